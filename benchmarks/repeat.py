@@ -1,6 +1,8 @@
-"""`python -m benchmarks.repeat`, which `nox -s repeat` runs: does the gate give the same answer every time?
+"""`python -m benchmarks.repeat`, which `nox -s repeat` runs: does the gate give the same answer
+every time?
 
-It judges a few patches by the command `patchgate gate` in several ways that must not matter, and compares the verdicts.
+It judges a few patches by the command `patchgate gate` in several ways that must not matter, and
+compares the verdicts.
 Exit codes: 0 equal, 1 a difference, 2 usage, 4 something could not run and nothing else differs.
 """
 
@@ -33,7 +35,8 @@ SAMPLE = (
 )
 # Fields of a verdict that name its subject, and those that tell its result.
 _ABOUT, _SAYS = ("check", "item", "case", "fact"), ("code", "kind", "before", "after", "recorded")
-# Kinds of verdicts that say that nothing was judged: they differ from a judgement, and are no difference of one.
+# Kinds of verdicts that say that nothing was judged: they differ from a judgement, and are no
+# difference of one.
 _NOT_JUDGED = ("infra", "stopped")
 # Exit codes of the gate that come with verdicts: all green, and red.
 _JUDGED = (0, 1)
@@ -80,7 +83,8 @@ Judge = Callable[[], dict[str, Judged]]
 
 
 def differences(first: Judged, other: Judged) -> Difference:
-    """The differences of the verdicts of two runs, and why some could not be compared; both empty where all is equal.
+    """The differences of the verdicts of two runs, and why some could not be compared; both empty
+    where all is equal.
 
     The order of verdicts says nothing; how many there are of a kind does.
     """
@@ -105,14 +109,18 @@ def _by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
     for verdict in verdicts:
         free = {field for rule in ALLOWED if rule.fits(verdict) for field in rule.fields}
         about = json.dumps([verdict[name] for name in _ABOUT], sort_keys=True)
-        says = json.dumps([None if name in free else verdict[name] for name in _SAYS], sort_keys=True)
+        says = json.dumps(
+            [None if name in free else verdict[name] for name in _SAYS], sort_keys=True
+        )
         said.setdefault(about, Counter())[says] += 1
     return said
 
 
 def _subject_text(about: str) -> str:
     check, item, case, fact = json.loads(about)
-    return " ".join(filter(None, [case["torch"], check, case["workload"], case["device"], item, fact]))
+    return " ".join(
+        filter(None, [case["torch"], check, case["workload"], case["device"], item, fact])
+    )
 
 
 def _said(counts: Counter[str]) -> str:
@@ -120,7 +128,9 @@ def _said(counts: Counter[str]) -> str:
     texts = []
     for said, count in sorted(counts.items()):
         code, kind, before, after, recorded = json.loads(said)
-        more = [f"{before} -> {after}"] * (before != after) + [f"recorded {recorded}"] * (recorded is not None)
+        more = [f"{before} -> {after}"] * (before != after) + [f"recorded {recorded}"] * (
+            recorded is not None
+        )
         texts.append(" ".join([code, kind, *more, *([f"({count} times)"] if count > 1 else [])]))
     return "; ".join(texts) or "nothing"
 
@@ -128,11 +138,15 @@ def _said(counts: Counter[str]) -> str:
 class Ways:
     """Runs the gate in every way, each in a folder of its own below `home`."""
 
-    def __init__(self, home: Path, rows: Mapping[str, str], patches: Sequence[Path], options: Sequence[str]) -> None:
+    def __init__(
+        self, home: Path, rows: Mapping[str, str], patches: Sequence[Path], options: Sequence[str]
+    ) -> None:
         self._home, self._rows, self._patches, self._options = home, rows, patches, options
 
     def all(self) -> dict[str, Judge]:
-        """Name of a way -> what judges every patch in it; those that follow need the folder of `first`."""
+        """Name of a way -> what judges every patch in it; those that follow need the folder of
+        `first`.
+        """
         return {
             "first": lambda: self._judge("first"),
             "again": lambda: self._judge("first"),
@@ -150,18 +164,30 @@ class Ways:
         """Judge the patches one after the other over one folder of kept answers."""
         folder = self._home / place
         folder.mkdir(exist_ok=True)
-        named = [word for torch, python in (rows or self._rows).items() for word in ("--row", f"{torch}={python}")]
+        named = [
+            word
+            for torch, python in (rows or self._rows).items()
+            for word in ("--row", f"{torch}={python}")
+        ]
         return {
-            patch.name: _gate(folder, patch, [*named, *self._options, *options]) for patch in self._patches[::order]
+            patch.name: _gate(folder, patch, [*named, *self._options, *options])
+            for patch in self._patches[::order]
         }
 
     def _in_fresh_environments(self) -> dict[str, Judged]:
         """With copies of the environments in which nothing has ever been run, and a new home."""
         try:
-            environments = ((torch, python, self._home / f"env-{torch}") for torch, python in self._rows.items())
-            rows = {torch: fresh_environment(python, place) for torch, python, place in environments}
+            environments = (
+                (torch, python, self._home / f"env-{torch}") for torch, python in self._rows.items()
+            )
+            rows = {
+                torch: fresh_environment(python, place) for torch, python, place in environments
+            }
         except (OSError, UsageError) as error:
-            return {patch.name: Judged(problem=f"no fresh environment: {error}") for patch in self._patches}
+            return {
+                patch.name: Judged(problem=f"no fresh environment: {error}")
+                for patch in self._patches
+            }
         return self._judge("fresh", rows=rows)
 
     def _beside_a_load(self) -> dict[str, Judged]:
@@ -177,23 +203,43 @@ class Ways:
         """As on a machine to which the kept answers of another one were brought."""
         kept = self._home / "first" / ".patchgate"
         if not kept.is_dir():
-            return {patch.name: Judged(problem="the first run has left no answers") for patch in self._patches}
+            return {
+                patch.name: Judged(problem="the first run has left no answers")
+                for patch in self._patches
+            }
         for name in ("unpatched", "patched", "cpp"):
             if (kept / name).is_dir():
-                shutil.copytree(kept / name, self._home / "copied" / ".patchgate" / name, symlinks=True)
+                shutil.copytree(
+                    kept / name, self._home / "copied" / ".patchgate" / name, symlinks=True
+                )
         return self._judge("copied")
 
 
 def _gate(folder: Path, patch: Path, options: Sequence[str]) -> Judged:
     """The verdicts of `patchgate gate` as a user types it in `folder`, which is also its home."""
     results = Path(".patchgate") / patch.name
-    command = [sys.executable, "-m", "patchgate", "gate", str(patch), "--folder", str(results), *options]
-    homes = {"HOME": str(folder / "home"), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
+    command = [
+        sys.executable,
+        "-m",
+        "patchgate",
+        "gate",
+        str(patch),
+        "--folder",
+        str(results),
+        *options,
+    ]
+    homes = {
+        "HOME": str(folder / "home"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "TMPDIR": str(folder / "tmp"),
+    }
     for place in homes.values():
         Path(place).mkdir(exist_ok=True)
     file = folder / results / "verdicts.json"
     file.unlink(missing_ok=True)  # an earlier one's
-    ended = subprocess.run(command, cwd=folder, env=os.environ | homes, capture_output=True, text=True)
+    ended = subprocess.run(
+        command, cwd=folder, env=os.environ | homes, capture_output=True, text=True
+    )
     if ended.returncode not in (*_JUDGED, 4) or not file.is_file():
         last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
         return Judged(problem=f"exit code {ended.returncode}: {' '.join(last)[:200]}")
@@ -201,14 +247,23 @@ def _gate(folder: Path, patch: Path, options: Sequence[str]) -> Judged:
 
 
 def fresh_environment(python: str, place: Path) -> str:
-    """A copy of a virtual environment, without bytecode, that shares the files of its packages; its interpreter.
+    """A copy of a virtual environment, without bytecode, that shares the files of its packages; its
+    interpreter.
 
     Raises UsageError where the interpreter is in no virtual environment.
     """
     home = Path(python).absolute().parents[1]
     if not (home / "pyvenv.cfg").is_file():
-        raise UsageError("no virtual environment", where="--row", got=python, next="--row with a Python of one")
-    shutil.copytree(home, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"), copy_function=_share)
+        raise UsageError(
+            "no virtual environment", where="--row", got=python, next="--row with a Python of one"
+        )
+    shutil.copytree(
+        home,
+        place,
+        symlinks=True,
+        ignore=shutil.ignore_patterns("__pycache__"),
+        copy_function=_share,
+    )
     return str(place / Path(python).absolute().relative_to(home))
 
 
@@ -221,7 +276,9 @@ def _share(source: str, target: str) -> str:
 
 
 def _compared(ways: Mapping[str, Judge]) -> Iterator[tuple[str, dict[str, Difference]]]:
-    """Each way but the first, and for each patch its differences from that and what could not be compared."""
+    """Each way but the first, and for each patch its differences from that and what could not be
+    compared.
+    """
     (_, judge_first), *others = ways.items()
     first = judge_first()
     for way, judge in others:
@@ -229,34 +286,59 @@ def _compared(ways: Mapping[str, Judge]) -> Iterator[tuple[str, dict[str, Differ
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
-@click.option("--patch", "patches", multiple=True, help="Only these of fixtures/patches, or folders; may be repeated.")
+@click.option(
+    "--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release."
+)
+@click.option(
+    "--patch",
+    "patches",
+    multiple=True,
+    help="Only these of fixtures/patches, or folders; may be repeated.",
+)
 @click.option("--way", "only", multiple=True, help="Only these ways; may be repeated.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTION OF THE GATE...]")
-def repeat(rows: tuple[str, ...], patches: tuple[str, ...], only: tuple[str, ...], options: tuple[str, ...]) -> None:
+def repeat(
+    rows: tuple[str, ...], patches: tuple[str, ...], only: tuple[str, ...], options: tuple[str, ...]
+) -> None:
     """Judge each patch in every way, and show where the verdicts are not those of the first run."""
     paths = [_patch(name) for name in patches or SAMPLE]
     with tempfile.TemporaryDirectory(prefix="repeat-") as home:
         ways = Ways(Path(home), rows_of(rows), paths, options).all()
         unknown = [way for way in only if way not in ways]
         if unknown:
-            raise UsageError("no such way", where="--way", got=unknown[0], next=f"one of: {', '.join(ways)}")
-        chosen = {way: judge for way, judge in ways.items() if way == "first" or way in only or not only}
+            raise UsageError(
+                "no such way", where="--way", got=unknown[0], next=f"one of: {', '.join(ways)}"
+            )
+        chosen = {
+            way: judge for way, judge in ways.items() if way == "first" or way in only or not only
+        }
         found = untold = 0
         for way, by_patch in _compared(chosen):
             for patch, (different, problems) in by_patch.items():
                 found, untold = found + len(different), untold + len(problems)
-                verdict = f"{len(different)} different" if different else "not compared" if problems else "equal"
+                verdict = (
+                    f"{len(different)} different"
+                    if different
+                    else "not compared"
+                    if problems
+                    else "equal"
+                )
                 click.echo(f"{way:18} {patch:28} {verdict}")
                 click.echo("".join(f"    {text}\n" for text in (*different, *problems)), nl=False)
-    click.echo(f"{len(paths)} patches, {len(chosen) - 1} ways: {found} differences, {untold} not compared")
+    click.echo(
+        f"{len(paths)} patches, {len(chosen) - 1} ways: {found} differences, {untold} not compared"
+    )
     raise SystemExit(1 if found else 4 if untold else 0)
 
 
 def _patch(name: str) -> Path:
-    path = next((at for at in (ROOT / "fixtures" / "patches" / name, Path(name)) if at.exists()), None)
+    path = next(
+        (at for at in (ROOT / "fixtures" / "patches" / name, Path(name)) if at.exists()), None
+    )
     if path is None:
-        raise UsageError("no such patch", where="--patch", got=name, next="a folder's name in fixtures/patches")
+        raise UsageError(
+            "no such patch", where="--patch", got=name, next="a folder's name in fixtures/patches"
+        )
     return path.resolve()
 
 

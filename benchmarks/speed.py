@@ -1,4 +1,5 @@
-"""Prints where the seconds of a warm gate go after an edit, which questions were left out and why, and a lint's cost.
+"""Prints where the seconds of a warm gate go after an edit, which questions were left out and why,
+and a lint's cost.
 
 It has no limits of its own: times on shared machines are no test.
 """
@@ -23,14 +24,29 @@ START, BUILDS, REST = "start of the servers", "C++ builds", "plan, judge, report
 #: Step of a run -> the questions that the probe is asked in it.
 STEPS = {
     START: ("sentinel",),
-    "import of the patch": ("apply", "applies", "stand-ins", "new interpreter", "surface", "undone", "functions"),
+    "import of the patch": (
+        "apply",
+        "applies",
+        "stand-ins",
+        "new interpreter",
+        "surface",
+        "undone",
+        "functions",
+    ),
     "compile": (
         *("observe", "code", "failing stage", "shapes", "options", "kernels"),
         *("cached", "recompiles", "calls", "hooks"),
     ),
     "numbers": (
         *("run", "plain run", "forms", "trace", "sample", "ranks"),
-        *("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "differ samples"),
+        *(
+            "differ",
+            "differ runs",
+            "differ forms",
+            "differ traces",
+            "differ tokens",
+            "differ samples",
+        ),
         "offers",
         "operators",
     ),
@@ -42,21 +58,38 @@ Notes = Sequence[Mapping[str, Any]]
 
 
 def main(arguments: list[str]) -> None:
-    """Run the gate with `arguments`, of which the last is the patch, and print what each of its steps took."""
+    """Run the gate with `arguments`, of which the last is the patch, and print what each of its
+    steps took.
+    """
     _lint(arguments[-1])
     edited = _edited_copy(Path(arguments[-1]))
     started, before = time.time(), _computed()
-    command = [sys.executable, "-m", "patchgate", "gate", *arguments[:-1], str(edited), "--folder", str(FOLDER)]
+    command = [
+        sys.executable,
+        "-m",
+        "patchgate",
+        "gate",
+        *arguments[:-1],
+        str(edited),
+        "--folder",
+        str(FOLDER),
+    ]
     run = subprocess.run(command, capture_output=True, text=True)
     ended, notes = time.time(), load_costs(FOLDER)
     if not any("wall" in note for note in notes):
         sys.exit(run.stdout + run.stderr)
-    print("\n".join([*steps_table(notes, started, ended, _computed() - before), *questions_table(notes)]))
+    print(
+        "\n".join(
+            [*steps_table(notes, started, ended, _computed() - before), *questions_table(notes)]
+        )
+    )
     print("\n".join(unasked_table(notes)))
 
 
 def _edited_copy(patch: Path) -> Path:
-    """A copy of the patch after an edit that changes nothing, so that it is measured although it was before."""
+    """A copy of the patch after an edit that changes nothing, so that it is measured although it
+    was before.
+    """
     copy = FOLDER.with_name("edited") / patch.name
     shutil.rmtree(copy.parent, ignore_errors=True)
     copy.parent.mkdir(parents=True)
@@ -71,9 +104,11 @@ def _edited_copy(patch: Path) -> Path:
 
 
 def steps_table(notes: Notes, started: float, ended: float, computed: float) -> Iterator[str]:
-    """Wall and CPU seconds of each step of a run that began and ended then; it computed so many seconds in all.
+    """Wall and CPU seconds of each step of a run that began and ended then; it computed so many
+    seconds in all.
 
-    The wall seconds are those in which at least one question of the step was being answered: steps overlap.
+    The wall seconds are those in which at least one question of the step was being answered: steps
+    overlap.
     """
     asked = [note for note in notes if "wall" in note]
     step_of = {question: step for step, questions in STEPS.items() for question in questions}
@@ -84,9 +119,14 @@ def steps_table(notes: Notes, started: float, ended: float, computed: float) -> 
         spans[step].append((note["at"], note["at"] + note["wall"]))
         cpu[step] += note.get("child", 0.0) - built
         cpu[BUILDS] += built
-    first, last = (min(note["at"] + note["wall"] for note in asked), max(note["at"] + note["wall"] for note in asked))
+    first, last = (
+        min(note["at"] + note["wall"] for note in asked),
+        max(note["at"] + note["wall"] for note in asked),
+    )
     spans[START], spans[REST] = [(started, first)], [(last, ended)]
-    cpu[START] += sum({note["torch"]: note["warm_up"] for note in asked if "warm_up" in note}.values())
+    cpu[START] += sum(
+        {note["torch"]: note["warm_up"] for note in asked if "warm_up" in note}.values()
+    )
     cpu[REST] = computed - sum(cpu.values())
     yield f"one gate run: {ended - started:.1f} s wall, {computed:.1f} s of CPU; steps overlap"
     yield f"  {'step':22} {'wall':>8} {'CPU':>8}  share of CPU"
@@ -98,7 +138,9 @@ def steps_table(notes: Notes, started: float, ended: float, computed: float) -> 
     yield f"no question was being answered for {alone:.1f} s in between"
     held = [note["held"] for note in asked if note.get("held")]
     if held:
-        yield f"the device was held alone for {sum(held):.0f} s, in {len(held)} cases that were timed"
+        yield (
+            f"the device was held alone for {sum(held):.0f} s, in {len(held)} cases that were timed"
+        )
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -135,7 +177,9 @@ def unasked_table(notes: Notes) -> Iterator[str]:
 
 
 def _computed() -> float:
-    """Processor seconds of every process that has ended so far: unlike wall time, nearly the same on a busy machine."""
+    """Processor seconds of every process that has ended so far: unlike wall time, nearly the same
+    on a busy machine.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,8 +1,9 @@
-"""Shows what paired timing can see on this machine's GPU or CPU, beside the usual benchmark of separate runs.
+"""Shows what paired timing can see on this machine's GPU or CPU, beside the usual benchmark of
+separate runs.
 
 Runs in the interpreter of one torch that has scipy too:
-`python benchmarks/timing_power.py cuda|cpu A_A POWER BENCH SMALL LARGE`, numbers of comparisons and the lengths of two
-slower patches. Prints a table for docs/latency.md; asserts nothing.
+`python benchmarks/timing_power.py cuda|cpu A_A POWER BENCH SMALL LARGE`, numbers of comparisons and
+the lengths of two slower patches. Prints a table for docs/latency.md; asserts nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from torch.utils.benchmark import Timer  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
 from patchgate.inputs.devices import load_profile  # noqa: E402
-from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
+from patchgate.model.statistics import (  # noqa: E402
+    CONFIDENCE,
+    LOOK_CONFIDENCE,
+    ROUNDS,
+    Interval,
+    Round,
+    ratio_interval,
+)
 from patchgate.probe.simulate.device_context import device_context  # noqa: E402
 from patchgate.probe.timing.paired import Pair  # noqa: E402
 from patchgate.probe.timing.warmup import device_state  # noqa: E402
@@ -63,7 +71,9 @@ BUILT = tempfile.TemporaryDirectory(prefix="patchgate-")
 @contextlib.contextmanager
 def undone() -> Iterator[None]:
     with (
-        mock.patch.object(PythonWrapperCodegen, "generate_return", PythonWrapperCodegen.generate_return),
+        mock.patch.object(
+            PythonWrapperCodegen, "generate_return", PythonWrapperCodegen.generate_return
+        ),
         mock.patch.object(CppCodeCache, "load_async", vars(CppCodeCache)["load_async"]),
     ):
         yield
@@ -86,19 +96,37 @@ def slow_by(length: int) -> Callable[[], None]:
 
 
 def compile_afresh() -> None:
-    """An A/A comparison: both sides compiled, neither changed. Equal C++ would be one library, in one place."""
+    """An A/A comparison: both sides compiled, neither changed.
+
+    Equal C++ would be one library, in one place.
+    """
     original = CppCodeCache.load_async.__func__
     mark = f"// {next(compiled_before)}\n"
-    CppCodeCache.load_async = classmethod(lambda cls, code, *args, **more: original(cls, mark + code, *args, **more))
+    CppCodeCache.load_async = classmethod(
+        lambda cls, code, *args, **more: original(cls, mark + code, *args, **more)
+    )
 
 
 def compare(change: Callable[[], None], seconds: float, seed: int) -> tuple[Interval, Interval]:
     """The interval at 99 %, and at the confidence that a gate asks of one look."""
-    simulated = device_context(load_profile("cpu") | {"threads": 1}) if DEVICE == "cpu" else contextlib.nullcontext()
+    simulated = (
+        device_context(load_profile("cpu") | {"threads": 1})
+        if DEVICE == "cpu"
+        else contextlib.nullcontext()
+    )
     with undone(), simulated:
-        pair = Pair(STACK.build, dtype=torch.bfloat16, size=SIZE, device=DEVICE, change=change, built=BUILT.name)
+        pair = Pair(
+            STACK.build,
+            dtype=torch.bfloat16,
+            size=SIZE,
+            device=DEVICE,
+            change=change,
+            built=BUILT.name,
+        )
         taken = pair.rounds(rounds=ROUNDS, seconds=seconds, seed=seed)
-    made = [Round(unpatched=tuple(one["unpatched"]), patched=tuple(one["patched"])) for one in taken]
+    made = [
+        Round(unpatched=tuple(one["unpatched"]), patched=tuple(one["patched"])) for one in taken
+    ]
     return ratio_interval(made, CONFIDENCE), ratio_interval(made, LOOK_CONFIDENCE)
 
 
@@ -161,7 +189,14 @@ def device_name() -> str:
 def main() -> None:
     a_a, power, bench, small, large = (int(text) for text in sys.argv[2:7])
     print(f"{device_name()}, torch {torch.__version__}, {device_state(DEVICE)}\n")
-    columns = ("comparison", "runs", "seconds timed", "in all", "OVER at 99 %", "OVER in a gate's look")
+    columns = (
+        "comparison",
+        "runs",
+        "seconds timed",
+        "in all",
+        "OVER at 99 %",
+        "OVER in a gate's look",
+    )
     print("| " + " | ".join((*columns, "mean ratio", "ratios", "half width")) + " |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     seconds = 1.2 if DEVICE == "cuda" else 2

@@ -1,8 +1,10 @@
-"""Prints which machine judges what, as JSON for a pipeline: rows of ci/matrix.toml, shared by measured cost.
+"""Prints which machine judges what, as JSON for a pipeline: rows of ci/matrix.toml, shared by
+measured cost.
 
-`python ci/plan.py --tag nightly --machines 8 --history .patchgate/sweep/history.sqlite PATCH...`; without patches,
-those of the table [tool.patchgate] here. Costs are those of the history; without one, all jobs count the same.
-`python ci/plan.py --gpu-runner` prints the label of the table instead.
+`python ci/plan.py --tag nightly --machines 8 --history .patchgate/sweep/history.sqlite PATCH...`;
+without patches, those of the table [tool.patchgate] here. Costs are those of the history; without
+one, all jobs count the same. `python ci/plan.py --gpu-runner` prints the label of the table
+instead.
 """
 
 from __future__ import annotations
@@ -25,13 +27,17 @@ def plan(arguments: list[str] | None = None) -> list[Shard]:
     """The shards that the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("patches", nargs="*")
-    parser.add_argument("--tag", required=True, choices=sorted({tag for row in load_matrix() for tag in row.tags}))
+    parser.add_argument(
+        "--tag", required=True, choices=sorted({tag for row in load_matrix() for tag in row.tags})
+    )
     parser.add_argument("--machines", type=int, default=0)
     parser.add_argument("--history", type=Path)
     given = parser.parse_args(arguments)
     project = find_project(Path.cwd())
     torches = default_releases(project, given.tag)
-    patches = given.patches or [path.relative_to(project.root).as_posix() for path in project.patch_paths()]
+    patches = given.patches or [
+        path.relative_to(project.root).as_posix() for path in project.patch_paths()
+    ]
     return shards_by_cost(torches, patches, given.machines, _costs(given.history, patches))
 
 
@@ -48,7 +54,11 @@ def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], fl
     costs = file.costs()
     file.close()
     names = {patch_id(Path(path)): path for path in patches}
-    return {(names[patch], torch): seconds for (patch, torch), seconds in costs.items() if patch in names}
+    return {
+        (names[patch], torch): seconds
+        for (patch, torch), seconds in costs.items()
+        if patch in names
+    }
 
 
 if __name__ == "__main__":

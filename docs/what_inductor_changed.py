@@ -1,7 +1,7 @@
 """Writes docs/what-inductor-changed.md from golden: what each torch release did to the workloads.
 
-Only the facts of `FACTS` are shown; all others are in golden itself. With `--check` it only says whether the page is
-up to date.
+Only the facts of `FACTS` are shown; all others are in golden itself. With `--check` it only says
+whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FACTS = {
 }
 HEAD = f"""# What Inductor changed
 
-Made from `golden/` by `python docs/what_inductor_changed.py`; do not edit. Facts of every workload on the simulated
-`{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means as in the release before. Last come
-the options and modes that torch.compile knows.
+Made from `golden/` by `python docs/what_inductor_changed.py`; do not edit. Facts of every workload
+on the simulated `{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means
+as in the release before. Last come the options and modes that torch.compile knows.
 """
 
 
@@ -46,11 +46,25 @@ def page() -> str:
         section = read_golden(golden_path(name, DEVICE), name, DEVICE)
         if not section.sections.get(UNPATCHED):
             continue
-        recorded = [expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts for torch in releases]
+        recorded = [
+            expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts
+            for torch in releases
+        ]
         moved = {fact: [facts.get(fact) for facts in recorded] for fact in FACTS}
-        rows = [f"| {FACTS[fact]} | {_cells(values)} |" for fact, values in moved.items() if len(_distinct(values)) > 1]
+        rows = [
+            f"| {FACTS[fact]} | {_cells(values)} |"
+            for fact, values in moved.items()
+            if len(_distinct(values)) > 1
+        ]
         if rows:
-            lines += ["", f"## {name}", "", f"| | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|", *rows]
+            lines += [
+                "",
+                f"## {name}",
+                "",
+                f"| | {' | '.join(releases)} |",
+                "|---" * (len(releases) + 1) + "|",
+                *rows,
+            ]
         else:
             still.append(name)
     lines += ["", "## Nothing moved", "", ", ".join(still) or "none", *_options(releases)]
@@ -58,10 +72,21 @@ def page() -> str:
 
 
 def _options(releases: Sequence[str]) -> list[str]:
-    """What each release gave torch.compile to know, and what it took away; modes with the options that they set."""
+    """What each release gave torch.compile to know, and what it took away; modes with the options
+    that they set.
+    """
     golden = read_golden(golden_path(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")
-    recorded = [expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts for torch in releases]
-    lines = ["", "## Options and modes of torch.compile", "", "| | new | gone | of modes |", "|---|---|---|---|"]
+    recorded = [
+        expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts
+        for torch in releases
+    ]
+    lines = [
+        "",
+        "## Options and modes of torch.compile",
+        "",
+        "| | new | gone | of modes |",
+        "|---|---|---|---|",
+    ]
     for torch, (before, after) in zip(releases[1:], pairwise(recorded), strict=True):
         new, gone = (_listed(facts, other) for facts, other in ((after, before), (before, after)))
         lines.append(f"| {torch} | {new} | {gone} | {_modes(before, after)} |")
@@ -69,14 +94,19 @@ def _options(releases: Sequence[str]) -> list[str]:
 
 
 def _listed(facts: Facts, other: Facts) -> str:
-    names = (name.removeprefix("options.listed.") for name in facts if name.startswith("options.listed."))
+    names = (
+        name.removeprefix("options.listed.") for name in facts if name.startswith("options.listed.")
+    )
     return ", ".join(f"`{name}`" for name in names if f"options.listed.{name}" not in other) or "-"
 
 
 def _modes(before: Facts, after: Facts) -> str:
     names = sorted(name for name in {*before, *after} if name.startswith("options.mode."))
     moved = [name for name in names if before.get(name) != after.get(name)]
-    return ", ".join(f"`{n[13:]}`: {_shown(before.get(n))} -> {_shown(after.get(n))}" for n in moved) or "-"
+    return (
+        ", ".join(f"`{n[13:]}`: {_shown(before.get(n))} -> {_shown(after.get(n))}" for n in moved)
+        or "-"
+    )
 
 
 def _distinct(values: list[FactValue | None]) -> set[str]:
@@ -85,7 +115,9 @@ def _distinct(values: list[FactValue | None]) -> set[str]:
 
 def _cells(values: list[FactValue | None]) -> str:
     texts = [_shown(value) for value in values]
-    return " | ".join("=" if index and text == texts[index - 1] else text for index, text in enumerate(texts))
+    return " | ".join(
+        "=" if index and text == texts[index - 1] else text for index, text in enumerate(texts)
+    )
 
 
 def _shown(value: FactValue | None) -> str:

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.corpus`, which `nox -s corpus` runs: the scoreboard of what the gate catches."""
+"""`python -m benchmarks.corpus`, which `nox -s corpus` runs: the scoreboard of what the gate
+catches.
+"""
 
 from benchmarks.corpus.command import corpus
 from patchgate.cli.main import end_by_exit_code

@@ -1,4 +1,5 @@
-"""A folder with `corpus.toml` beside its patch -> a case with the verdicts that it must get: code, releases, line.
+"""A folder with `corpus.toml` beside its patch -> a case with the verdicts that it must get: code,
+releases, line.
 
 A new case is a folder, and no code.
 """
@@ -15,7 +16,15 @@ from patchgate.checks.framework.find_checks import every_code
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import read_lossy
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
+from patchgate.inputs.validation import (
+    Invalid,
+    Key,
+    KeyPath,
+    declare_keys,
+    list_of,
+    one_of,
+    read_string,
+)
 from patchgate.lint.rules import CODES
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
@@ -58,11 +67,14 @@ _FORM = '[[expect]] code = "PG113", torch = "2.13.0..2.15.0", at = "text of the 
 class Expected:
     """One verdict that a case must get."""
 
-    codes: tuple[str, ...]  #: the code that must be red; one of several that say the same in other words
+    codes: tuple[
+        str, ...
+    ]  #: the code that must be red; one of several that say the same in other words
     torch: str | None = None  #: the releases on which it must be, as a range; all when None
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = None
-    #: What the verdict must be about, as a part of `check item fact`: `parity decoder.cpu greedy tokens`.
+    #: What the verdict must be about, as a part of `check item fact`:
+    #: `parity decoder.cpu greedy tokens`.
     about: str | None = None
 
     def covers(self, torch: str) -> bool:
@@ -86,7 +98,8 @@ class CorpusCase:
     expected: tuple[Expected, ...] = ()
     needs: str = ""  #: what is missing here to judge it
     others: tuple[str, ...] = ()  #: folders of patches that are applied with it
-    #: Parts of the sandbox that stop a hostile patch, one of which is enough: namespaces, "landlock", "reads".
+    #: Parts of the sandbox that stop a hostile patch, one of which is enough: namespaces,
+    #: "landlock", "reads".
     stopped_by: tuple[str, ...] = ()
     seconds: float = 60.0  #: time limit of a question to the probe
     #: Why it comes out wrong as yet: it is scored as it comes out, and fails no run.
@@ -98,13 +111,21 @@ class CorpusCase:
 
 
 def load_cases(folders: list[Path]) -> list[CorpusCase]:
-    """Every case of `folders`: each is a case, or holds some. Raises UsageError for the first thing that is wrong."""
+    """Every case of `folders`: each is a case, or holds some.
+
+    Raises UsageError for the first thing that is wrong.
+    """
     found = {folder: sorted([*folder.glob(NAME), *folder.glob(f"*/{NAME}")]) for folder in folders}
     for folder, files in found.items():
         if not files:
-            advice = f'a folder for each case, with patch.py and {NAME}: class = "...", then {_FORM}'
+            advice = (
+                f'a folder for each case, with patch.py and {NAME}: class = "...", then {_FORM}'
+            )
             raise UsageError(
-                "no case", where=display_path(folder), got=f"no {NAME} in it or one folder below", next=advice
+                "no case",
+                where=display_path(folder),
+                got=f"no {NAME} in it or one folder below",
+                next=advice,
             )
     return [load_case(path.parent) for files in found.values() for path in files]
 
@@ -115,9 +136,13 @@ def with_gpu(case: CorpusCase) -> CorpusCase:
 
 
 def with_sandbox(case: CorpusCase, parts: Collection[str]) -> CorpusCase:
-    """The case on a machine whose sandbox has only these parts: what none of them stops is not judged."""
+    """The case on a machine whose sandbox has only these parts: what none of them stops is not
+    judged.
+    """
     missing = case.stopped_by and not set(case.stopped_by) & set(parts)
-    return replace(case, needs=f"a sandbox with {' or '.join(case.stopped_by)}") if missing else case
+    return (
+        replace(case, needs=f"a sandbox with {' or '.join(case.stopped_by)}") if missing else case
+    )
 
 
 def load_case(folder: Path) -> CorpusCase:
@@ -140,13 +165,18 @@ def load_case(folder: Path) -> CorpusCase:
         case,
         id=folder.name,
         folder=str(folder.resolve()),
-        expected=tuple(replace(e, place=_place(folder, e.place) if e.place else None) for e in case.expected),
+        expected=tuple(
+            replace(e, place=_place(folder, e.place) if e.place else None) for e in case.expected
+        ),
         others=others,
     )
 
 
 def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
-    """file:line of the one line below `folder` that holds `text`. Raises Invalid at `path` for none or several."""
+    """file:line of the one line below `folder` that holds `text`.
+
+    Raises Invalid at `path` for none or several.
+    """
     found = [
         f"{display_path(file)}:{number}"
         for file in filter(Path.is_file, sorted(folder.glob("patch.*")))
@@ -154,7 +184,9 @@ def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
         if text in line
     ]
     if len(found) != 1:
-        raise Invalid("`at` must be text of exactly one line", path=path, next=f"found {len(found)}: {found}")
+        raise Invalid(
+            "`at` must be text of exactly one line", path=path, next=f"found {len(found)}: {found}"
+        )
     return found[0]
 
 
@@ -162,7 +194,9 @@ def _read_cell(value: Any) -> str:
     name, _, about = str(value).partition(" ")
     one_of(cell_names(), "cell")(name)
     if needs_workload(name) and not about:
-        raise Invalid(f"cell `{name}` without a workload", got=str(value), next=f'"{name} pointwise.cpu"')
+        raise Invalid(
+            f"cell `{name}` without a workload", got=str(value), next=f'"{name} pointwise.cpu"'
+        )
     return str(value)
 
 
@@ -195,7 +229,10 @@ declare_keys(
     cells=Key(read=list_of(_read_cell)),
     expected=Key(name="expect", example=_FORM),
     others=Key(name="with"),
-    stopped_by=Key(read=list_of(one_of(SANDBOX, "part of a sandbox")), example='stopped_by = ["pid", "landlock"]'),
+    stopped_by=Key(
+        read=list_of(one_of(SANDBOX, "part of a sandbox")),
+        example='stopped_by = ["pid", "landlock"]',
+    ),
 )
 declare_keys(
     Expected,

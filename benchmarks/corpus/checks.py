@@ -1,4 +1,6 @@
-"""A cell of a corpus.toml -> the verdicts of that check: `effects`, `kernels pointwise.cpu`, `cache silu`."""
+"""A cell of a corpus.toml -> the verdicts of that check: `effects`, `kernels pointwise.cpu`,
+`cache silu`.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def needs_workload(name: str) -> bool:
 def judge_cell(cell: str, torch: str, context: CheckContext) -> list[Verdict]:
     """The verdicts of one cell on one release; none where the cell is judged without a torch.
 
-    Behind the name stand the case, as `workload.device` or a workload alone, and a size; or several cases, for a check
-    that has no axis but the release.
+    Behind the name stand the case, as `workload.device` or a workload alone, and a size; or several
+    cases, for a check that has no axis but the release.
     """
     name, *words = cell.split()
     if name == LINT:

@@ -1,7 +1,8 @@
 """`python -m benchmarks.corpus`: options, the table, and the exit code.
 
-0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case fits `--only`, 4 a sentinel that does not
-count, a case that was lost, or a run that was stopped: the table and the examples of the rest are written all the same.
+0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case fits `--only`, 4 a
+sentinel that does not count, a case that was lost, or a run that was stopped: the table and the
+examples of the rest are written all the same.
 """
 
 from __future__ import annotations
@@ -28,16 +29,41 @@ from patchgate.model.serialization import to_dict
 
 @click.command()
 @click.argument(
-    "folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "folders",
+    nargs=-1,
+    metavar="[FOLDER]...",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
-@click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
-@click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
-@click.option("--examples", type=click.Path(dir_okay=False, path_type=Path), help="Also write what each code printed.")
+@click.option(
+    "--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release."
+)
+@click.option(
+    "--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated."
+)
+@click.option(
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the table as Markdown.",
+)
+@click.option(
+    "--examples",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write what each code printed.",
+)
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
-@click.option("--whole", is_flag=True, help="Judge by the whole gate, as a user types it, not by chosen cells.")
-@click.option("--lines", type=click.Path(dir_okay=False, path_type=Path), help="Append each score as a line of JSON.")
-@click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Judge by the whole gate, as a user types it, not by chosen cells.",
+)
+@click.option(
+    "--lines",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append each score as a line of JSON.",
+)
+@click.option(
+    "--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched."
+)
 @click.option(
     "-n",
     "workers",
@@ -58,16 +84,26 @@ def corpus(
     every_byte: bool,
     workers: int,
 ) -> None:
-    """Judge every case and compare with what it expects, in its chosen cells or by the whole gate (--whole).
+    """Judge every case and compare with what it expects, in its chosen cells or by the whole gate
+    (--whole).
 
-    Without a FOLDER those of the checkout: the seen set, which the checks were made with. With one, the cases below it,
-    each a folder with patch.py and corpus.toml, written by anybody: a fresh set.
+    Without a FOLDER those of the checkout: the seen set, which the checks were made with. With one,
+    the cases below it, each a folder with patch.py and corpus.toml, written by anybody: a fresh
+    set.
     """
     cases, name = load_cases(list(folders or CORPUS)), "fresh" if folders else "seen"
-    cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
+    cases = [
+        case
+        for case in cases
+        if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)
+    ]
     cases = [with_gpu(case) for case in cases] if gpu else cases
     if not cases:
-        click.echo("no case is selected\n  next: --only with the name of a folder, or without it all of them", err=True)
+        click.echo(
+            "no case is selected\n  next: --only with the name of a folder, or without it all of "
+            "them",
+            err=True,
+        )
         raise SystemExit(3)
     pythons = rows_of(rows)
     started, integrity = time.monotonic(), Integrity(pythons)
@@ -75,7 +111,10 @@ def corpus(
         session = open_session(settings)
         faults = session.sentinel_faults()
         if faults:
-            click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(faults), err=True)
+            click.echo(
+                "nothing is believed where the sentinel does not count:\n" + "\n".join(faults),
+                err=True,
+            )
             raise SystemExit(4)
         parts = session.sandbox_parts()
         click.echo(f"a patch is confined by: {', '.join(sorted(parts)) or 'nothing'}")
@@ -89,20 +128,39 @@ def corpus(
         write_atomically(write, as_markdown(scores, list(pythons), name, date.today(), gpu=gpu))
         click.echo(f"wrote {display_path(write)}")
     if examples:
-        printed = [to_dict(example) for score in scores for example in score.examples if score.outcome == "caught"]
+        printed = [
+            to_dict(example)
+            for score in scores
+            for example in score.examples
+            if score.outcome == "caught"
+        ]
         printed.sort(key=lambda example: (example["code"], example["case"]))
         write_atomically(examples, json.dumps(printed, indent=1, ensure_ascii=False) + "\n")
         click.echo(f"wrote {display_path(examples)}: {len(printed)} examples")
     changes = integrity.changes(every_byte=every_byte)
-    click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
+    click.echo(
+        "\n".join(changes)
+        or "torch is as it was installed, " + ("every byte" if every_byte else "every file")
+    )
     is_lost = any(score.outcome == LOST for score in scores)
-    raise SystemExit(4 if stopped or is_lost else int(bool(changes) or any(not score.settled for score in scores)))
+    raise SystemExit(
+        4
+        if stopped or is_lost
+        else int(bool(changes) or any(not score.settled for score in scores))
+    )
 
 
 def _judged(
-    settings: dict[str, Any], cases: list[CorpusCase], workers: int, *, whole: bool, lines: Path | None
+    settings: dict[str, Any],
+    cases: list[CorpusCase],
+    workers: int,
+    *,
+    whole: bool,
+    lines: Path | None,
 ) -> tuple[list[Score], bool]:
-    """The score of each case, and whether the run was stopped before there was one of all: what there is counts."""
+    """The score of each case, and whether the run was stopped before there was one of all: what
+    there is counts.
+    """
     scores: dict[str, Score] = {}
 
     def keep(score: Score) -> None:

@@ -1,7 +1,8 @@
 """Whether the torch of an environment is, byte for byte, what was installed.
 
-Size and time of every file are compared before and after; those that differ, or at night all of them, are compared
-with the digests that the installer wrote down (RECORD). Compiled Python is left out.
+Size and time of every file are compared before and after; those that differ, or at night all of
+them, are compared with the digests that the installer wrote down (RECORD). Compiled Python is left
+out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class Integrity:
     """The installed torch of each environment, and what became of it since."""
 
     def __init__(self, rows: Mapping[str, str]) -> None:
-        self._homes = {torch: Path(read_environment(python)["home"]) for torch, python in rows.items()}
+        self._homes = {
+            torch: Path(read_environment(python)["home"]) for torch, python in rows.items()
+        }
         self._before = {torch: stats(home) for torch, home in self._homes.items()}
 
     def changes(self, *, every_byte: bool = False) -> list[str]:
@@ -36,7 +39,9 @@ class Integrity:
 
 
 def stats(home: Path) -> Stats:
-    """Size and time of every file of the torch that is installed below `home`, by its path there."""
+    """Size and time of every file of the torch that is installed below `home`, by its path
+    there.
+    """
     files = {}
     for folder in sorted(home.glob("torch*")):
         for path in folder.rglob("*") if folder.is_dir() else [folder]:
@@ -58,7 +63,9 @@ def altered(home: Path, before: Stats) -> list[str]:
 
 
 def unlike_record(home: Path) -> list[str]:
-    """The files of torch whose bytes are not those that were installed, whatever their time says."""
+    """The files of torch whose bytes are not those that were installed, whatever their time
+    says.
+    """
     faults = []
     for name, digest in _recorded(home).items():
         path = home / name

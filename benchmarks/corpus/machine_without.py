@@ -1,8 +1,9 @@
 """Runs a command as on a machine that lacks something.
 
-`python benchmarks/corpus/machine_without.py [landlock] [namespaces] [root] -- COMMAND`. A filter of system calls
-refuses what the kernel of such a machine, or the runtime of its container, refuses; without `root` the command runs as
-an ordinary user, with a folder of its own for what it writes, which is removed afterwards.
+`python benchmarks/corpus/machine_without.py [landlock] [namespaces] [root] -- COMMAND`. A filter of
+system calls refuses what the kernel of such a machine, or the runtime of its container, refuses;
+without `root` the command runs as an ordinary user, with a folder of its own for what it writes,
+which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def refuse(number: int, errno: int) -> None:
 def main(words: list[str]) -> int:
     """Run the command, and remove its folder; the exit code is that of the command."""
     missing, command = words[: words.index("--")], words[words.index("--") + 1 :]
-    with tempfile.TemporaryDirectory(prefix="patchgate-ordinary-", ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(
+        prefix="patchgate-ordinary-", ignore_cleanup_errors=True
+    ) as home:
         child = os.fork()
         if child == 0:
             _become(missing, command, home)
@@ -58,7 +61,13 @@ def _become(missing: list[str], command: list[str], home: str) -> NoReturn:
     try:
         if "root" in missing:
             os.chown(home, _NOBODY, _NOBODY)
-            os.environ |= {"TMPDIR": home, "HOME": home, "XDG_CACHE_HOME": home, "USER": "nobody", "LOGNAME": "nobody"}
+            os.environ |= {
+                "TMPDIR": home,
+                "HOME": home,
+                "XDG_CACHE_HOME": home,
+                "USER": "nobody",
+                "LOGNAME": "nobody",
+            }
             os.setgroups([])
             os.setresgid(*[_NOBODY] * 3)
             os.setresuid(*[_NOBODY] * 3)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.corpus.cases import FAULT, GATE, HOSTILE, SOUND, UNCHANGED, CorpusCase, Expected, tool_of
+from benchmarks.corpus.cases import (
+    FAULT,
+    GATE,
+    HOSTILE,
+    SOUND,
+    UNCHANGED,
+    CorpusCase,
+    Expected,
+    tool_of,
+)
 from benchmarks.corpus.checks import LINT
 from patchgate.model.results import Example
 from patchgate.model.statistics import share_interval
@@ -18,7 +27,9 @@ from patchgate.model.statistics import share_interval
 class CaseResult:
     """What a case got."""
 
-    red: Mapping[str, Mapping[str, tuple[str, ...]]]  #: release -> red code -> the places that its verdicts name
+    red: Mapping[
+        str, Mapping[str, tuple[str, ...]]
+    ]  #: release -> red code -> the places that its verdicts name
     #: release -> red code -> `check item fact` of its verdicts
     about: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: codes of the notes
@@ -35,15 +46,16 @@ class Score:
     case: CorpusCase
     expected: tuple[str, ...]  #: codes, of all releases
     found: tuple[str, ...]
-    #: Tool -> whether all that it must see was seen; without a tool that must see nothing on these rows.
+    #: Tool -> whether all that it must see was seen; without a tool that must see nothing on these
+    #: rows.
     met: Mapping[str, bool] = field(default_factory=dict)
     faults: tuple[str, ...] = ()  #: what did not come out as expected
     seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
     examples: tuple[Example, ...] = ()  #: as in `CaseResult`, of the codes that it must get
     notes: tuple[str, ...] = ()  #: as in `CaseResult`
-    #: "caught", "caught, and more", "quiet", "ANOTHER REASON", "MISSED", "FALSE ALARM", "LOST", "not all judged",
-    #: "not on these rows" or "needs ..."
+    #: "caught", "caught, and more", "quiet", "ANOTHER REASON", "MISSED", "FALSE ALARM", "LOST",
+    #: "not all judged", "not on these rows" or "needs ..."
     outcome: str = ""
 
     @property
@@ -61,7 +73,9 @@ class Score:
 
 
 def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
-    """`rows` are the releases that were run; what lint must see is expected on every release that it knows."""
+    """`rows` are the releases that were run; what lint must see is expected on every release that
+    it knows.
+    """
     if case.needs:
         return Score(case=case, expected=_codes(case), found=(), outcome=f"needs {case.needs}")
     faults, ran = list(result.grey), set(rows)
@@ -73,7 +87,9 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
             met[expected.tool] = met.get(expected.tool, True) and not fault
             faults += [f"{torch}: {fault}"] if fault else []
         for code in sorted(red.keys() - {code for expected in wanted for code in expected.codes}):
-            text = next((f": {example.text}" for example in result.examples if example.code == code), "")
+            text = next(
+                (f": {example.text}" for example in result.examples if example.code == code), ""
+            )
             faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}{text}")
     return Score(
         case=case,
@@ -85,25 +101,39 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
         judged=result.judged,
         examples=tuple(example for example in result.examples if example.code in _codes(case)),
         notes=result.notes,
-        outcome=_outcome(case, met, bool(faults), {code for red in result.red.values() for code in red}),
+        outcome=_outcome(
+            case, met, bool(faults), {code for red in result.red.values() for code in red}
+        ),
     )
 
 
 def lost(case: CorpusCase, reason: str) -> Score:
     """The line of a case that ended without a result: a fault of ours. It counts nowhere."""
     # The last line of a traceback says what was raised.
-    return Score(case=case, expected=_codes(case), found=(), faults=(reason.rpartition("\n")[2],), outcome=LOST)
+    return Score(
+        case=case,
+        expected=_codes(case),
+        found=(),
+        faults=(reason.rpartition("\n")[2],),
+        outcome=LOST,
+    )
 
 
-def _fault(expected: Expected, red: Mapping[str, tuple[str, ...]], about: Mapping[str, tuple[str, ...]]) -> str:
-    """The difference between the red verdicts of a release and what is expected there; empty when there is none."""
+def _fault(
+    expected: Expected, red: Mapping[str, tuple[str, ...]], about: Mapping[str, tuple[str, ...]]
+) -> str:
+    """The difference between the red verdicts of a release and what is expected there; empty when
+    there is none.
+    """
     places = {code: red[code] for code in expected.codes if code in red}
     if not places:
         return f"{' or '.join(expected.codes)} missing"
     if expected.place and not any(expected.place in at for at in places.values()):
         at = ", ".join(sorted({place for at in places.values() for place in at}))
         return f"{', '.join(places)} at {at}, not {expected.place}"
-    if expected.about and not any(expected.about in subject for code in places for subject in about.get(code, ())):
+    if expected.about and not any(
+        expected.about in subject for code in places for subject in about.get(code, ())
+    ):
         return f"{', '.join(places)} not about {expected.about}"
     return ""
 
@@ -149,13 +179,18 @@ class ClassShares:
 
 
 def by_class(scores: Iterable[Score]) -> list[ClassShares]:
-    """A line for each class, then one for all. A sound patch is counted with the broken one that it corrects."""
+    """A line for each class, then one for all.
+
+    A sound patch is counted with the broken one that it corrects.
+    """
     counted = [score for score in scores if score.outcome in _COUNTED]
     kinds = {score.case.id: score.case.kind for score in counted if score.case.kind not in _APART}
     groups: dict[str, list[Score]] = {}
     for score in counted:
         if score.case.kind == SOUND:
-            groups.setdefault(kinds.get(score.case.id.removesuffix("-fixed"), "no broken form"), []).append(score)
+            groups.setdefault(
+                kinds.get(score.case.id.removesuffix("-fixed"), "no broken form"), []
+            ).append(score)
         elif score.case.id in kinds:
             groups.setdefault(score.case.kind, []).append(score)
     rows = [_class_shares(kind, groups[kind]) for kind in sorted(groups)]
@@ -170,13 +205,20 @@ _APART = (SOUND, HOSTILE, FAULT, UNCHANGED)
 def _class_shares(kind: str, scores: list[Score]) -> ClassShares:
     broken = [score for score in scores if score.case.kind != SOUND]
     sound = [score for score in scores if score.case.kind == SOUND]
-    judges = {tool: [score for score in sound if tool in _judges(score.case)] for tool in (LINT, GATE)}
+    judges = {
+        tool: [score for score in sound if tool in _judges(score.case)] for tool in (LINT, GATE)
+    }
     by = {tool: [score.met[tool] for score in broken if tool in score.met] for tool in (LINT, GATE)}
     return ClassShares(
         kind=kind,
-        caught=Share(hits=sum(score.outcome.startswith("caught") for score in broken), total=len(broken)),
+        caught=Share(
+            hits=sum(score.outcome.startswith("caught") for score in broken), total=len(broken)
+        ),
         by={tool: Share(hits=sum(met), total=len(met)) for tool, met in by.items()},
-        alarms={tool: Share(hits=sum(s.alarms(tool) for s in of), total=len(of)) for tool, of in judges.items()},
+        alarms={
+            tool: Share(hits=sum(s.alarms(tool) for s in of), total=len(of))
+            for tool, of in judges.items()
+        },
     )
 
 
@@ -197,13 +239,26 @@ class CodeCounts:
 
 def by_code(scores: Iterable[Score]) -> list[CodeCounts]:
     """A line for each code of the gate that any public patch got."""
-    counted = [score for score in scores if score.outcome in _COUNTED and score.case.kind not in (HOSTILE, FAULT)]
-    codes = sorted({code for score in counted for code in (*score.found, *score.notes) if tool_of(code) == GATE})
+    counted = [
+        score
+        for score in scores
+        if score.outcome in _COUNTED and score.case.kind not in (HOSTILE, FAULT)
+    ]
+    codes = sorted(
+        {
+            code
+            for score in counted
+            for code in (*score.found, *score.notes)
+            if tool_of(code) == GATE
+        }
+    )
     return [
         CodeCounts(
             code=code,
             expected=sum(code in score.found and code in score.expected for score in counted),
-            others=sum(code in s.found and code not in s.expected for s in counted if not s.case.sound),
+            others=sum(
+                code in s.found and code not in s.expected for s in counted if not s.case.sound
+            ),
             sound=sum(code in score.found for score in counted if score.case.sound),
             notes=sum(code in score.notes for score in counted if score.case.sound),
         )
@@ -212,14 +267,20 @@ def by_code(scores: Iterable[Score]) -> list[CodeCounts]:
 
 
 def shares(scores: Iterable[Score]) -> dict[str, Share]:
-    """What is no public patch: hostile ones, seeded faults, and cells in which nothing was changed."""
+    """What is no public patch: hostile ones, seeded faults, and cells in which nothing was
+    changed.
+    """
     counted = [score for score in scores if score.outcome in _COUNTED]
-    of = {kind: [score for score in counted if score.case.kind == kind] for kind in (HOSTILE, FAULT, UNCHANGED)}
+    of = {
+        kind: [score for score in counted if score.case.kind == kind]
+        for kind in (HOSTILE, FAULT, UNCHANGED)
+    }
     return {
         "hostile patches with their own verdict": _right(of[HOSTILE]),
         "seeded faults detected": _right(of[FAULT]),
         "false alarms in unchanged cells": Share(
-            hits=sum(len(score.faults) for score in of[UNCHANGED]), total=sum(score.judged for score in of[UNCHANGED])
+            hits=sum(len(score.faults) for score in of[UNCHANGED]),
+            total=sum(score.judged for score in of[UNCHANGED]),
         ),
     }
 

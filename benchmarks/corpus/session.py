@@ -42,9 +42,13 @@ Places = dict[str, set[str]]
 
 
 class CorpusSession:
-    """What judges one case after the other: the servers of the torches, and the index that lint judges by."""
+    """What judges one case after the other: the servers of the torches, and the index that lint
+    judges by.
+    """
 
-    def __init__(self, rows: dict[str, str], runner: Runner, index: list[Release], servers: Servers) -> None:
+    def __init__(
+        self, rows: dict[str, str], runner: Runner, index: list[Release], servers: Servers
+    ) -> None:
         self.rows, self.runner, self.index, self.servers = rows, runner, index, servers
 
     def sentinel_faults(self) -> list[str]:
@@ -53,28 +57,38 @@ class CorpusSession:
         for torch in self.rows:
             for device in Project().judged_devices:
                 answer = self.runner.ask(torch, "sentinel", profile=load_profile(device))
-                verdict = judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer)
+                verdict = judge_sentinel(
+                    Case(torch=torch, device=device, workload="sentinel"), answer
+                )
                 if verdict.kind is not Kind.PASS:
                     faults.append(f"{torch} {device}: {verdict.actual}")
         return faults
 
     def sandbox_parts(self) -> set[str]:
         """What confines a patch here, on every torch."""
-        answers = [self.runner.ask(torch, "sentinel", profile=load_profile("cpu")) for torch in self.rows]
+        answers = [
+            self.runner.ask(torch, "sentinel", profile=load_profile("cpu")) for torch in self.rows
+        ]
         parts = []
         for own in (answer["confinement"] for answer in answers):
-            parts.append({*own["namespaces"], *(name for name in ("landlock", "reads") if own[name])})
+            parts.append(
+                {*own["namespaces"], *(name for name in ("landlock", "reads") if own[name])}
+            )
         return set.intersection(*parts)
 
     def judge(self, case: CorpusCase) -> CaseResult:
-        """The verdicts of one case on every torch; none where something that it needs is missing here."""
+        """The verdicts of one case on every torch; none where something that it needs is missing
+        here.
+        """
         if case.needs:
             return CaseResult(red={})
         started = time.monotonic()
         red: dict[str, Places] = {torch: {} for torch in self.rows}
         examples: dict[str, Example] = {}
         if LINT in case.cells:
-            red = self._lint(case, examples) | {torch: {} for torch in self.rows if torch not in releases()}
+            red = self._lint(case, examples) | {
+                torch: {} for torch in self.rows if torch not in releases()
+            }
         grey: list[str] = []
         idle: dict[str, list[str]] = {}
         judged = 0
@@ -93,13 +107,20 @@ class CorpusSession:
                     grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
                     continue
                 judged += bool(verdicts)
-                grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if not v.is_judged]
+                grey += [
+                    f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if not v.is_judged
+                ]
                 _add_places(red.setdefault(torch, {}), verdicts)
                 for verdict in verdicts:
                     if verdict.colour is Colour.RED:
                         examples.setdefault(verdict.code, _example(case, verdict))
         # One release may be judged for all of them, or be the only one on which the patch runs.
-        grey += [reason for reasons in idle.values() if len(reasons) == len(self.rows) for reason in reasons]
+        grey += [
+            reason
+            for reasons in idle.values()
+            if len(reasons) == len(self.rows)
+            for reason in reasons
+        ]
         return CaseResult(
             red=_sorted(red),
             grey=tuple(grey),
@@ -109,7 +130,9 @@ class CorpusSession:
         )
 
     def judge_whole(self, case: CorpusCase) -> CaseResult:
-        """The verdicts of the whole gate, as `patchgate gate FOLDER` gives them, and those of lint."""
+        """The verdicts of the whole gate, as `patchgate gate FOLDER` gives them, and those of
+        lint.
+        """
         if case.needs:
             return CaseResult(red={})
         started = time.monotonic()
@@ -152,7 +175,9 @@ class CorpusSession:
             others=case.others,
             limits=replace(self.runner.run.limits, seconds=case.seconds),
         )
-        return CheckContext(run, load_patch(path), workloads_with(path, run.project), replace(self.runner, run=run))
+        return CheckContext(
+            run, load_patch(path), workloads_with(path, run.project), replace(self.runner, run=run)
+        )
 
     def _lint(self, case: CorpusCase, examples: dict[str, Example]) -> dict[str, Places]:
         report = lint([Path(case.folder)], self.index)
@@ -160,8 +185,15 @@ class CorpusSession:
         for finding in report.findings:
             if finding.severity is Severity.RED:
                 at = {f"{finding.path}:{span.line}" for span in (finding.span, *finding.also)}
-                text = f"{finding.message} [{finding.shown_releases}]" if finding.shown_releases else finding.message
-                where, folder = f"{_below_root(finding.path)}:{finding.span.line}", _below_root(case.folder)
+                text = (
+                    f"{finding.message} [{finding.shown_releases}]"
+                    if finding.shown_releases
+                    else finding.message
+                )
+                where, folder = (
+                    f"{_below_root(finding.path)}:{finding.span.line}",
+                    _below_root(case.folder),
+                )
                 example = Example(code=finding.code, case=folder, where=where, text=text)
                 examples.setdefault(finding.code, example)
                 for release in finding.releases or report.releases:
@@ -174,13 +206,18 @@ def _expects(case: CorpusCase, tool: str) -> bool:
 
 
 def _sorted(found: dict[str, Places]) -> dict[str, dict[str, tuple[str, ...]]]:
-    return {torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in found.items()}
+    return {
+        torch: {code: tuple(sorted(at)) for code, at in places.items()}
+        for torch, places in found.items()
+    }
 
 
 def _example(case: CorpusCase, verdict: Verdict) -> Example:
     where = _below_root(verdict.where) if verdict.where else ""
     text, folder = verdict_text(verdict), _below_root(case.folder)
-    return Example(code=verdict.code, case=folder, where=where, text=text, expected=verdict.expected)
+    return Example(
+        code=verdict.code, case=folder, where=where, text=text, expected=verdict.expected
+    )
 
 
 def _below_root(path: str) -> str:
@@ -192,24 +229,35 @@ def _below_root(path: str) -> str:
 def _add_places(red: Places, verdicts: list[Verdict]) -> None:
     for verdict in verdicts:
         if verdict.colour is Colour.RED:
-            red.setdefault(verdict.code, set()).update([display_path(verdict.where)] if verdict.where else [])
+            red.setdefault(verdict.code, set()).update(
+                [display_path(verdict.where)] if verdict.where else []
+            )
 
 
 @contextmanager
 def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Settings of `open_session`: the servers that run meanwhile, and the folder of their results, which ends too."""
+    """Settings of `open_session`: the servers that run meanwhile, and the folder of their results,
+    which ends too.
+    """
     with ExitStack() as stack:
         servers = stack.enter_context(running_servers(rows))
         # A stopped run may still write here while the folder is removed.
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-", ignore_cleanup_errors=True))
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="patchgate-", ignore_cleanup_errors=True)
+        )
         yield {"rows": rows, "folder": folder, "servers": servers}
 
 
 def open_session(settings: dict[str, Any]) -> CorpusSession:
-    """A session on servers that run. What torch does without a patch is measured once for all cases."""
+    """A session on servers that run.
+
+    What torch does without a patch is measured once for all cases.
+    """
     folder = Path(settings["folder"])
     shared_cache = str(folder / "unpatched")
-    run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache)
+    run = Run(
+        folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache
+    )
     runner = replace(runner_of(run, settings["servers"]), costs=None)
     index = [load(version) for version in releases()]
     return CorpusSession(settings["rows"], runner, index, settings["servers"])
@@ -223,9 +271,12 @@ def judge_cases(
     done: Callable[[Score], None],
     whole: bool = False,
 ) -> list[Score]:
-    """The score of every case; `done` gets each as soon as it is there. One that was lost has the outcome LOST.
+    """The score of every case; `done` gets each as soon as it is there.
 
-    Those with most cells first, so that none is left to run alone at the end. `whole`: by the whole gate.
+    One that was lost has the outcome LOST.
+
+    Those with most cells first, so that none is left to run alone at the end. `whole`: by the whole
+    gate.
     """
     session, scores = open_session(settings), dict[str, Score]()
 

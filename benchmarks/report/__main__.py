@@ -1,5 +1,5 @@
-"""`python -m benchmarks.report pictures`, `charts`: what the documentation shows; `opening`: how fast a page opens;
-`store` keeps a run.
+"""`python -m benchmarks.report pictures`, `charts`: what the documentation shows; `opening`: how
+fast a page opens; `store` keeps a run.
 
 `pictures` and `opening` need chromium and chromedriver, and `pip install .[test]`.
 """
@@ -53,8 +53,13 @@ def _browser() -> Iterator[tuple[Browser, Path]]:
     pair = installed()
     if pair is None:
         step = "apt-get install chromium chromium-driver"
-        raise UsageError("no browser", where="benchmarks.report", got="no chromium and chromedriver", next=step)
-    with tempfile.TemporaryDirectory(prefix="patchgate-") as folder, started(*pair, Path(folder, "profile")) as made:
+        raise UsageError(
+            "no browser", where="benchmarks.report", got="no chromium and chromedriver", next=step
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="patchgate-") as folder,
+        started(*pair, Path(folder, "profile")) as made,
+    ):
         yield made, Path(folder)
 
 
@@ -91,7 +96,13 @@ def pictures() -> None:
 
 
 @report.command()
-@click.option("--red", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share of red verdicts.")
+@click.option(
+    "--red",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Share of red verdicts.",
+)
 def opening(red: float) -> None:
     """Print the milliseconds until a page of 10,000 verdicts is complete, its script included."""
     with _browser() as (browser, folder):
@@ -102,7 +113,9 @@ def opening(red: float) -> None:
             times.append(float(browser.run(_READY)))
         size = page.stat().st_size
     click.echo(f"{_VERDICTS:,} verdicts, {red:.0%} red, {size / 1e6:.1f} MB, opened {_TIMES} times")
-    click.echo(f"complete after {median(times):.0f} ms (median), {min(times):.0f} to {max(times):.0f} ms")
+    click.echo(
+        f"complete after {median(times):.0f} ms (median), {min(times):.0f} to {max(times):.0f} ms"
+    )
 
 
 def _many_verdicts(red: float) -> RunResults:
@@ -114,9 +127,26 @@ def _many_verdicts(red: float) -> RunResults:
         wrong = number < red * _VERDICTS
         kind, code = (Kind.REGRESSED, "PG301") if wrong else (Kind.PASS, "PG300")
         actual = f"[2 1 {number}]" if wrong else "[2 1 3]"
-        verdict = Verdict(code=code, kind=kind, check="kernels", case=case, item=case.name, fact=f"fact{number % 10}")
-        verdicts.append(replace(verdict, expected="[2 1 3]", actual=actual, why="made up", advice="correct the patch"))
-    patch = Patch(id="many", path="many.py", source="", claims=Claims(title="Ten thousand verdicts"))
+        verdict = Verdict(
+            code=code,
+            kind=kind,
+            check="kernels",
+            case=case,
+            item=case.name,
+            fact=f"fact{number % 10}",
+        )
+        verdicts.append(
+            replace(
+                verdict,
+                expected="[2 1 3]",
+                actual=actual,
+                why="made up",
+                advice="correct the patch",
+            )
+        )
+    patch = Patch(
+        id="many", path="many.py", source="", claims=Claims(title="Ten thousand verdicts")
+    )
     return RunResults(patch=patch, torches=("2.11.0", "2.12.1"), verdicts=tuple(verdicts))
 
 

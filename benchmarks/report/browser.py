@@ -1,4 +1,6 @@
-"""One headless browser: opens a page, and says what is wrong with it (errors, requests, contrast, width, axe)."""
+"""One headless browser: opens a page, and says what is wrong with it (errors, requests, contrast,
+width, axe).
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ from selenium.webdriver.remote.webelement import WebElement
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _SWITCHES = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking"
     " --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"
 )
-# Text against the nearest ground that is not transparent, by the formula of WCAG 2; 4.5 is its level AA.
+# Text against the nearest ground that is not transparent, by the formula of WCAG 2; 4.5 is its
+# level AA.
 _FAINT = """
 const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
 const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
@@ -34,12 +38,15 @@ const ground = (e) => {
 };
 const faint = [];
 for (const e of arguments[0].querySelectorAll("*")) {
-  const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
+  const texts = [...e.childNodes].filter((n) => n.nodeType === 3);
+  const words = texts.map((n) => n.data.trim()).join("");
   if (!words || !e.checkVisibility()) continue;
   const style = getComputedStyle(e);
-  const [front, back] = [parse(e instanceof SVGElement ? style.fill : style.color), ground(e)].map(light);
+  const colour = parse(e instanceof SVGElement ? style.fill : style.color);
+  const [front, back] = [colour, ground(e)].map(light);
   const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
-  if (ratio < 4.5) faint.push(`${e.localName}.${e.getAttribute("class")} ${ratio.toFixed(2)}: ${words.slice(0, 40)}`);
+  const name = `${e.localName}.${e.getAttribute("class")}`;
+  if (ratio < 4.5) faint.push(`${name} ${ratio.toFixed(2)}: ${words.slice(0, 40)}`);
 }
 return faint;
 """
@@ -96,7 +103,10 @@ class Browser:
         media: str = "screen",
         scale: float = 1,
     ) -> None:
-        """Open a file as it would be opened from a disk, with empty logs. `media` is "screen" or "print"."""
+        """Open a file as it would be opened from a disk, with empty logs.
+
+        `media` is "screen" or "print".
+        """
         size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 500}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"media": media, "features": [{"name": "prefers-color-scheme", "value": theme}]}
@@ -110,9 +120,13 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def all(self, selector: str, name: str = "textContent") -> list[Any]:
-        """A property, or else an attribute, of all such elements at one moment: the page may draw them anew."""
+        """A property, or else an attribute, of all such elements at one moment: the page may draw
+        them anew.
+        """
         one = "(e) => e[arguments[1]] ?? e.getAttribute(arguments[1])"
-        found: list[Any] = self.run(f"return [...document.querySelectorAll(arguments[0])].map({one})", selector, name)
+        found: list[Any] = self.run(
+            f"return [...document.querySelectorAll(arguments[0])].map({one})", selector, name
+        )
         return found
 
     def one(self, selector: str) -> WebElement:
@@ -135,8 +149,14 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Every address but the page's own file that something was asked of."""
-        messages = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
-        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        messages = (
+            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
+        )
+        sent = [
+            m["params"]["request"]["url"]
+            for m in messages
+            if m["method"] == "Network.requestWillBeSent"
+        ]
         return [url for url in sent if not url.startswith("file:")]
 
     def faint(self, selector: str = "body") -> list[str]:
@@ -147,7 +167,9 @@ class Browser:
     def violations(self) -> list[str]:
         """What axe-core finds wrong with the page as it is now."""
         self.driver.set_script_timeout(_AXE_SECONDS)
-        self.run((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+        self.run(
+            (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+        )
         found: list[str] = self.driver.execute_async_script(_AXE)
         return found
 
@@ -157,4 +179,6 @@ class Browser:
 
     def picture(self) -> bytes:
         """What is in the window, as PNG."""
-        return base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+        return base64.b64decode(
+            self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+        )

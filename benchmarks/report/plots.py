@@ -1,4 +1,6 @@
-"""The drawings of docs/case-42686.md and docs/latency.md, from figures that stand there or in golden/."""
+"""The drawings of docs/case-42686.md and docs/latency.md, from figures that stand there or in
+golden/.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ DOCS = ROOT / "docs"
 # | tokens | unpatched | patched | ratio | low .. high | ...
 _LATENCY = re.compile(r"\| ([\d,]+) \| [\d.,]+ \| [\d.,]+ \| ([\d.]+) \| ([\d.]+) \.\. ([\d.]+) \|")
 # | where | sampling | ... | ... | share % (low % to high %) |
-_FLIPS = re.compile(r"\| (\w+) \| (\w+) \| [^|]+ \| [^|]+ \| ([\d.]+) % \(([\d.]+) % to ([\d.]+) %\) \|")
+_FLIPS = re.compile(
+    r"\| (\w+) \| (\w+) \| [^|]+ \| [^|]+ \| ([\d.]+) % \(([\d.]+) % to ([\d.]+) %\) \|"
+)
 # Tokens of the texts that the table of flips is about, and those that are drawn.
 _SAMPLED, _LENGTHS = 64, (16, 32, 64, 128, 256, 512, 1024)
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 64, 130, 48, 56
@@ -59,10 +63,14 @@ class Chart:
 
 def drawings() -> Mapping[str, str]:
     """File name below docs/ -> SVG."""
-    latency, case = ((DOCS / name).read_text(encoding="utf-8") for name in ("latency.md", "case-42686.md"))
+    latency, case = (
+        (DOCS / name).read_text(encoding="utf-8") for name in ("latency.md", "case-42686.md")
+    )
     title = "vLLM #42686, residual stack, NVIDIA H200, torch 2.11.0: patched / unpatched"
     return {
-        "latency-42686.svg": draw_latency(latency_ratios(latency), title, style=_style(of_latency=True)),
+        "latency-42686.svg": draw_latency(
+            latency_ratios(latency), title, style=_style(of_latency=True)
+        ),
         "images/flips-42686.svg": draw(flips_chart(case)),
         "images/releases-42686.svg": draw(releases_chart()),
     }
@@ -78,7 +86,9 @@ def latency_ratios(page: str) -> dict[int, Interval]:
 
 
 def flips_chart(page: str) -> Chart:
-    """How likely a text of so many tokens changes: every token has the same chance, as for the sampled length."""
+    """How likely a text of so many tokens changes: every token has the same chance, as for the
+    sampled length.
+    """
     lines = []
     for where, sampling, *figures in _FLIPS.findall(page):
         share, low, high = (1 - (1 - float(figure) / 100) ** (1 / _SAMPLED) for figure in figures)
@@ -117,7 +127,10 @@ def releases_chart() -> Chart:
 
 
 def draw(chart: Chart) -> str:
-    """The chart as SVG. A line is told by its mark and its name at its end, not by its colour alone."""
+    """The chart as SVG.
+
+    A line is told by its mark and its name at its end, not by its colour alone.
+    """
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
         f"<title>{escape(chart.title)}</title><style>{_style()}</style>",
@@ -127,7 +140,8 @@ def draw(chart: Chart) -> str:
     for number, (line, place) in enumerate(zip(chart.lines, _name_places(chart), strict=True)):
         parts += _line(chart, line, number, place)
     parts += [
-        f'<text x="{(_WIDTH - _RIGHT + _LEFT) / 2}" y="{_HEIGHT - 12}" text-anchor="middle">{chart.x_title}</text>'
+        f'<text x="{(_WIDTH - _RIGHT + _LEFT) / 2}" y="{_HEIGHT - 12}" '
+        f'text-anchor="middle">{chart.x_title}</text>'
     ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -138,7 +152,10 @@ def _axes(chart: Chart) -> Iterator[str]:
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
     for value, label in chart.x_ticks:
-        yield f'<text x="{chart.x(value):.1f}" y="{_HEIGHT - _BOTTOM + 20}" text-anchor="middle">{label}</text>'
+        yield (
+            f'<text x="{chart.x(value):.1f}" y="{_HEIGHT - _BOTTOM + 20}" '
+            f'text-anchor="middle">{label}</text>'
+        )
 
 
 def _name_places(chart: Chart) -> list[float]:
@@ -175,20 +192,26 @@ def _style(*, of_latency: bool = False) -> str:
 
 
 def _chart_rules(colours: Mapping[str, str], theme: int) -> str:
-    rules = f"svg{{background:{colours['ground']}}}text{{font:12px system-ui,sans-serif;fill:{colours['text']}}}"
-    rules += (
-        f".grid{{stroke:{colours['grid']}}}polyline{{fill:none;stroke-width:2}}.interval{{opacity:.15;stroke:none}}"
+    rules = (
+        f"svg{{background:{colours['ground']}}}text{{font:12px "
+        f"system-ui,sans-serif;fill:{colours['text']}}}"
     )
+    rules += f".grid{{stroke:{colours['grid']}}}polyline{{fill:none;stroke-width:2}}"
+    rules += ".interval{opacity:.15;stroke:none}"
     for number, pair in enumerate(_LINES):
         colour = pair[theme]
-        rules += f".line{number}{{fill:{colour};stroke:{colour}}}.line{number} text{{fill:{colour};stroke:none}}"
+        rules += (
+            f".line{number}{{fill:{colour};stroke:{colour}}}.line{number} "
+            f"text{{fill:{colour};stroke:none}}"
+        )
     return rules
 
 
 def _latency_rules(colours: Mapping[str, str], theme: int) -> str:
     line = _LINES[0][theme]
     return (
-        f"svg{{background:{colours['ground']}}}text{{font:12px system-ui,sans-serif;fill:{colours['text']}}}"
+        f"svg{{background:{colours['ground']}}}text{{font:12px "
+        f"system-ui,sans-serif;fill:{colours['text']}}}"
         f".grid{{stroke:{colours['grid']}}}.one{{stroke:{colours['text']};stroke-dasharray:4 3}}"
         f".budget{{fill:{colours['band']}}}.ratio{{stroke:{line};stroke-width:2;fill:none}}.dot{{fill:{line}}}"
     )

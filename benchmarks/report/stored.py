@@ -1,4 +1,6 @@
-"""Real runs that are kept: what is not green in full, green verdicts as counts, and the facts of a few cases."""
+"""Real runs that are kept: what is not green in full, green verdicts as counts, and the facts of a
+few cases.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,16 @@ def load_run(name: str) -> RunResults:
 
 
 def store_run(folder: Path, name: str) -> Path:
-    """Keep the last run in `folder` under `name`: green verdicts are counted, but for what its first screen shows."""
+    """Keep the last run in `folder` under `name`: green verdicts are counted, but for what its
+    first screen shows.
+    """
     (run,), verdicts = runs_in(folder), load_verdicts(folder)
     patch = load_patch(Path(run.patch))
-    kept = [v for v in verdicts if v.colour is not Colour.GREEN or v.item == "effects" or _is_headline(v)]
+    kept = [
+        v
+        for v in verdicts
+        if v.colour is not Colour.GREEN or v.item == "effects" or _is_headline(v)
+    ]
     others = Counter(
         (v.code, v.kind.value, v.check, v.torch, v.case.device, v.case.workload, v.item)
         for v in verdicts
@@ -73,7 +81,9 @@ def store_run(folder: Path, name: str) -> Path:
         "torches": list(run.torches),
         "verdicts": [to_dict(_anywhere(v)) for v in kept],
         "green": [[*place, count] for place, count in sorted(others.items())],
-        "observations": [to_dict(replace(one, artifacts={})) for one in run.store if one.case.name in shown],
+        "observations": [
+            to_dict(replace(one, artifacts={})) for one in run.store if one.case.name in shown
+        ],
     }
     path = _STORED / f"{name}.json"
     write_atomically(path, json.dumps(data, indent=1) + "\n")
@@ -102,7 +112,9 @@ def _patch(name: str, title: str) -> Patch:
 
 
 def _compared(data: Mapping[str, Any]) -> Iterator[ComparedCase]:
-    observed = [from_dict(Observation, one, where="observations") for one in data.get("observations", ())]
+    observed = [
+        from_dict(Observation, one, where="observations") for one in data.get("observations", ())
+    ]
     unpatched = {(o.case.torch, o.case.name): o for o in observed if o.case.patch is None}
     for patched in (o for o in observed if o.case.patch is not None):
         case = patched.case

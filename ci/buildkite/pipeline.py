@@ -1,9 +1,11 @@
-"""Prints the steps of a Buildkite pipeline: one a share of the plan, then the results as an annotation.
+"""Prints the steps of a Buildkite pipeline: one a share of the plan, then the results as an
+annotation.
 
-Reads the environment: PATCHES (one a line), TAG of the rows (premerge, or nightly for a sweep), MACHINES,
-QUEUE of the agents, GPU_QUEUE of those with a GPU (else the table's
+Reads the environment: PATCHES (one a line), TAG of the rows (premerge, or nightly for a sweep),
+MACHINES, QUEUE of the agents, GPU_QUEUE of those with a GPU (else the table's
 `gpu_runner`; no such step without both), HISTORY with the costs of before,
-and PATCHGATE, where its checkout is. What runs gets its words in variables, and no step holds any of them as code.
+and PATCHGATE, where its checkout is. What runs gets its words in variables, and no step holds any
+of them as code.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from plan import gpu_runner, plan
 
 MACHINE_TROUBLE, AGENT_LOST = 4, -1
-# Neither pip nor what it needs comes from the checkout, where a pull request may have a pip.py. `results` may be a
-# part of it too.
+# Neither pip nor what it needs comes from the checkout, where a pull request may have a pip.py.
+# `results` may be a part of it too.
 SETUP = [
     'CHECKOUT=$(cd "$PATCHGATE" && pwd) TOOLS=$(mktemp -d)',
     'trap "rm -rf $TOOLS" EXIT',
-    '(cd / && python3 -I -m venv "$TOOLS" && "$TOOLS/bin/python" -I -m pip install --quiet "$CHECKOUT") || exit 4',
+    '(cd / && python3 -I -m venv "$TOOLS" && "$TOOLS/bin/python" -I -m pip install --quiet '
+    '"$CHECKOUT") || exit 4',
     'PATH="$TOOLS/bin:$PATH"',
     "rm -rf results",
 ]
@@ -34,8 +37,14 @@ COMMANDS = [
     'WORKSPACE="$PWD" RESULTS="$PWD/$RESULTS" bash "$PATCHGATE/ci/judge.sh"',
 ]
 TELL = {
-    "gate": "find results -name run.json -printf '%h\\0' | sort -z | xargs -0 --no-run-if-empty patchgate comment",
-    "sweep": "find results -name history.sqlite -printf '--merge=%p\\0' | sort -z | xargs -0 patchgate history",
+    "gate": (
+        "find results -name run.json -printf '%h\\0' | sort -z | xargs -0 --no-run-if-empty "
+        "patchgate comment"
+    ),
+    "sweep": (
+        "find results -name history.sqlite -printf '--merge=%p\\0' | sort -z | xargs -0 "
+        "patchgate history"
+    ),
 }
 
 
@@ -54,7 +63,11 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     if session == "sweep":
         shared["ARGUMENTS"] = f"--nightly\n--run={environment.get('BUILDKITE_BUILD_ID', 'by hand')}"
     for number, share in enumerate(plan([*options, "--", *patches])):
-        variables = {"TORCH": share.torch, "PATCHES": "\n".join(share.patches), "RESULTS": f"results/{number}"}
+        variables = {
+            "TORCH": share.torch,
+            "PATCHES": "\n".join(share.patches),
+            "RESULTS": f"results/{number}",
+        }
         yield _judge(f"torch {share.torch} ({share.part})", queue, shared | variables)
     gpu_queue = environment.get("GPU_QUEUE") or gpu_runner()
     if gpu_queue:
@@ -86,7 +99,11 @@ def _judge(label: str, queue: str, variables: dict[str, str]) -> dict[str, Any]:
         "agents": {"queue": queue},
         "artifact_paths": [f"{variables['RESULTS']}/**/*"],
         "timeout_in_minutes": 60 if variables["SESSION"] == "gate" else 300,
-        "retry": {"automatic": [{"exit_status": status, "limit": 2} for status in (MACHINE_TROUBLE, AGENT_LOST)]},
+        "retry": {
+            "automatic": [
+                {"exit_status": status, "limit": 2} for status in (MACHINE_TROUBLE, AGENT_LOST)
+            ]
+        },
     }
 
 

@@ -1,7 +1,8 @@
 """Puts a text into the pull request of a commit: into our own comment there, or a new one.
 
-`comment.py FILE`, with GITHUB_REPOSITORY, HEAD_OWNER, HEAD_BRANCH and HEAD_SHA of the event, and the `gh` command.
-A commit that is no longer the head of an open pull request gets nothing: its results are those of yesterday.
+`comment.py FILE`, with GITHUB_REPOSITORY, HEAD_OWNER, HEAD_BRANCH and HEAD_SHA of the event, and
+the `gh` command. A commit that is no longer the head of an open pull request gets nothing: its
+results are those of yesterday.
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ def main(file: str) -> str:
         return "no results to tell of"
     here = f"repos/{os.environ['GITHUB_REPOSITORY']}"
     head = f"{os.environ['HEAD_OWNER']}:{os.environ['HEAD_BRANCH']}"
-    listed = api(f"{here}/pulls", "--method", "GET", "--raw-field", "state=open", "--raw-field", f"head={head}")
+    listed = api(
+        f"{here}/pulls",
+        "--method",
+        "GET",
+        "--raw-field",
+        "state=open",
+        "--raw-field",
+        f"head={head}",
+    )
     numbers = [pull["number"] for pull in listed if pull["head"]["sha"] == os.environ["HEAD_SHA"]]
     if not numbers:
         return "no open pull request has this commit for its head"

@@ -1,6 +1,7 @@
 """Do the private names that the patch uses exist in this torch, with fitting parameters?
 
-The probe says what is missing. Whether the line that needs it runs is asked of lint, so that both agree.
+The probe says what is missing. Whether the line that needs it runs is asked of lint, so that both
+agree.
 """
 
 from __future__ import annotations
@@ -30,25 +31,28 @@ from patchgate.model.serialization import failure_of
 FAMILY = "api"
 CODES = read_codes("""
 PG101 target does not exist
-    The manifest names a target that this torch does not have. The patch does not add it either, or it adds a function
-    by a name that other releases have, or that is spelled nearly like one that torch has.
-    Why: Users get torch without the patch: assigning the target creates a new attribute that nothing in torch
-    calls.
+    The manifest names a target that this torch does not have. The patch does not add it either, or
+    it adds a function by a name that other releases have, or that is spelled nearly like one that
+    torch has.
+    Why: Users get torch without the patch: assigning the target creates a new attribute that
+    nothing in torch calls.
     Fix: Correct the dotted name, or narrow `applies_to` to the releases that have it.
 PG102 replacement cannot take the calls that the original takes
-    A parameter of the original is missing or required in the replacement, or has another name there, though torch
-    passes it by name.
-    Why: Users get a TypeError in the middle of a compile, from a caller inside torch that passes the parameter.
+    A parameter of the original is missing or required in the replacement, or has another name
+    there, though torch passes it by name.
+    Why: Users get a TypeError in the middle of a compile, from a caller inside torch that passes
+    the parameter.
     Fix: Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.
 PG103 attribute used by the patch is missing
-    The patch reads an attribute that its owner does not have in this torch, or replaces one that only other releases
-    have.
-    Why: Users get an AttributeError as soon as that line runs; a replacement under a name that torch does not have
-    is never called, and they get torch without it.
+    The patch reads an attribute that its owner does not have in this torch, or replaces one that
+    only other releases have.
+    Why: Users get an AttributeError as soon as that line runs; a replacement under a name that
+    torch does not have is never called, and they get torch without it.
     Fix: Use the name that this release has, guard the access, or narrow `applies_to`.
 PG104 module or name imported by the patch is missing
     The patch imports a module or name of torch that this release does not have.
-    Why: Users of this release cannot import the patch; where the import is in a function, their compile fails.
+    Why: Users of this release cannot import the patch; where the import is in a function, their
+    compile fails.
     Fix: Import it from where this release has it, or narrow `applies_to`.
 PG105 names exist and fit
     Every target, import and attribute that the patch uses exists and fits in this torch.
@@ -65,32 +69,63 @@ ADDED = "new in torch"
 @Check(believes=SIMULATED)
 def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     targets = context.patch.claims.targets_on(at.case.torch)
-    answer = context.ask_once(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)
+    answer = context.ask_once(
+        at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets
+    )
     failure = failure_of(answer)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]
     source, torch, findings = context.patch.source, at.case.torch, answer["findings"]
-    unneeded = names_not_needed(source, torch) if any(each["code"] in _NAMES for each in findings) else frozenset()
-    new = names_of_other_releases(source, torch) if any(each["expected"] == ADDED for each in findings) else {}
+    unneeded = (
+        names_not_needed(source, torch)
+        if any(each["code"] in _NAMES for each in findings)
+        else frozenset()
+    )
+    new = (
+        names_of_other_releases(source, torch)
+        if any(each["expected"] == ADDED for each in findings)
+        else {}
+    )
     judged = {"findings": [as_in_lint(each, torch, new) for each in findings]}
     return judge_api(at.case, context.patch, judged, context.manifest_location("targets"), unneeded)
 
 
 def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -> Mapping[str, Any]:
-    """The finding with what only lint knows: whether torch passes a parameter by name, whether a name is another's."""
+    """The finding with what only lint knows: whether torch passes a parameter by name, whether a
+    name is another's.
+    """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
     line = new.get(last) if finding["expected"] == ADDED else None
     if line and kind == "target":
-        return {**finding, "code": "PG101", "expected": "exists", "actual": "only in other releases"}
+        return {
+            **finding,
+            "code": "PG101",
+            "expected": "exists",
+            "actual": "only in other releases",
+        }
     if line:
-        return {**finding, "code": "PG103", "line": line, "expected": "exists", "actual": "only in other releases"}
-    near = near_name(_release(torch), owner, last) if (kind, finding["expected"]) == ("target", ADDED) else ""
+        return {
+            **finding,
+            "code": "PG103",
+            "line": line,
+            "expected": "exists",
+            "actual": "only in other releases",
+        }
+    near = (
+        near_name(_release(torch), owner, last)
+        if (kind, finding["expected"]) == ("target", ADDED)
+        else ""
+    )
     if near:
         actual = f"added by the patch, and no name of torch; did you mean `{near}`?"
         return {**finding, "code": "PG101", "expected": "exists", "actual": actual}
     if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
-        return {**finding, "code": "PG105", "actual": f"{finding['actual']}, but no call in torch passes it by name"}
+        return {
+            **finding,
+            "code": "PG105",
+            "actual": f"{finding['actual']}, but no call in torch passes it by name",
+        }
     return finding
 
 
@@ -101,10 +136,15 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
     found = release.member(owner, name) or release.resolve(target)
     function = found.symbol if found is not None else None
     for site in release.calls(target.split(".")[-2] if name == "__init__" else name):
-        bound = isinstance(function, Function) and function.form in ("method", "class") and site.receiver != ":"
+        bound = (
+            isinstance(function, Function)
+            and function.form in ("method", "class")
+            and site.receiver != ":"
+        )
         theirs = function.parameters[int(bound) :] if isinstance(function, Function) else None
         if {*site.keywords} & {*parameters} and (
-            theirs is None or misfit(theirs, site.positional, site.keywords, starred=site.star) is None
+            theirs is None
+            or misfit(theirs, site.positional, site.keywords, starred=site.star) is None
         ):
             return True
     return False
@@ -116,16 +156,26 @@ def _release(torch: str) -> Release:
 
 
 def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
-    """Each name that the patch adds to torch and that another release has -> its line; as lint's PG126."""
+    """Each name that the patch adds to torch and that another release has -> its line; as lint's
+    PG126.
+    """
     view = _view(source, torch)
     lines = (
-        {each.span.line for each in missing_target.check([view]) if each.severity is Severity.RED} if view else set()
+        {each.span.line for each in missing_target.check([view]) if each.severity is Severity.RED}
+        if view
+        else set()
     )
-    return {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines} if view else {}
+    return (
+        {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines}
+        if view
+        else {}
+    )
 
 
 def _view(source: str, torch: str) -> View | None:
-    """Lint's view of the patch; None for a release that is not indexed, which the probe alone can judge."""
+    """Lint's view of the patch; None for a release that is not indexed, which the probe alone can
+    judge.
+    """
     try:
         return View(release=(release := load(torch)), usage=interpret(parse(source), release))
     except (KeyError, Unreadable, RecursionError):
@@ -133,11 +183,15 @@ def _view(source: str, torch: str) -> View | None:
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
-    """(line, name) of each missing name of torch that no line needs which runs on this release: gated or guarded."""
+    """(line, name) of each missing name of torch that no line needs which runs on this release:
+    gated or guarded.
+    """
     view = _view(source, torch)
     if view is None:
         return frozenset()
-    needed = {(each.span.line, each.name) for _, each in missing_references([view]) if each.reachable}
+    needed = {
+        (each.span.line, each.name) for _, each in missing_references([view]) if each.reachable
+    }
     missing = (each for each in view.usage.references if each.presence is Presence.MISSING)
     return frozenset({(each.span.line, each.name) for each in missing} - needed)
 
@@ -149,19 +203,33 @@ def judge_api(
     where: str | None,
     unneeded: frozenset[tuple[int, str]] = frozenset(),
 ) -> Iterator[Verdict]:
-    """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place.
+    """One verdict a name: PG105 where it holds, else the code that the probe gave.
 
-    A note is what lint has a note for: a name that no line needs which runs, or that is missing on a release that the
-    patch does not claim.
+    `where` is the claim's place.
+
+    A note is what lint has a note for: a name that no line needs which runs, or that is missing on
+    a release that the patch does not claim.
     """
     if not answer["findings"]:
-        yield verdict("PG105", Kind.NOTE, case, "", "names of torch", "the text of the patch uses none", item="names")
+        yield verdict(
+            "PG105",
+            Kind.NOTE,
+            case,
+            "",
+            "names of torch",
+            "the text of the patch uses none",
+            item="names",
+        )
     for finding in answer["findings"]:
         code, line = finding["code"], finding["line"]
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED
         spared = code in _NAMES and (line, finding["subject"].rpartition(".")[2]) in unneeded
-        if kind is Kind.REGRESSED and (spared or (code != "PG102" and not is_claimed(patch, case.torch))):
+        if kind is Kind.REGRESSED and (
+            spared or (code != "PG102" and not is_claimed(patch, case.torch))
+        ):
             kind = Kind.NOTE
         place = f"{display_path(patch.path)}:{line}" if line else where
         item, _, fact = finding["subject"].partition(" ")
-        yield verdict(code, kind, case, fact, finding["expected"], finding["actual"], place, item=item)
+        yield verdict(
+            code, kind, case, fact, finding["expected"], finding["actual"], place, item=item
+        )

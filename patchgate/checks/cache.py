@@ -11,7 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, catalogue, code_of_others, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    catalogue,
+    code_of_others,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, check_of
@@ -22,37 +29,43 @@ from patchgate.runner.costs import note_cost
 
 FAMILY = "cache"
 _REMEDY = (
-    "Add a digest of the patch's text to the cache key, as fixtures/patches/vllm-42686-corrected does. It wraps"
+    "Add a digest of the patch's text to the cache key, as fixtures/patches/vllm-42686-corrected "
+    "does. It wraps"
     " `torch._inductor.codecache.FxGraphHashDetails.__init__` and names it in `targets`."
-    " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread only."
+    " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread "
+    "only."
 )
 CODES = (
     *read_codes(f"""
 PG701 stale cached code hides the patch
-    With a cache that was warmed without the patch, the patched process ran the unpatched code; or the other way round.
-    Why: The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files, but not what
-    was replaced in memory. Measurements with such a cache are invalid, and every user of the shared cache gets the
-    wrong kernels.
+    With a cache that was warmed without the patch, the patched process ran the unpatched code; or
+    the other way round.
+    Why: The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's
+    files, but not what was replaced in memory. Measurements with such a cache are invalid, and
+    every user of the shared cache gets the wrong kernels.
     Fix: {_REMEDY}
 PG702 the patch switches the cache off
     With the patch, the cache refuses graphs (bypass) that it accepts without it.
-    Why: Every process compiles everything again. A plain function as a custom pass is the usual cause.
-    Fix: Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.
+    Why: Every process compiles everything again. A plain function as a custom pass is the usual
+    cause.
+    Fix: Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the
+    pass's source.
 PG703 the cache key does not follow the patch's text
-    After an edit in its functions, or with another value of an environment variable that it reads, the patch gets the
-    code that it left in the cache before. An edit is no evidence where the patch changes the captured graph: that is
-    in torch's own key.
-    Why: Users of the next version of the patch, or another rank, run the kernels of this one: a constant uuid or
-    tag does not distinguish them.
-    Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a uuid) and of
-    every setting that changes the code. {_REMEDY}
+    After an edit in its functions, or with another value of an environment variable that it reads,
+    the patch gets the code that it left in the cache before. An edit is no evidence where the patch
+    changes the captured graph: that is in torch's own key.
+    Why: Users of the next version of the patch, or another rank, run the kernels of this one: a
+    constant uuid or tag does not distinguish them.
+    Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files`
+    for a uuid) and of every setting that changes the code. {_REMEDY}
 PG704 the patch misses its own code in the cache
     A second process with the same patch does not hit the code that the first one left in the cache.
     Why: The key changes from process to process, so every process compiles everything again.
-    Fix: Make the key a digest of the source: nothing that depends on the process, the time or a random number.
+    Fix: Make the key a digest of the source: nothing that depends on the process, the time or a
+    random number.
 PG705 the cache distinguishes both sides
-    Patched and unpatched processes that share a cache directory each run their own code; or the patch does not change
-    the code of this workload, so that stale code would be the same.
+    Patched and unpatched processes that share a cache directory each run their own code; or the
+    patch does not change the code of this workload, so that stale code would be the same.
     Why: Measurements with a warm cache are valid.
     Fix: Nothing to do.
 PG706 does not compile with the caches on
@@ -63,8 +76,9 @@ PG706 does not compile with the caches on
     code_of_others(code="PG709"),
 )
 verdict = partial(verdict_of, FAMILY)
-# The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found it
-# cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of ours.
+# The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found
+# it cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of
+# ours.
 UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 _FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
@@ -72,16 +86,23 @@ EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
 # Read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
-# With another value of a variable: found cold, and in the directory that the patch without it has warmed.
+# With another value of a variable: found cold, and in the directory that the patch without it has
+# warmed.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
 # What torch's own key follows, or what says where things are and whose they are.
-_NOT_VARIED = re.compile(r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)")
+_NOT_VARIED = re.compile(
+    r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)"
+)
 # As many variables are tried as most patches read.
 _VARIABLES = 2
 
 
 @Check(
-    axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], seconds=7, unchanged="none"
+    axes=("torch", "device", "workload"),
+    workloads="cache",
+    devices=lambda run: ["cpu"],
+    seconds=7,
+    unchanged="none",
 )
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = telling_case(context, at.case)
@@ -105,19 +126,24 @@ def _changes_graph(context: CheckContext, case: Case) -> bool:
 
 
 def telling_case(context: CheckContext, case: Case) -> Case:
-    """The case itself if the patch changes its facts, or else the first case for inference whose facts it changes.
+    """The case itself if the patch changes its facts, or else the first case for inference whose
+    facts it changes.
 
     A key cannot be wrong where both sides generate the same code.
     """
     others = [
         other
         for other in context.observed_cases(case.torch)
-        if other.device == case.device and not context.workload(other.workload).training and other != case
+        if other.device == case.device
+        and not context.workload(other.workload).training
+        and other != case
     ]
 
     def is_changed(candidate: Case) -> bool:
         unpatched, patched = context.observations(candidate)
-        return not (unpatched.failure or patched.failure) and bool(changed_facts(unpatched.facts, patched.facts))
+        return not (unpatched.failure or patched.failure) and bool(
+            changed_facts(unpatched.facts, patched.facts)
+        )
 
     return next(filter(is_changed, [case, *others]), case) if others else case
 
@@ -125,7 +151,9 @@ def telling_case(context: CheckContext, case: Case) -> Case:
 def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
-    """Answers of processes that share a folder, by name; kept together, since each finds what another has left."""
+    """Answers of processes that share a folder, by name; kept together, since each finds what
+    another has left.
+    """
 
     def ask() -> Answer:
         with TemporaryDirectory() as folder:
@@ -134,12 +162,23 @@ def keep_answers(
         return {"answers": answers, **({"failure": failures[0]} if failures else {})}
 
     workload, checks = context.workload(case.workload), files_digest(Path(__file__).parent)
-    kept = context.keep(ask, case.torch, question, case.device, workload=workload, patch=context.patch, checks=checks)
+    kept = context.keep(
+        ask,
+        case.torch,
+        question,
+        case.device,
+        workload=workload,
+        patch=context.patch,
+        checks=checks,
+    )
     return dict(kept["answers"])
 
 
 def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Two directories: one is warmed unpatched, the other patched. The first processes decide which others run."""
+    """Two directories: one is warmed unpatched, the other patched.
+
+    The first processes decide which others run.
+    """
     patch = context.patch
 
     def compiled(cache: str, path: str | None, tag: str = "", **variables: str) -> Answer:
@@ -155,19 +194,29 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         if judge_failure(case, answers):
             return answers
     else:
-        note_cost(context.costs, torch=case.torch, do="cached", unasked="both sides generate the same code")
+        note_cost(
+            context.costs,
+            torch=case.torch,
+            do="cached",
+            unasked="both sides generate the same code",
+        )
     if is_stale(answers):
         answers[TAGGED] = compiled("one", patch.path, tag="patchgate")
     elif answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
         next_version = folder / "edited.py"
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
-        # A fork has the hashes of its server: only another interpreter has other ones, as a user's next process does.
+        # A fork has the hashes of its server: only another interpreter has other ones, as a user's
+        # next process does.
         answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
-        varied = answers[VARIED.format(f"{name}={value}")] = compiled(str(number), patch.path, **{name: value})
+        varied = answers[VARIED.format(f"{name}={value}")] = compiled(
+            str(number), patch.path, **{name: value}
+        )
         if not failure_of(varied) and varied["code"] != answers[PATCHED]["code"]:
-            answers[VARIED_WARM.format(f"{name}={value}")] = compiled("other", patch.path, **{name: value})
+            answers[VARIED_WARM.format(f"{name}={value}")] = compiled(
+                "other", patch.path, **{name: value}
+            )
     return answers
 
 
@@ -181,10 +230,11 @@ def compile_cached(
     cover: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`; `tag` is keyed.
+    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`;
+    `tag` is keyed.
 
-    With `cover` also the lines of the patch that ran, which takes as long again. `variables` are set meanwhile,
-    that of hashes in an interpreter of its own.
+    With `cover` also the lines of the patch that ran, which takes as long again. `variables` are
+    set meanwhile, that of hashes in an interpreter of its own.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -201,7 +251,9 @@ def compile_cached(
 
 
 def other_values(source: str) -> dict[str, str]:
-    """Variable that the patch reads -> a value that is not its default; at most as many as are tried."""
+    """Variable that the patch reads -> a value that is not its default; at most as many as are
+    tried.
+    """
     found: dict[str, str] = {}
     for node in ast.walk(ast.parse(source)):
         name, default = _read_variable(node)
@@ -211,7 +263,9 @@ def other_values(source: str) -> dict[str, str]:
 
 
 def _read_variable(node: ast.AST) -> tuple[str, str]:
-    """Name and default of the variable that `os.environ[...]`, `os.environ.get(...)` or `os.getenv(...)` reads."""
+    """Name and default of the variable that `os.environ[...]`, `os.environ.get(...)` or
+    `os.getenv(...)` reads.
+    """
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         reads, given = ast.unparse(node.value), [node.slice]
     elif isinstance(node, ast.Call):
@@ -219,13 +273,18 @@ def _read_variable(node: ast.AST) -> tuple[str, str]:
     else:
         return "", ""
     texts = [each.value if isinstance(each, ast.Constant) else "" for each in given]
-    if not re.fullmatch(r"(os\.)?environ(\.get)?|(os\.)?getenv", reads) or not texts or not isinstance(texts[0], str):
+    if (
+        not re.fullmatch(r"(os\.)?environ(\.get)?|(os\.)?getenv", reads)
+        or not texts
+        or not isinstance(texts[0], str)
+    ):
         return "", ""
     return texts[0], str(texts[1]) if texts[1:] else ""
 
 
 def edited(source: str) -> str:
-    """A patch's text with an assignment that nothing reads in every function: what its next version looks like.
+    """A patch's text with an assignment that nothing reads in every function: what its next version
+    looks like.
 
     A digest of the file, of a function's source or of its bytecode sees it. Raises SyntaxError.
     """
@@ -239,34 +298,55 @@ def edited(source: str) -> str:
 def is_stale(answers: Mapping[str, Answer]) -> bool:
     """True if a process that found the cache warm ran other code than one that found it cold."""
     pairs = ((PATCHED_WARM, PATCHED), (UNPATCHED_WARM, UNPATCHED))
-    return any(answers[warm]["code"] != answers[cold]["code"] for warm, cold in pairs if warm in answers)
+    return any(
+        answers[warm]["code"] != answers[cold]["code"] for warm, cold in pairs if warm in answers
+    )
 
 
 def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
     """One verdict for the first process that failed."""
-    failures = {name: failure for name, answer in answers.items() if (failure := failure_of(answer))}
+    failures = {
+        name: failure for name, answer in answers.items() if (failure := failure_of(answer))
+    }
     if not failures:
         return None
     name, failure = next(iter(failures.items()))
     unpatched = failures.pop(UNPATCHED, None)
     sides, actual = (unpatched, next(iter(failures.values()), None)), f"{name}: {failure.text}"
-    return judge_failed(FAMILY, ("PG706", "PG709"), case, sides, "compiles with the caches on", actual=actual)
+    return judge_failed(
+        FAMILY, ("PG706", "PG709"), case, sides, "compiles with the caches on", actual=actual
+    )
 
 
-def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False) -> list[Verdict]:
-    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key has what it changes."""
+def judge_cache(
+    case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False
+) -> list[Verdict]:
+    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key has
+    what it changes.
+    """
     where = assignment_place(patch, *(patch.claims.targets or ()))
     counts = {name: answers[name]["answers"] for name in (UNPATCHED, PATCHED)}
     refused = {name: count["bypass"] + count["autograd_bypass"] for name, count in counts.items()}
     if refused[PATCHED] > refused[UNPATCHED]:
         expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"
-        return [verdict("PG702", Kind.REGRESSED, case, "", expected, f"{refused[PATCHED]} refused", where)]
-    stale = [_stale(case, where, answers, warm) for warm in (PATCHED_WARM, UNPATCHED_WARM) if warm in answers]
+        return [
+            verdict(
+                "PG702", Kind.REGRESSED, case, "", expected, f"{refused[PATCHED]} refused", where
+            )
+        ]
+    stale = [
+        _stale(case, where, answers, warm)
+        for warm in (PATCHED_WARM, UNPATCHED_WARM)
+        if warm in answers
+    ]
     verdicts = [one for one in stale if one] or _varied(case, where, answers)
     if verdicts:
         return verdicts
     if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
-        actual = "the patch does not change the code of this workload, so its cache key cannot be judged here"
+        actual = (
+            "the patch does not change the code of this workload, so its cache key cannot be "
+            "judged here"
+        )
         return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
     return [_key(case, where, answers, in_key)]
 
@@ -278,7 +358,9 @@ def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdi
         warm = answers.get(f"{name}, warmed without")
         if warm and not failure_of(warm) and warm["code"] != answer["code"]:
             actual = f"the code without it ran ({_counts(warm['answers'])})"
-            found.append(verdict("PG703", Kind.REGRESSED, case, name, "a key of its own", actual, where))
+            found.append(
+                verdict("PG703", Kind.REGRESSED, case, name, "a key of its own", actual, where)
+            )
     return found
 
 
@@ -299,7 +381,10 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
-        tried = f"Tried on torch {torch}: with a tag of its own in the key the patch missed and ran its code."
+        tried = (
+            f"Tried on torch {torch}: with a tag of its own in the key the patch missed and "
+            "ran its code."
+        )
         return f"{catalogue()['PG701'].fix} {tried}"
     return (
         f"Give the patch a TORCHINDUCTOR_CACHE_DIR of its own: tried on torch {torch}, where"
@@ -312,12 +397,19 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) ->
     after_edit, again = answers[EDITED], answers[AGAIN]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]) and not in_key:
-        actual = f"an edited patch got the cached code of this one ({_counts(after_edit['answers'])})"
+        actual = (
+            f"an edited patch got the cached code of this one ({_counts(after_edit['answers'])})"
+        )
         return verdict("PG703", Kind.REGRESSED, case, "", "a key of its own", actual, where)
     if not _hits(again["answers"]):
         actual = f"the second process with this patch compiled again ({_counts(again['answers'])})"
-        return verdict("PG704", Kind.REGRESSED, case, "", "its own code, from the cache", actual, where)
-    actual = "each side ran its own code, and the second patched process used the cached code of the first"
+        return verdict(
+            "PG704", Kind.REGRESSED, case, "", "its own code, from the cache", actual, where
+        )
+    actual = (
+        "each side ran its own code, and the second patched process used the cached code of "
+        "the first"
+    )
     if failure:
         actual += f"; an edited patch could not be tried: {failure.text}"
     return verdict("PG705", Kind.PASS, case, "", "its own code on either side", actual)
@@ -331,7 +423,8 @@ def _counts(counts: Mapping[str, int]) -> str:
     """`FX graphs: 1 hit; AOTAutograd: 1 hit`: what did not happen is left out."""
     names = ("hit", "miss", "bypass")
     fx, autograd = (
-        ", ".join(f"{counts[key + name]} {name}" for name in names if counts[key + name]) or "not asked"
+        ", ".join(f"{counts[key + name]} {name}" for name in names if counts[key + name])
+        or "not asked"
         for key in ("", "autograd_")
     )
     return f"FX graphs: {fx}; AOTAutograd: {autograd}"

@@ -20,31 +20,35 @@ from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (
-    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (for every patch of the project in"
+    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (for every patch "
+    "of the project in"
     ' `workloads` of its table) with `DTYPE = "float32"`, `CHECKS = ("kernels",)` and'
-    " `build(device, dtype, scale)`, which returns a module and its inputs. The condition in the patch shows which"
-    " inputs it needs: a large tensor, an integer dtype, a device, a release. Then run the gate again, and accept the"
+    " `build(device, dtype, scale)`, which returns a module and its inputs. The condition in the "
+    "patch shows which"
+    " inputs it needs: a large tensor, an integer dtype, a device, a release. Then run the gate "
+    "again, and accept the"
     " facts. Or remove the code."
 )
 CODES = read_codes(f"""
 PG803 the replacement was never called
-    No line of the replacement ran in any workload of the suite on this torch. It is a note: the shipped workloads are
-    few, and do not call everything.
+    No line of the replacement ran in any workload of the suite on this torch. It is a note: the
+    shipped workloads are few, and do not call everything.
     Why: Nothing that was judged here shows what the replacement does.
-    Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with `build(device, dtype, scale)`
-    (docs/workloads.md), or drop the patch.
+    Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with
+    `build(device, dtype, scale)` (docs/workloads.md), or drop the patch.
 PG805 lines of the patch that never ran
     These lines are in functions of the patch, and no workload of the suite ran them on this torch.
     Why: Lines that never ran were never judged.
     Fix: {_WORKLOAD}
 PG807 branches of the patch that were never taken
-    These conditions and loops of the patch had only one outcome in every workload of the suite on this torch: never
-    true, never false, never entered or never left.
+    These conditions and loops of the patch had only one outcome in every workload of the suite on
+    this torch: never true, never false, never entered or never left.
     Why: The other outcome was never judged, even where it has no line of its own.
     Fix: {_WORKLOAD}
 PG809 reach could not be judged
     The child process failed without the patch too, or the machine failed, or no workload compiled.
-    Why: Unknown is not green. A failure of torch is red, because it needs attention; a failure of the machine is not.
+    Why: Unknown is not green. A failure of torch is red, because it needs attention; a failure of
+    the machine is not.
     Fix: Read the failure, and run the gate again.
 """)
 verdict = partial(verdict_of, FAMILY)
@@ -63,18 +67,30 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     observed = [context.observations(case)[1] for case in cases]
     applied, functions = context.apply(torch), context.functions(torch)
     ran = {line for observation in observed for line in observation.ran}
-    if applied["replacements"] and any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines):
+    if applied["replacements"] and any(
+        ran.isdisjoint(lines) for lines in functions.lines.values() if lines
+    ):
         observed += [_with_caches(context, case) for case in cases[:1]]
         if replaced_operators(applied) and (answer := sampled(context, torch)["patched"]):
-            observed += [Observation(case=context.case(torch), failure=failure_of(answer), **ran_of(answer))]
-    return list(judge_called(context.case(torch), context.patch, applied, functions, observed, context.run.narrowed))
+            observed += [
+                Observation(case=context.case(torch), failure=failure_of(answer), **ran_of(answer))
+            ]
+    return list(
+        judge_called(
+            context.case(torch), context.patch, applied, functions, observed, context.run.narrowed
+        )
+    )
 
 
 def _with_caches(context: CheckContext, case: Case) -> Observation:
-    """The lines that run where the caches are on: functions that a patch brings for their key are called there only."""
+    """The lines that run where the caches are on: functions that a patch brings for their key are
+    called there only.
+    """
     with tempfile.TemporaryDirectory() as folder:
         # Precompiled headers lie beside the cache.
-        answer = compile_cached(context, case, context.patch.path, Path(folder, "cache"), cover=True)
+        answer = compile_cached(
+            context, case, context.patch.path, Path(folder, "cache"), cover=True
+        )
     return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
 
 
@@ -97,7 +113,14 @@ def judge_called(
     ran |= {line for observation in observed if (line := _line_that_failed(observation))}
     replacements = applied["replacements"]
     if replacements and not compiled:
-        yield say("PG809", Kind.UNMEASURED, case, "", "a workload that compiles", "no workload compiles with the patch")
+        yield say(
+            "PG809",
+            Kind.UNMEASURED,
+            case,
+            "",
+            "a workload that compiles",
+            "no workload compiles with the patch",
+        )
         return
     dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
     for name in dead:
@@ -106,10 +129,19 @@ def judge_called(
             actual += f"; the run was narrowed ({narrowed}): another case may call it"
         yield say("PG803", Kind.WARNING, case, f"of {name}", "called", actual, place)
     if not replacements:
-        yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")
+        yield say(
+            "PG806",
+            Kind.NOTE,
+            case,
+            "",
+            "called",
+            "no function of the patch replaces anything here",
+        )
     elif not dead:
         yield say("PG806", Kind.PASS, case, "", "called", f"{len(replacements)} replacements")
-    seen = f"in {len(compiled)} workloads" + (f", as the run was narrowed ({narrowed})" if narrowed else "")
+    seen = f"in {len(compiled)} workloads" + (
+        f", as the run was narrowed ({narrowed})" if narrowed else ""
+    )
     yield from _uncovered(case, patch, functions, compiled, seen)
 
 
@@ -122,7 +154,9 @@ def _line_that_failed(observation: Observation) -> int | None:
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
 ) -> Iterator[Verdict]:
-    """Lines and branches that never ran, of functions that ran at all: the others may belong to another release."""
+    """Lines and branches that never ran, of functions that ran at all: the others may belong to
+    another release.
+    """
     ran = {line for observation in observed for line in observation.ran}
     taken = {outcome for observation in observed for outcome in observation.took}
     for name, lines in sorted(functions.lines.items()):
@@ -137,6 +171,11 @@ def _uncovered(
             place = f"{display_path(patch.path)}:{never[0]}"
             yield verdict("PG805", Kind.NOTE, case, fact, "all run", actual, place, item="lines")
         if untaken:
-            actual = f"{', '.join(f'line {line} was never {word}' for line, word in untaken)}: add a workload"
+            actual = (
+                f"{', '.join(f'line {line} was never {word}' for line, word in untaken)}: add "
+                "a workload"
+            )
             place = f"{display_path(patch.path)}:{untaken[0][0]}"
-            yield verdict("PG807", Kind.NOTE, case, fact, "all taken", actual, place, item="branches")
+            yield verdict(
+                "PG807", Kind.NOTE, case, fact, "all taken", actual, place, item="branches"
+            )

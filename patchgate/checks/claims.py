@@ -13,24 +13,37 @@ from patchgate.model.budgets import METRICS
 from patchgate.model.records import Kind, Verdict, read_codes
 
 FAMILY = "gate"
-# An error ten times as large is a digit that is lost. 8 units in the last place of bfloat16 are 8 * 2**16 of float32.
-# A cost that may more than double is not limited.
+# An error ten times as large is a digit that is lost. 8 units in the last place of bfloat16 are 8 *
+# 2**16 of float32. A cost that may more than double is not limited.
 _FACTOR, _ULPS, _GROWTH = 10.0, 8 * 2.0**16, 1.0
 CODES = read_codes(f"""
 PG232 the claim allows almost anything
-    The manifest states a limit beyond which hardly any patch goes: `error_factor` above {_FACTOR:g}, `largest_ulps`
-    above {_ULPS:g}, or a budget of more than {_GROWTH:.0%}.
-    Why: Green then tells a reviewer little: a wrong number, or a cost that doubles, is within the claim.
-    Fix: State what was measured, with some room: the verdicts of numbers and costs give the figures.
+    The manifest states a limit beyond which hardly any patch goes: `error_factor` above
+    {_FACTOR:g}, `largest_ulps` above {_ULPS:g}, or a budget of more than {_GROWTH:.0%}.
+    Why: Green then tells a reviewer little: a wrong number, or a cost that doubles, is within the
+    claim.
+    Fix: State what was measured, with some room: the verdicts of numbers and costs give the
+    figures.
 """)
 verdict = partial(verdict_of, FAMILY)
 
 
 def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
-    """(what is stated, the most that is usual) by the key of the manifest, of those that are beyond it."""
-    limits = {"error_factor": (claims.error_factor, _FACTOR), "largest_ulps": (claims.largest_ulps, _ULPS)}
-    limits |= {name: (claims.budgets[name].high, _GROWTH) for name in METRICS if name in claims.budgets}
-    return {name: (stated, most) for name, (stated, most) in limits.items() if stated is not None and stated > most}
+    """(what is stated, the most that is usual) by the key of the manifest, of those that are beyond
+    it.
+    """
+    limits = {
+        "error_factor": (claims.error_factor, _FACTOR),
+        "largest_ulps": (claims.largest_ulps, _ULPS),
+    }
+    limits |= {
+        name: (claims.budgets[name].high, _GROWTH) for name in METRICS if name in claims.budgets
+    }
+    return {
+        name: (stated, most)
+        for name, (stated, most) in limits.items()
+        if stated is not None and stated > most
+    }
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(wide_limits(patch.claims)))

@@ -15,7 +15,8 @@ from patchgate.model.records import Budget, Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "compile"
-# The limit where a manifest names no budget: a sound pass that matches patterns was seen to cost 4.8 %.
+# The limit where a manifest names no budget: a sound pass that matches patterns was seen to cost
+# 4.8 %.
 _BUDGET = Budget(low=-0.05, high=0.05)
 # So many calls more, some milliseconds, are a note: in a small graph they are a large share.
 _FEW = 5_000
@@ -25,15 +26,15 @@ _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
     *read_codes(f"""
 PG601 compiling costs more than its budget
-    With the patch, one compile makes more Python calls than the budget `compile_calls` allows: {_BUDGET.high:.0%} where
-    no manifest gives it; there up to {_FEW:,} more calls are a note. Or it works in threads or processes of its own,
-    whose calls are not counted.
-    Why: Every process that compiles pays this at start-up. Calls are counted, because seconds vary from run to run by
-    more than such a patch adds. Work in C++ is not counted.
+    With the patch, one compile makes more Python calls than the budget `compile_calls` allows:
+    {_BUDGET.high:.0%} where no manifest gives it; there up to {_FEW:,} more calls are a note. Or it
+    works in threads or processes of its own, whose calls are not counted.
+    Why: Every process that compiles pays this at start-up. Calls are counted, because seconds vary
+    from run to run by more than such a patch adds. Work in C++ is not counted.
     Fix: {_OVER.format("0 % .. 2 %")}
 PG602 compiling costs less
-    With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects. It is a note where no
-    manifest gives a budget, and red where one does: its claim is wrong.
+    With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects. It
+    is a note where no manifest gives a budget, and red where one does: its claim is wrong.
     Why: The next loss stays unnoticed by the project as long as the budget does not say the gain.
     Fix: {_UNDER.format("-5 % .. 0 %")}
 PG603 compile work within its budget
@@ -56,7 +57,10 @@ _MODULES = 2
 
 
 @Check(
-    axes=("torch", "device", "workload"), workloads="compile_cost", devices=lambda run: [SIMULATED], unchanged="none"
+    axes=("torch", "device", "workload"),
+    workloads="compile_cost",
+    devices=lambda run: [SIMULATED],
+    unchanged="none",
 )
 def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
@@ -72,7 +76,8 @@ def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdict:
     """One verdict for one workload on one device.
 
-    Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an interval.
+    Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an
+    interval.
     """
     failures = failure_of(unpatched), failure_of(patched)
     budget = patch.claims.budgets.get(METRIC, _BUDGET)
@@ -102,7 +107,16 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
         code = "PG601" if hidden else "PG603"
         return verdict(code, kind, case, "", expected, actual, where if hidden else None)
     code, advice = ("PG601", _OVER) if change > 0 else ("PG602", _UNDER)
-    return verdict(code, kind, case, "", expected, actual, where, advice=advice.format(budget_for(change, change)))
+    return verdict(
+        code,
+        kind,
+        case,
+        "",
+        expected,
+        actual,
+        where,
+        advice=advice.format(budget_for(change, change)),
+    )
 
 
 def _largest_changes(before: Mapping[str, int], after: Mapping[str, int]) -> str:

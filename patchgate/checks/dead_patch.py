@@ -22,15 +22,18 @@ from patchgate.model.serialization import failure_of
 FAMILY = "gate"
 CODES = read_codes("""
 PG221 changes nothing on any release
-    On every release that was judged, running the patch replaced no name of torch, defined no operator and had no
-    effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer to. It is red
-    where the manifest names `targets`; it is a note where nothing claims a change, where the patch called functions of
-    torch (patchgate does not see what they do in C++), and where it changes something under another version.
-    Why: A patch that does nothing passes every other check, and its users believe that the defect is fixed.
-    Fix: If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or call
-    it at import. If an environment variable switches it on, set that in the manifest (`environment`). If the patch is
-    meant for other releases, claim them in `applies_to`. If it only offers functions that others call, claim `targets =
-    []`; a context manager is named as `scope`.
+    On every release that was judged, running the patch replaced no name of torch, defined no
+    operator and had no effect. patchgate compares names, tables, settings, thread-locals and the
+    objects that these refer to. It is red where the manifest names `targets`; it is a note where
+    nothing claims a change, where the patch called functions of torch (patchgate does not see what
+    they do in C++), and where it changes something under another version.
+    Why: A patch that does nothing passes every other check, and its users believe that the defect
+    is fixed.
+    Fix: If nothing calls the function that installs the patch, name it in the manifest
+    (`apply = "install"`), or call it at import. If an environment variable switches it on, set that
+    in the manifest (`environment`). If the patch is meant for other releases, claim them in
+    `applies_to`. If it only offers functions that others call, claim `targets = []`; a context
+    manager is named as `scope`.
 """)
 # The name of an environment variable that a line reads.
 _READ_VARIABLE = re.compile(
@@ -57,9 +60,15 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         raise NothingToJudge("does not run: see the verdict of version_gate")
     left_out = () if any(map(is_changed, ran.values())) else context.run.torches_left_out
     faked = context.apply_under(first, left_out, context.patch) if left_out else {}
-    elsewhere = [torch for torch, answer in faked.items() if "failure" not in answer and is_changed(answer)]
+    elsewhere = [
+        torch for torch, answer in faked.items() if "failure" not in answer and is_changed(answer)
+    ]
     changed = judge_changes(at.case, context.patch, ran, context.run.again, elsewhere)
-    return [changed, *_parts(context, at.case, ran), *_rest(at.case, [*filter(context.is_unchanged, ran)])]
+    return [
+        changed,
+        *_parts(context, at.case, ran),
+        *_rest(at.case, [*filter(context.is_unchanged, ran)]),
+    ]
 
 
 def _rest(case: Case, unchanged: Sequence[str]) -> Iterator[Verdict]:
@@ -79,24 +88,40 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Ver
 
 
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
-    """PG811 for what the other calls take back, PG221 for a call that changes nothing; by release, as `together`."""
+    """PG811 for what the other calls take back, PG221 for a call that changes nothing; by release,
+    as `together`.
+    """
     (call,) = part.claims.apply
     say = partial(verdict, case=case, fact=call, where=f"{display_path(part.path)}:1", item="parts")
     ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
     if not ran:
         failure = failure_of(dict(next(iter(alone.values()))))
-        return say("PG211", Kind.NOTE, expected="runs alone", actual=failure.text if failure else "")
+        return say(
+            "PG211", Kind.NOTE, expected="runs alone", actual=failure.text if failure else ""
+        )
     gone = {
-        name for torch, answer in ran.items() for name in answer["changed"] if name not in together[torch]["changed"]
+        name
+        for torch, answer in ran.items()
+        for name in answer["changed"]
+        if name not in together[torch]["changed"]
     }
     if gone:
         actual = f"gone after all of them are called: {', '.join(sorted(gone))}"
         return say("PG811", Kind.REGRESSED, expected="in place beside the others", actual=actual)
     names = sorted({name for answer in ran.values() for name in replaced_names(part, answer)})
-    effects = sorted({effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names})
+    effects = sorted(
+        {effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names}
+    )
     if names or effects:
-        return say("PG211", Kind.PASS, expected="a change of its own", actual=", ".join([*names, *effects]))
-    return say("PG221", Kind.REGRESSED, expected="a change of its own", actual=f"nothing on {', '.join(ran)}")
+        return say(
+            "PG211", Kind.PASS, expected="a change of its own", actual=", ".join([*names, *effects])
+        )
+    return say(
+        "PG221",
+        Kind.REGRESSED,
+        expected="a change of its own",
+        actual=f"nothing on {', '.join(ran)}",
+    )
 
 
 def judge_changes(
@@ -108,7 +133,8 @@ def judge_changes(
 ) -> Verdict:
     """PG221 where none of the answers, by release, has a change; PG211 otherwise.
 
-    `again` repeats the run, which leaves out the releases `elsewhere`: under their versions there is a change.
+    `again` repeats the run, which leaves out the releases `elsewhere`: under their versions there
+    is a change.
     """
     expected = "a change of torch, of its settings or of the process"
     changing = [torch for torch, answer in answers.items() if is_changed(answer)]
@@ -118,43 +144,72 @@ def judge_changes(
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     offers = sorted({offer for answer in answers.values() for offer in answer.get("offers", ())})
     if offers and not patch.claims.targets:
-        return verdict("PG211", Kind.PASS, case, "", expected, f"nothing, and offers {', '.join(offers)}")
+        return verdict(
+            "PG211", Kind.PASS, case, "", expected, f"nothing, and offers {', '.join(offers)}"
+        )
     if patch.claims.targets == () and not patch.claims.apply:
         return verdict("PG211", Kind.PASS, case, "", expected, "nothing, as `targets = []` claims")
-    if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
+    if patch.claims.applies_to is not None and not any(
+        is_claimed(patch, torch) for torch in answers
+    ):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if elsewhere:
-        actual = f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it changes torch"
-        advice = f"The run was narrowed (--torch {','.join(answers)}): judge it there too (`--torch {elsewhere[0]}`)."
+        actual = (
+            f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it "
+            "changes torch"
+        )
+        advice = (
+            f"The run was narrowed (--torch {','.join(answers)}): judge it there too "
+            f"(`--torch {elsewhere[0]}`)."
+        )
         return verdict("PG221", Kind.WARNING, case, "", expected, actual, advice=advice)
     calls = sorted({name for answer in answers.values() for name in answer["calls"]})
     actual = f"nothing on {', '.join(answers)}"
     if calls:
-        return _dead(case, patch, expected, f"{actual} that can be seen; it calls {', '.join(calls)}", None)
+        return _dead(
+            case, patch, expected, f"{actual} that can be seen; it calls {', '.join(calls)}", None
+        )
     return _dead(case, patch, expected, actual, again)
 
 
 def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command | None) -> Verdict:
-    """PG221 with the possible reason: an installer that nothing calls, or a variable. A note without `again`."""
+    """PG221 with the possible reason: an installer that nothing calls, or a variable.
+
+    A note without `again`.
+    """
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
     if not again:
         return verdict("PG221", Kind.WARNING, case, "", expected, actual, place)
-    # A module of functions that others call, or one whose own check leaves this release out, changes nothing here.
+    # A module of functions that others call, or one whose own check leaves this release out,
+    # changes nothing here.
     kind = Kind.REGRESSED if patch.claims.targets else Kind.WARNING
     say = partial(verdict, "PG221", kind, case, "", expected)
     given = {each.partition("=")[0] for each in patch.claims.environment}
-    variables = sorted({one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given)
+    variables = sorted(
+        {one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given
+    )
     if uncalled:
         actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
         names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
-        advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
+        advice = (
+            f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
+        )
         _, *options = again.arguments
         files = [f"{display_path(patch.path)}::{name}" for name in uncalled]
-        return say(actual, place, advice=advice, commands=tuple(replace(again, arguments=(f, *options)) for f in files))
+        return say(
+            actual,
+            place,
+            advice=advice,
+            commands=tuple(replace(again, arguments=(f, *options)) for f in files),
+        )
     if not variables:
         return say(actual, place)
     actual += f"; it reads {', '.join(variables)}, which the gate does not set"
     names = ", ".join(f'"{name}=..."' for name in variables)
-    return say(actual, place, advice=f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)")
+    return say(
+        actual,
+        place,
+        advice=f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)",
+    )

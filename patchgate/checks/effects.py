@@ -19,26 +19,31 @@ from patchgate.model.serialization import failure_of
 FAMILY = "gate"
 CODES = read_codes("""
 PG206 applied twice when run twice
-    When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names raised. It is
-    red where the project does run the patch twice: by `apply`, a reload or an import under two names, or where one run
-    installs the same wrapper twice. Elsewhere it is a grey note.
-    Why: Users who import or reload it twice get the effect twice, or a replacement that calls itself endlessly.
+    When the patch ran a second time, the replacement wrapped itself, or the function that `apply`
+    names raised. It is red where the project does run the patch twice: by `apply`, a reload or an
+    import under two names, or where one run installs the same wrapper twice. Elsewhere it is a grey
+    note.
+    Why: Users who import or reload it twice get the effect twice, or a replacement that calls
+    itself endlessly.
     Fix: Mark the replacement (an attribute on the function) and return early when it is there.
 PG207 touches something outside its targets
-    Running the patch changed an attribute of a torch module, class or registry that `targets` does not name. It is a
-    note for a new name that nothing in torch looks up, and for a new entry of a table, which replaces nothing.
-    Why: Users get a change that no reviewer has seen. Without a manifest, the patch claims to change nothing else.
+    Running the patch changed an attribute of a torch module, class or registry that `targets` does
+    not name. It is a note for a new name that nothing in torch looks up, and for a new entry of a
+    table, which replaces nothing.
+    Why: Users get a change that no reviewer has seen. Without a manifest, the patch claims to
+    change nothing else.
     Fix: Add it to `targets`, or do not change it.
 PG208 import has side effects
-    Importing the patch initialised a device, or changed environment variables, torch's config, a global state of torch
-    (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads, the random
-    generator), the working directory or the umask, or what a library leaves to the program (handlers of the root logger
-    and of signals, `sys.excepthook`, the recursion limit, how processes start). Neither `targets` nor `effects`
-    names it.
-    Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a global setting or
-    seed also changes the unrelated code of everyone in the process.
-    Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be
-    set for the whole process is claimed by its name in `targets`, anything else in `effects` ("environment NAME").
+    Importing the patch initialised a device, or changed environment variables, torch's config, a
+    global state of torch (the precision of float32 products, deterministic algorithms, the default
+    dtype, the number of threads, the random generator), the working directory or the umask, or what
+    a library leaves to the program (handlers of the root logger and of signals, `sys.excepthook`,
+    the recursion limit, how processes start). Neither `targets` nor `effects` names it.
+    Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a
+    global setting or seed also changes the unrelated code of everyone in the process.
+    Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config
+    option that must be set for the whole process is claimed by its name in `targets`, anything else
+    in `effects` ("environment NAME").
 PG209 claimed target was not replaced
     The patch applies on this torch but does not replace one of its `targets`.
     Why: Readers rely on the manifest, and users believe that the target is patched.
@@ -48,24 +53,26 @@ PG224 the original was saved after it was replaced
     Why: Users get a RecursionError in the middle of a compile: the first call never ends.
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
-    With the variable, option or state of torch set to another value before the import, the import replaced it.
+    With the variable, option or state of torch set to another value before the import, the import
+    replaced it.
     Why: A user who set it on purpose loses the setting without any message.
-    Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its default; draw random
-    numbers from a `torch.Generator` of the patch's own.
+    Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its
+    default; draw random numbers from a `torch.Generator` of the patch's own.
 PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
-    Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on, a direct
-    assignment holds for the context that made it only.
-    Fix: Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported. If
-    only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.
+    Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on,
+    a direct assignment holds for the context that made it only.
+    Fix: Set it where the compile runs (`config.patch`), or by its environment variable before torch
+    is imported. If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.
 PG216 import starts threads, processes or connections
     Running the module started something that continues after the import.
-    Why: Every process that imports it pays for it, and a forked worker inherits locks that are never released.
+    Why: Every process that imports it pays for it, and a forked worker inherits locks that are
+    never released.
     Fix: Start it where it is needed, once.
 PG217 torch.compile is called at import
     Running the module called `torch.compile`, for instance as a decorator.
-    Why: It loads the whole compiler (more than a thousand modules) into every process that imports the patch, and fails
-    on a Python that Dynamo does not support.
+    Why: It loads the whole compiler (more than a thousand modules) into every process that imports
+    the patch, and fails on a Python that Dynamo does not support.
     Fix: Compile at first use, or declare it: `effects = ["compile"]`.
 PG218 import writes files
     Running the module wrote, moved or deleted files outside its temporary folder.
@@ -97,20 +104,31 @@ def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_effects(at.case, context.patch, applied, context.manifest_location("targets"))
 
 
-def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+def judge_effects(
+    case: Case, patch: Patch, answer: Mapping[str, Any], where: str
+) -> Iterator[Verdict]:
     """One verdict a fault of one application of the patch; PG211 when there is none."""
     faults = [*_targets(case, patch, answer, where), *_effects(case, patch, answer)]
     for name in answer.get("leaks", ()):
         expected = f"unchanged outside `{patch.claims.scope}`"
-        faults.append(verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name))
+        faults.append(
+            verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name)
+        )
     yield from faults
     for name in answer.get("absent", ()):
         actual = f"{name} is not installed here: what the patch does with it was not judged"
         yield verdict("PG211", Kind.NOTE, case, f"with {name}", "runs with what it imports", actual)
     if not faults:
         names = replaced_names(patch, answer)
-        besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
-        actual = ", ".join([*names, *answer["defined"], *answer.get("offers", ()), *besides]) or NOT_APPLIED
+        besides = [
+            f"{effect['kind']} {effect['name']}"
+            for effect in answer["effects"]
+            if effect["name"] not in names
+        ]
+        actual = (
+            ", ".join([*names, *answer["defined"], *answer.get("offers", ()), *besides])
+            or NOT_APPLIED
+        )
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 
@@ -120,39 +138,57 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
         # Python imports a module once: only what the project runs again is applied twice.
         again = answer["runs_again"]
         actual = (
-            f"wraps itself: {', '.join(answer['nested'])} ({f'again: {again}' if again else 'nothing runs it twice'})"
+            f"wraps itself: {', '.join(answer['nested'])} "
+            f"({f'again: {again}' if again else 'nothing runs it twice'})"
         )
         # Where nobody claims how it is installed, the line that calls it again is the evidence.
         unclaimed = patch.manifest is None and again == ", ".join(patch.claims.apply)
         kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
-        # An operator, for one, is defined only once; who installs it anew, as for another model, cannot do without.
+        # An operator, for one, is defined only once; who installs it anew, as for another model,
+        # cannot do without.
         kind = Kind.REGRESSED if patch.claims.apply and patch.manifest else Kind.NOTE
-        yield verdict("PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where)
+        yield verdict(
+            "PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where
+        )
     meant = {target: names for target, names in answer["claimed"].items() if names}
     claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
     for name in answer["recursive"]:
         place = assignment_place(patch, name)
-        yield verdict("PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place)
+        yield verdict(
+            "PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place
+        )
     # An empty list next to a scope says that nothing is replaced outside of it, which PG219 judges.
     is_claim = targets is not None and (bool(targets) or not patch.claims.scope)
     outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
     touched = [name for name in outside if name not in answer["added"]]
     if touched:
-        yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(touched), where)
+        yield verdict(
+            "PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(touched), where
+        )
     added = [name for name in outside if name in answer["added"]]
     entries = [name for name in added if name.endswith("]")]
     if entries:
-        yield verdict("PG207", Kind.WARNING, case, "entries of its own", expected, ", ".join(entries), where)
+        yield verdict(
+            "PG207", Kind.WARNING, case, "entries of its own", expected, ", ".join(entries), where
+        )
     names = [name for name in added if name not in entries]
     if names:
-        yield verdict("PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(names), where)
-    unreplaced = [name for name in patch.claims.targets_on(case.torch) if name not in changed and name not in meant]
+        yield verdict(
+            "PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(names), where
+        )
+    unreplaced = [
+        name
+        for name in patch.claims.targets_on(case.torch)
+        if name not in changed and name not in meant
+    ]
     if changed and unreplaced and is_claimed(patch, case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"
-        yield verdict("PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where)
+        yield verdict(
+            "PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where
+        )
 
 
 def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
@@ -161,13 +197,30 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
         declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
         if not declared and name not in (patch.claims.targets or ()):
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
-            yield verdict(code, Kind.REGRESSED, case, fact, "none", effect["what"], effect_place(patch, effect))
+            yield verdict(
+                code,
+                Kind.REGRESSED,
+                case,
+                fact,
+                "none",
+                effect["what"],
+                effect_place(patch, effect),
+            )
     for about, (code, expected) in _SETTINGS.items():
         for effect in answer.get(about, ()):
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
-            # An option that is set in one thread only is the patch's own trap, unless it claims just that.
+            # An option that is set in one thread only is the patch's own trap, unless it claims
+            # just that.
             meant = about == "unseen" and f"thread-local {effect['name']}" in patch.claims.effects
-            yield verdict(code, Kind.NOTE if meant else Kind.REGRESSED, case, fact, expected, effect["what"], place)
+            yield verdict(
+                code,
+                Kind.NOTE if meant else Kind.REGRESSED,
+                case,
+                fact,
+                expected,
+                effect["what"],
+                place,
+            )
 
 
 def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Do equivalent forms of a workload agree as closely with the patch as without it? On the CPU, and on a real GPU."""
+"""Do equivalent forms of a workload agree as closely with the patch as without it? On the CPU, and
+on a real GPU.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.parity import acted_on, compared_sides, error_factor, numeric_devices, outputs_of
+from patchgate.checks.parity import (
+    acted_on,
+    compared_sides,
+    error_factor,
+    numeric_devices,
+    outputs_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
@@ -19,12 +27,13 @@ from patchgate.model.serialization import Answer
 FAMILY = "parity"
 CODES = read_codes("""
 PG507 mathematically equal configurations no longer agree
-    Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque and eager attention,
-    or two ranks that split a model by its columns or its rows differ from each other more with the patch than without
-    it.
-    Why: Users mix these: the same prompt then gives another answer, depending on what it is batched with.
-    Fix: Base the decisions of the patch on what is the same in all of these configurations, not on size hints or graph
-    boundaries.
+    Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque
+    and eager attention, or two ranks that split a model by its columns or its rows differ from each
+    other more with the patch than without it.
+    Why: Users mix these: the same prompt then gives another answer, depending on what it is batched
+    with.
+    Fix: Base the decisions of the patch on what is the same in all of these configurations, not on
+    size hints or graph boundaries.
 """)
 verdict = partial(verdict_of, FAMILY)
 # Both forms of each pair are compiled, whole and in pieces.
@@ -32,7 +41,11 @@ _COMPILES = 4
 
 
 @Check(
-    axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, seconds=4, unchanged="none"
+    axes=("torch", "device", "workload"),
+    workloads="equivalence",
+    devices=numeric_devices,
+    seconds=4,
+    unchanged="none",
 )
 def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     def ask(patch: Patch | None, path: Path) -> Answer:
@@ -46,12 +59,21 @@ def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def judge_equivalence(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
-    """One verdict a pair of forms; a patch that claims to change numbers still has to change them alike."""
-    return [_pair(case, patch, name, sides, metrics["error"]) for name, sides in metrics["forms"].items()]
+    """One verdict a pair of forms; a patch that claims to change numbers still has to change them
+    alike.
+    """
+    return [
+        _pair(case, patch, name, sides, metrics["error"])
+        for name, sides in metrics["forms"].items()
+    ]
 
 
-def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, float]], error: float) -> Verdict:
-    """Bit for bit, or within the error that eager and unpatched have anyway, by the patch's claim."""
+def _pair(
+    case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, float]], error: float
+) -> Verdict:
+    """Bit for bit, or within the error that eager and unpatched have anyway, by the patch's
+    claim.
+    """
     before, after = sides["unpatched"], sides["patched"]
     if patch.claims.numerics is Numerics.BIT_IDENTICAL:
         agrees = after["differing"] <= before["differing"]
@@ -60,10 +82,15 @@ def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, 
         bound = max(before["distance"], error_factor(patch) * error)
         agrees = after["distance"] <= bound
         expected = (
-            f"the two forms differ by at most {bound:.3g}: as without the patch, or as eager or unpatched from float64"
+            f"the two forms differ by at most {bound:.3g}: as without the patch, or as "
+            "eager or unpatched from float64"
         )
     actual = f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ"
-    actual += f"; the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}"
+    actual += (
+        f"; the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}"
+    )
     if agrees:
         return verdict("PG503", Kind.PASS, case, name, expected, actual)
-    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, claim_location(patch, "numerics"))
+    return verdict(
+        "PG507", Kind.REGRESSED, case, name, expected, actual, claim_location(patch, "numerics")
+    )

@@ -1,4 +1,6 @@
-"""Does the code that is generated for a simulated GPU compute what it computes unpatched? By Triton's interpreter."""
+"""Does the code that is generated for a simulated GPU compute what it computes unpatched? By
+Triton's interpreter.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,19 @@ from patchgate.runner.run_settings import Run
 FAMILY = "parity"
 CODES = read_codes("""
 PG516 a generated kernel misuses memory
-    With the patch a kernel that is generated for the GPU loads or stores outside of its buffers, reads what was never
-    written, or stores different values to one address. Unpatched kernels of the same workload do not.
-    Why: No GPU reports this: users get wrong numbers that change from run to run, or a crash somewhere else.
+    With the patch a kernel that is generated for the GPU loads or stores outside of its buffers,
+    reads what was never written, or stores different values to one address. Unpatched kernels of
+    the same workload do not.
+    Why: No GPU reports this: users get wrong numbers that change from run to run, or a crash
+    somewhere else.
     Fix: Look at the mask, the index and the stride in the line that is shown.
 PG517 the GPU's code could not be run here
-    The kernels that are generated for the simulated GPU differ from unpatched ones, and Triton's interpreter cannot run
+    The kernels that are generated for the simulated GPU differ from unpatched ones, and Triton's
+    interpreter cannot run
     them: something needs a real device, or the interpreter lacks it.
     Why: Numbers that were not computed prove nothing to a reviewer.
-    Fix: Read the reason. Judge the patch on a machine with the GPU: `patchgate gate PATCH --device cuda`.
+    Fix: Read the reason. Judge the patch on a machine with the GPU:
+    `patchgate gate PATCH --device cuda`.
 """)
 verdict = partial(verdict_of, FAMILY)
 _SHOWN = 3
@@ -45,19 +51,35 @@ def simulated_devices(run: Run) -> list[str]:
 def ask_generated_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")
-    codes = [_code(context, observed.case) for observed in context.observations(at.case, measured=True)]
+    codes = [
+        _code(context, observed.case) for observed in context.observations(at.case, measured=True)
+    ]
     if not all(codes):
         raise NothingToJudge("it does not compile on one side, which the facts of its kernels tell")
     if codes[0] == codes[1]:
-        return [verdict("PG503", Kind.PASS, at.case, "", "as without the patch", "not run: the same code is generated")]
+        return [
+            verdict(
+                "PG503",
+                Kind.PASS,
+                at.case,
+                "",
+                "as without the patch",
+                "not run: the same code is generated",
+            )
+        ]
     with TemporaryDirectory() as folder:
-        metrics = compared_sides(context, at.case, partial(_run, context, at.case), "differ", Path(folder))
+        metrics = compared_sides(
+            context, at.case, partial(_run, context, at.case), "differ", Path(folder)
+        )
     if isinstance(metrics, Verdict):
         # Where unpatched code fails too, it is the interpreter that fails.
         return [_not_run(at.case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics]
     if "unmeasured" in metrics:
         return [_not_run(at.case, metrics["unmeasured"])]
-    return [*judge_numbers(at.case, context.patch, metrics), *judge_memory(at.case, metrics["memory"])]
+    return [
+        *judge_numbers(at.case, context.patch, metrics),
+        *judge_memory(at.case, metrics["memory"]),
+    ]
 
 
 def _not_run(case: Case, reason: str) -> Verdict:
@@ -80,6 +102,10 @@ def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> 
 def judge_memory(case: Case, faults: list[Mapping[str, Any]]) -> Iterator[Verdict]:
     """PG516 where patched kernels have faults that unpatched ones have not."""
     if faults:
-        places = (f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN])
-        expected = "loads what was written, inside of its buffers, and stores one value to an address"
+        places = (
+            f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]
+        )
+        expected = (
+            "loads what was written, inside of its buffers, and stores one value to an address"
+        )
         yield verdict("PG516", Kind.REGRESSED, case, "memory", expected, "; ".join(places))

@@ -17,12 +17,16 @@ from patchgate.model.records import Case, Kind, Verdict, read_codes
 FAMILY = "reach"
 CODES = read_codes("""
 PG801 the original is still referenced elsewhere
-    With the patch applied, other modules, classes or registries of torch still refer to the original. It is a note
-    where an entry of one table was replaced and only other tables have the original.
-    Why: Users run torch's own code wherever it is called from there: the patch covers only some of its callers.
-    Fix: Also assign the replacement in the places that are named, or patch where the callers look it up.
+    With the patch applied, other modules, classes or registries of torch still refer to the
+    original. It is a note where an entry of one table was replaced and only other tables have the
+    original.
+    Why: Users run torch's own code wherever it is called from there: the patch covers only some of
+    its callers.
+    Fix: Also assign the replacement in the places that are named, or patch where the callers look
+    it up.
 PG802 the target can never be called
-    The replaced method is abstract, and every concrete class overrides it. It is red for a claimed target.
+    The replaced method is abstract, and every concrete class overrides it. It is red for a claimed
+    target.
     Why: Users believe that they have the patch, and it does nothing.
     Fix: Patch the classes that implement it.
 PG806 the replacements are called
@@ -54,7 +58,10 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
         kind = Kind.WARNING if own_table else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
-        actual, place = "abstract, and overridden by every class that can be made", assignment_place(patch, name)
+        actual, place = (
+            "abstract, and overridden by every class that can be made",
+            assignment_place(patch, name),
+        )
         kind = Kind.REGRESSED if name in (patch.claims.targets or ()) else Kind.WARNING
         yield verdict("PG802", kind, case, "", "can be called", actual, place, item=name)
     if not answer["holders"] and not answer["unreachable"]:
@@ -63,7 +70,9 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
 
 
 def assignment_place(patch: Patch, *names: str) -> str:
-    """The line of the patch that assigns the first of `names` that it has; line 1 where it has none."""
+    """The line of the patch that assigns the first of `names` that it has; line 1 where it has
+    none.
+    """
     lines = (_assignment_line(patch.source, name) for name in names)
     return f"{display_path(patch.path)}:{next(filter(None, lines), 1)}"
 
@@ -80,11 +89,18 @@ def _assignment_line(source: str, name: str) -> int:
 
 
 def condition_place(patch: Patch) -> str:
-    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" without one."""
+    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" without
+    one.
+    """
     lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
     try:
         nodes = [node for node in ast.walk(ast.parse(patch.source)) if isinstance(node, ast.If)]
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    around = [node.lineno for node in nodes for line in lines if node.lineno <= line <= (node.end_lineno or 0)]
+    around = [
+        node.lineno
+        for node in nodes
+        for line in lines
+        if node.lineno <= line <= (node.end_lineno or 0)
+    ]
     return f" at {Path(patch.path).name}:{max(around)}" if around else ""

@@ -1,4 +1,6 @@
-"""Are the user's hooks into the compiler still called, and the options in force that torch.compile is given?"""
+"""Are the user's hooks into the compiler still called, and the options in force that torch.compile
+is given?
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,19 @@ from patchgate.model.serialization import failure_of
 FAMILY = "reach"
 CODES = read_codes("""
 PG804 a hook or an option of the user is lost
-    A custom pass that a user has installed runs without the patch, but not with it; or a mode or an option that a call
-    of torch.compile asks for is in force without the patch, and another value, or an exception, with it. It is a note
-    where the patch sets that option itself, which is the documented way to add a pass.
+    A custom pass that a user has installed runs without the patch, but not with it; or a mode or an
+    option that a call of torch.compile asks for is in force without the patch, and another value,
+    or an exception, with it. It is a note where the patch sets that option itself, which is the
+    documented way to add a pass.
     Why: The user's pass or option is disabled without any message.
-    Fix: Call what you replace, also a pass that the option holds already, and pass on all arguments.
+    Fix: Call what you replace, also a pass that the option holds already, and pass on all
+    arguments.
 PG808 does not compile with hooks of the user set
-    With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.
+    With custom passes set in Inductor's config, a small graph compiles without the patch and fails
+    with it.
     Why: Users who have a custom pass cannot install the patch.
-    Fix: Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.
+    Fix: Read the failure. Pass on the arguments that you are given, and expect that an option may
+    be set already.
 """)
 verdict = partial(verdict_of, FAMILY)
 _Options = Mapping[str, str]
@@ -34,7 +40,8 @@ _Lost = tuple[str, _Options, _Options]
 @Check(believes="cpu", unchanged="none")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (
-        context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)
+        context.ask_once(at.case.torch, "hooks", "cpu", patch=patch)
+        for patch in (None, context.patch)
     )
     effects = context.apply(at.case.torch).get("effects", ())
     own = {effect["name"].rpartition(".")[2] for effect in effects if effect["kind"] == "config"}
@@ -48,7 +55,8 @@ def judge_hooks(
     patched: Mapping[str, Any],
     own: Collection[str] = (),
 ) -> Iterator[Verdict]:
-    """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails.
+    """PG804 for each hook that is called without the patch and not with it, PG808 where only the
+    patched side fails.
 
     `own` are the options that the patch sets itself.
     """
@@ -70,21 +78,39 @@ def judge_hooks(
         is_own = all({*options} <= {*own} for _, options, _ in changed)
         kind, place = Kind.WARNING if is_own else Kind.REGRESSED, f"{display_path(patch.path)}:1"
         more = f"; other values in {len(changed) - 1} more ways to call it" * (len(changed) > 1)
-        yield verdict("PG804", kind, case, call, _shown(given), f"{_shown(got)}{more}", place, item="torch.compile")
+        yield verdict(
+            "PG804",
+            kind,
+            case,
+            call,
+            _shown(given),
+            f"{_shown(got)}{more}",
+            place,
+            item="torch.compile",
+        )
     if not lost and not changed:
         count = len(unpatched["called"])
-        actual = f"{count} hooks are called and {len(unpatched['asked'])} ways to compile taken, as without the patch"
+        actual = (
+            f"{count} hooks are called and {len(unpatched['asked'])} ways to compile taken, "
+            "as without the patch"
+        )
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")
 
 
-def _lost_options(unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]) -> list[_Lost]:
-    """(way to call torch.compile, the options that it asks for and does not get, what is in force)."""
+def _lost_options(
+    unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]
+) -> list[_Lost]:
+    """(way to call torch.compile, the options that it asks for and does not get, what is in
+    force).
+    """
     lost: list[_Lost] = []
     for call, asked in unpatched.items():
         got = patched.get(call, {})
         differing = {name: value for name, value in asked.items() if got.get(name) != value}
         if differing and not asked.get("", "").startswith("raises"):
-            lost.append((call, differing, {name: got[name] for name in differing if name in got} or got))
+            lost.append(
+                (call, differing, {name: got[name] for name in differing if name in got} or got)
+            )
     return lost
 
 

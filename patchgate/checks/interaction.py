@@ -25,7 +25,8 @@ PG811 one patch undoes another
     Fix: Call what you replace, or install only one of them.
 PG812 the order of patches matters
     A workload's facts with both patches depend on which was applied first.
-    Why: Users get one compiler or another by the order of imports, which is decided elsewhere and can change.
+    Why: Users get one compiler or another by the order of imports, which is decided elsewhere and
+    can change.
     Fix: Make them independent, or install them from one place in one order.
 PG813 two patches do not work together
     Each works alone; with both applied, the patch or a compile fails.
@@ -59,9 +60,13 @@ def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Itera
             yield from judge_orders(case, context.patch, other, orders)
 
 
-def _both_orders(context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any) -> Orders:
+def _both_orders(
+    context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any
+) -> Orders:
     last = context.ask(torch, question, device, patch=context.patch, after=[loading(other)], **more)
-    return last, context.ask(torch, question, device, patch=other, after=[loading(context.patch)], **more)
+    return last, context.ask(
+        torch, question, device, patch=other, after=[loading(context.patch)], **more
+    )
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
@@ -72,9 +77,13 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
         for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True):
             for name in answer["undone"]:
                 actual = f"{first.id}'s replacement is gone after {last.id} is applied"
-                faults.append(say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both"))
+                faults.append(
+                    say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both")
+                )
     fact = f"beside {other.id}"
-    yield from faults or [say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")]
+    yield from faults or [
+        say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")
+    ]
 
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
@@ -87,9 +96,13 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
     )
     if not faults:
         last, first = (answer["facts"] for answer in orders)
-        differing = sorted(name for name in last.keys() | first.keys() if last.get(name) != first.get(name))
+        differing = sorted(
+            name for name in last.keys() | first.keys() if last.get(name) != first.get(name)
+        )
         if differing:
-            actual = "; ".join(f"{name} {last.get(name)} or {first.get(name)}" for name in differing[:_SHOWN])
+            actual = "; ".join(
+                f"{name} {last.get(name)} or {first.get(name)}" for name in differing[:_SHOWN]
+            )
             faults.append(say("PG812", Kind.REGRESSED, case, fact, expected, actual))
     yield from faults or [say("PG814", Kind.PASS, case, fact, expected, "as expected")]
 
@@ -101,5 +114,13 @@ def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterato
         if failure and fault:
             where, fact = f"{display_path(patch.path)}:1", order
             yield verdict_of(
-                FAMILY, "PG813", fault.kind, case, fact, "works as alone", failure.text, where, item="applied"
+                FAMILY,
+                "PG813",
+                fault.kind,
+                case,
+                fact,
+                "works as alone",
+                failure.text,
+                where,
+                item="applied",
             )

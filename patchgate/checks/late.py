@@ -1,4 +1,6 @@
-"""Does the patch give the same facts in a process that compiled something before it was imported?"""
+"""Does the patch give the same facts in a process that compiled something before it was
+imported?
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ from patchgate.model.records import Kind, Observation, Verdict, read_codes
 FAMILY = "reach"
 CODES = read_codes("""
 PG821 no full effect after an earlier compile
-    The workload was compiled once without the patch, then the patch was run, and the workload compiled again: its facts
-    differ from those of a process that runs the patch first.
-    Why: Users who import the patch after their first compile get a compiler that differs from the judged one, or
+    The workload was compiled once without the patch, then the patch was run, and the workload
+    compiled again: its facts differ from those of a process that runs the patch first.
+    Why: Users who import the patch after their first compile get a compiler that differs from the
+    judged one, or
     the unpatched one: it keeps tables, patterns and functions.
     Fix: Also replace what the compiler has kept: clear the cached function that copied a table
-    (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked up.
+    (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked
+    up.
 """)
 verdict = partial(verdict_of, FAMILY, item="late")
 
@@ -31,14 +35,27 @@ def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked of the first workload that tells whether the patch is there; of no other."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
-        if not (unpatched.failure or patched.failure) and changed_facts(unpatched.facts, patched.facts):
+        if not (unpatched.failure or patched.failure) and changed_facts(
+            unpatched.facts, patched.facts
+        ):
             late = context.observe_otherwise(case, compiles=2, late=True)
             return [judge_late(context.patch, unpatched, patched, late)]
     actual = "the patch changes no fact of any workload"
-    return [verdict("PG806", Kind.PASS, at.case, "", "the facts of a process that runs the patch first", actual)]
+    return [
+        verdict(
+            "PG806",
+            Kind.PASS,
+            at.case,
+            "",
+            "the facts of a process that runs the patch first",
+            actual,
+        )
+    ]
 
 
-def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late: Observation) -> Verdict:
+def judge_late(
+    patch: Patch, unpatched: Observation, patched: Observation, late: Observation
+) -> Verdict:
     """PG821 where the facts are not those of the patch that was run first."""
     case, place = late.case, f"{display_path(patch.path)}:1"
     fact, expected = case.name, "the facts of a process that runs the patch first"
@@ -50,7 +67,22 @@ def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late:
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     changes = changed_facts(first, last)
     if not changes:
-        return verdict("PG806", Kind.PASS, case, fact, expected, f"{len(last)} facts, as when the patch is run first")
+        return verdict(
+            "PG806",
+            Kind.PASS,
+            case,
+            fact,
+            expected,
+            f"{len(last)} facts, as when the patch is run first",
+        )
     if not changed_facts(without, last):
-        return verdict("PG821", Kind.REGRESSED, case, fact, expected, "the facts of torch without the patch", place)
+        return verdict(
+            "PG821",
+            Kind.REGRESSED,
+            case,
+            fact,
+            expected,
+            "the facts of torch without the patch",
+            place,
+        )
     return verdict("PG821", Kind.REGRESSED, case, fact, expected, changes, place)

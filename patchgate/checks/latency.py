@@ -1,4 +1,6 @@
-"""Is the workload slower, or larger, than the budget allows? Timed in pairs on a real GPU; nightly on the CPU."""
+"""Is the workload slower, or larger, than the budget allows? Timed in pairs on a real GPU; nightly
+on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,15 @@ from patchgate.runner.run_settings import Run
 FAMILY = "latency"
 CODES = read_codes("""
 PG611 over budget on the device
-    The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU `cpu_latency`; or
-    peak memory is above `peak_memory`.
+    The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU
+    `cpu_latency`; or peak memory is above `peak_memory`.
     Why: Every step of a model in service pays this.
-    Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in patch.toml and say so in
-    the pull request.
+    Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in
+    patch.toml and say so in the pull request.
 PG612 a gain on the device
-    The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak memory is below
-    `peak_memory`. It is a note where no manifest gives a budget, and red where one does: its claim is wrong.
+    The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or
+    peak memory is below `peak_memory`. It is a note where no manifest gives a budget, and red where
+    one does: its claim is wrong.
     Why: The gain can be lost again, and no user of the project would notice.
     Fix: Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".
 PG613 within budget on the device
@@ -48,8 +51,8 @@ PG613 within budget on the device
     Why: Pairs are measured, and the placement in memory is part of the noise.
     Fix: Nothing to do.
 PG614 too close to the budget to tell
-    After all measurements the interval of the ratio still contains an end of the budget; or kernels were autotuned, and
-    the tunings disagree.
+    After all measurements the interval of the ratio still contains an end of the budget; or kernels
+    were autotuned, and the tunings disagree.
     Why: A verdict here would be a guess.
     Fix: Run on a quieter machine, or set the budget further from the real cost of the patch.
 PG619 could not be timed
@@ -61,7 +64,8 @@ verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
 # The limits where a manifest names no budget. A gain beyond them is a note.
 _BUDGETS = {
-    # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is within it.
+    # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is
+    # within it.
     "latency": Budget(low=-0.005, high=0.005),
     # Beside other work even equal code comes out further apart than on a GPU (docs/latency.md).
     "cpu_latency": Budget(low=-0.05, high=0.05),
@@ -87,11 +91,15 @@ class Timing:
 
     @property
     def looks(self) -> tuple[tuple[Round, ...], ...]:
-        return tuple(self.rounds[first : first + ROUNDS] for first in range(0, len(self.rounds), ROUNDS))
+        return tuple(
+            self.rounds[first : first + ROUNDS] for first in range(0, len(self.rounds), ROUNDS)
+        )
 
     @property
     def interval(self) -> Interval:
-        """Of all rounds; of tuned kernels that of all looks, because what a tuning chose is in each of its rounds."""
+        """Of all rounds; of tuned kernels that of all looks, because what a tuning chose is in each
+        of its rounds.
+        """
         if self.tuned:
             return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
         return ratio_interval(self.rounds, LOOK_CONFIDENCE)
@@ -108,7 +116,12 @@ def timed_devices(run: Run) -> list[str]:
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
 
-@Check(axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices, unchanged="none")
+@Check(
+    axes=("torch", "device", "workload", "size"),
+    workloads="latency",
+    devices=timed_devices,
+    unchanged="none",
+)
 def ask_latency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     timing = _timing(context, at)
     where = context.manifest_location("budgets")
@@ -128,7 +141,9 @@ def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
         looks.append(timing_of(answer, where=f"times of {case.workload}"))
         name = f"{case.workload}.{case.device}.{at.size}.{case.torch}.{len(looks)}.json"
         content = answer | {"case": to_dict(case), "size": at.size}
-        write_atomically(Path(context.run.folder) / "times" / name, json.dumps(content, sort_keys=True) + "\n")
+        write_atomically(
+            Path(context.run.folder) / "times" / name, json.dumps(content, sort_keys=True) + "\n"
+        )
     return join(looks)
 
 
@@ -155,17 +170,25 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
 
 def timing_of(answer: Answer, where: str) -> Timing:
     """The times of one look. Raises UsageError when the answer holds none."""
-    return from_dict(Timing, {one.name: answer[one.name] for one in fields(Timing) if one.name in answer}, where=where)
+    return from_dict(
+        Timing,
+        {one.name: answer[one.name] for one in fields(Timing) if one.name in answer},
+        where=where,
+    )
 
 
 def join(timings: Sequence[Timing]) -> Timing:
     """All looks as one: their rounds together, memory and first calls of the first."""
-    rounds, elapsed = (tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed"))
+    rounds, elapsed = (
+        tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed")
+    )
     return replace(timings[0], rounds=rounds, elapsed=elapsed)
 
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
-    """True if another look could not change the verdict; a change of tuned kernels is believed when all looks agree."""
+    """True if another look could not change the verdict; a change of tuned kernels is believed when
+    all looks agree.
+    """
     kind = _kind(patch, timing, timing.interval)
     return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
 
@@ -177,7 +200,9 @@ def budget_of(patch: Patch, metric: str) -> Budget:
 
 def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
     stated = timing.metric in patch.claims.budgets
-    return judge_change(budget_of(patch, timing.metric), interval.low - 1, interval.high - 1, stated=stated)
+    return judge_change(
+        budget_of(patch, timing.metric), interval.low - 1, interval.high - 1, stated=stated
+    )
 
 
 def _code(kind: Kind, worse: bool) -> str:
@@ -186,7 +211,9 @@ def _code(kind: Kind, worse: bool) -> str:
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
-    """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the budgets' line."""
+    """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the
+    budgets' line.
+    """
     interval = timing.interval
     kind = _kind(patch, timing, interval)
     expected = f"a change within {show_budget(budget_of(patch, timing.metric))}"
@@ -200,9 +227,13 @@ def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str
 
 def _times_text(timing: Timing, interval: Interval) -> str:
     before, after = (
-        quantiles([time for one in timing.rounds for time in getattr(one, side)]) for side in ("unpatched", "patched")
+        quantiles([time for one in timing.rounds for time in getattr(one, side)])
+        for side in ("unpatched", "patched")
     )
-    figures = [f"{name} {old:.1f} -> {new:.1f} us" for name, old, new in zip(_QUANTILES, before, after, strict=True)]
+    figures = [
+        f"{name} {old:.1f} -> {new:.1f} us"
+        for name, old, new in zip(_QUANTILES, before, after, strict=True)
+    ]
     parts = [f"ratio {interval}", *figures]
     if timing.tuned:
         parts[0] += f" in {len(timing.looks)} tunings" if timing.looks[1:] else " in one tuning"
@@ -220,11 +251,17 @@ def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: st
     kind = judge_change(budget, change, change, stated="peak_memory" in patch.claims.budgets)
     expected, place = f"a change within {show_budget(budget)}", None if kind is Kind.PASS else where
     actual = f"{before:,} -> {after:,} bytes"
-    return verdict(_code(kind, change > 0), kind, case, f"{size} peak memory", expected, actual, place)
+    return verdict(
+        _code(kind, change > 0), kind, case, f"{size} peak memory", expected, actual, place
+    )
 
 
 def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:
-    """No times. One process runs both sides, so the kernels check judges whose fault a failure is."""
+    """No times. One process runs both sides, so the kernels check judges whose fault a failure
+    is.
+    """
     kind = Kind.INFRA if fault_of(None, failure) is Fault.MACHINE else Kind.UNMEASURED
     actual = failure.text
-    return verdict("PG619", kind, case, f"{size} latency", "paired times", actual, failure.where or where)
+    return verdict(
+        "PG619", kind, case, f"{size} latency", "paired times", actual, failure.where or where
+    )

@@ -1,4 +1,6 @@
-"""Can this environment be trusted, and how is a patch confined in it? A case with known facts runs before all else."""
+"""Can this environment be trusted, and how is a patch confined in it? A case with known facts runs
+before all else.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ CODES = (
 PG901 torch could not be installed or started
     There is no working environment for this torch release.
     Why: Nothing was measured there.
-    Fix: Read the reason. Type the same command again where the package index can be reached, or give an interpreter
-    that has the whole of this torch: `--row TORCH=PYTHON`.
+    Fix: Read the reason. Type the same command again where the package index can be reached, or
+    give an interpreter that has the whole of this torch: `--row TORCH=PYTHON`.
 PG902 the sentinel case has wrong facts
     A tiny case with known, non-zero facts had other facts in this environment, or none.
     Why: With wrong counters every other verdict of this release is invalid.
@@ -39,20 +41,23 @@ PG905 the machine failed, not the patch
     Why: Such a failure does not count against the patch.
     Fix: Run again. If it persists, check disk, memory and limits.
 PG907 the run ended before this cell
-    A signal, a full disk or a fault of patchgate ended the run, or the process that judged this cell.
+    A signal, a full disk or a fault of patchgate ended the run, or the process that judged this
+    cell.
     Why: Cells that were not judged may be red.
     Fix: Type the same command again. It keeps the cells that are judged and judges the others.
 PG908 how a patch is confined here
-    The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read access only to what torch
-    and the patch need.
-    Why: A patch is untrusted code. What is missing lets it read files, reach the network or see other processes.
-    Fix: Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them (unshare, mount). With
-    `--require-sandbox` no patch is run where anything is missing.
+    The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read
+    access only to what torch and the patch need.
+    Why: A patch is untrusted code. What is missing lets it read files, reach the network or see
+    other processes.
+    Fix: Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them
+    (unshare, mount). With `--require-sandbox` no patch is run where anything is missing.
 """),
     Code(
         code="PG906",
         title="needs a real device",
-        what="The code of this workload depends on what runs on the device, or it needs more devices than"
+        what="The code of this workload depends on what runs on the device, or it needs more "
+        "devices than"
         " there are here; a simulation cannot judge it.",
         why="A guess would pass or fail for the wrong reason.",
         fix="Run it on a machine with the GPU (`--device cuda`).",
@@ -74,41 +79,61 @@ def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Ver
     """How a patch is confined there; none where no child has answered."""
     is_real = context.run.profile(device)["kind"] == "real"
     case = Case(torch=torch, device=device) if is_real else Case(torch=torch)
-    return judge_sandbox(case, context.sentinel(torch, device), required=context.run.require_sandbox)
+    return judge_sandbox(
+        case, context.sentinel(torch, device), required=context.run.require_sandbox
+    )
 
 
 def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
     """The verdict on the counters of this machine."""
-    return judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), context.sentinel(torch, device))
+    return judge_sentinel(
+        Case(torch=torch, device=device, workload="sentinel"), context.sentinel(torch, device)
+    )
 
 
 def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """Why nothing else is worth asking there: the sentinel does not count, or the patch does not run."""
+    """Why nothing else is worth asking there: the sentinel does not count, or the patch does not
+    run.
+    """
     sentinel = sentinel_verdict(context, torch, device)
     if sentinel.kind is not Kind.PASS:
         return [sentinel]
     if context.run.require_sandbox:
-        refused = [one for one in sandbox_verdicts(context, torch, device) if one.kind is Kind.INFRA]
+        refused = [
+            one for one in sandbox_verdicts(context, torch, device) if one.kind is Kind.INFRA
+        ]
         if refused:
             return refused
     failure = failure_of(context.apply(torch))
-    return [does_not_run(context.case(torch), failure, context.patch, context.run.again)] if failure else []
+    return (
+        [does_not_run(context.case(torch), failure, context.patch, context.run.again)]
+        if failure
+        else []
+    )
 
 
 def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
-    """PG903 when every known fact came out exactly, PG902 where others did; where there is none, whose fault it is."""
+    """PG903 when every known fact came out exactly, PG902 where others did; where there is none,
+    whose fault it is.
+    """
     failure = failure_of(answer)
     if failure:
         return verdict(_code_of(failure), Kind.INFRA, case, "", "known facts", failure.text)
     facts = answer["facts"]
-    wrong = [f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v]
+    wrong = [
+        f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v
+    ]
     if wrong:
         return verdict("PG902", Kind.INFRA, case, "", "known facts", "; ".join(wrong))
-    return verdict("PG903", Kind.PASS, case, "", "known facts", f"{len(answer['expected'])} as known")
+    return verdict(
+        "PG903", Kind.PASS, case, "", "known facts", f"{len(answer['expected'])} as known"
+    )
 
 
 def _code_of(failure: Failure) -> str:
-    """Of a failure without a patch: torch did not start, the machine is too small, or the probe did not understand."""
+    """Of a failure without a patch: torch did not start, the machine is too small, or the probe did
+    not understand.
+    """
     is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
     # A file of torch misses another one; where the probe misses it, torch may have moved it.
     if failure.stage == "server" or (is_import and failure.raised_at):
@@ -117,7 +142,9 @@ def _code_of(failure: Failure) -> str:
 
 
 def judge_sandbox(case: Case, answer: Mapping[str, Any], *, required: bool) -> list[Verdict]:
-    """PG908: a note where something is missing; where all of it is required, the machine is not fit for a patch."""
+    """PG908: a note where something is missing; where all of it is required, the machine is not fit
+    for a patch.
+    """
     if failure_of(answer):
         return []
     own = answer["confinement"]
@@ -145,13 +172,17 @@ def judge_broken(item: str, expected: str, actual: str) -> Verdict:
 def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
     """PG907: the run ended before this instance of a check was judged."""
     item = at.case.name if at.case.workload else name
-    stopped = verdict("PG907", Kind.STOPPED, at.case, at.size, "a verdict", f"not judged: {reason}", item=item)
+    stopped = verdict(
+        "PG907", Kind.STOPPED, at.case, at.size, "a verdict", f"not judged: {reason}", item=item
+    )
     return replace(stopped, check=family)
 
 
 def judge_unstarted(case: Case, reason: str) -> Verdict:
     """PG907: the run of a patch on a release was not begun."""
-    return verdict("PG907", Kind.STOPPED, case, "", "a verdict", f"not judged: {reason}", item="run")
+    return verdict(
+        "PG907", Kind.STOPPED, case, "", "a verdict", f"not judged: {reason}", item="run"
+    )
 
 
 def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:

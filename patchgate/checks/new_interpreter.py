@@ -20,21 +20,21 @@ from patchgate.model.serialization import failure_of
 FAMILY = "gate"
 CODES = read_codes("""
 PG215 the environment variable has no effect
-    The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads, or that was
-    read before it was set.
+    The patch sets or claims a variable that nothing in this torch, Triton or the patch's own
+    package reads, or that was read before it was set.
     Why: Users believe that they have switched something, and have not.
     Fix: Use the variable or option that this release reads, before what reads it is imported.
 PG222 does not run in a new interpreter
-    In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the patch failed. Where
-    the whole compiler is loaded and `CI` is not set, it runs.
-    Why: Users who import the patch first get this failure: it depends on modules that other code has imported, on
-    the order of imports, or on what torch only warns of outside of a pipeline (`make_fallback` of an operator that
-    it can decompose).
-    Fix: Import every module that the patch reads: `import torch._inductor.lowering`, not `torch._inductor.lowering`
-    through `import torch`. `make_fallback(op, override_decomp=True)`.
+    In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the
+    patch failed. Where the whole compiler is loaded and `CI` is not set, it runs.
+    Why: Users who import the patch first get this failure: it depends on modules that other code
+    has imported, on the order of imports, or on what torch only warns of outside of a pipeline
+    (`make_fallback` of an operator that it can decompose).
+    Fix: Import every module that the patch reads: `import torch._inductor.lowering`, not
+    `torch._inductor.lowering` through `import torch`. `make_fallback(op, override_decomp=True)`.
 PG223 replaces less in a new interpreter
-    In a new interpreter, where only `import torch` has run, the patch does not replace a name that it replaces where
-    the whole compiler is loaded. It is a note.
+    In a new interpreter, where only `import torch` has run, the patch does not replace a name that
+    it replaces where the whole compiler is loaded. It is a note.
     Why: Users who import the patch first have less of it than those who import it last.
     Fix: Import the module whose names the patch replaces; do not look for it in `sys.modules`.
 """)
@@ -53,20 +53,32 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]
     about = {"version": torch, "names": names, "variables": variables}
-    answer = context.ask_once(torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about)
+    answer = context.ask_once(
+        torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about
+    )
     return judge_new_interpreter(at.case, patch, applied, answer)
 
 
 def judge_new_interpreter(
     case: Case, patch: Patch, applied: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> Iterator[Verdict]:
-    """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm one did."""
+    """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm
+    one did.
+    """
     failure, fact = failure_of(answer), "replaces the same"
     fault = fault_of(None, failure)
     if failure and fault:
         code = "PG905" if fault is Fault.MACHINE else "PG222"
         actual = failure.text
-        yield verdict(code, fault.kind, case, "", "the module runs", actual, failure.where or display_path(patch.path))
+        yield verdict(
+            code,
+            fault.kind,
+            case,
+            "",
+            "the module runs",
+            actual,
+            failure.where or display_path(patch.path),
+        )
         return
     if "unmeasured" in answer:
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
@@ -77,7 +89,11 @@ def judge_new_interpreter(
     lines = {effect["name"]: effect_place(patch, effect) for effect in applied["effects"]}
     for effect in answer["dead"]:
         # What is claimed for other releases need not be read in this one.
-        kind = Kind.REGRESSED if effect["name"] in lines or is_claimed(patch, case.torch) else Kind.NOTE
+        kind = (
+            Kind.REGRESSED
+            if effect["name"] in lines or is_claimed(patch, case.torch)
+            else Kind.NOTE
+        )
         place = lines.get(effect["name"]) or assignment_place(patch, effect["name"])
         fact = f"environment {effect['name']}"
         yield verdict("PG215", kind, case, fact, "something reads it", effect["what"], place)

@@ -1,4 +1,6 @@
-"""Do the backends and graph passes that the patch offers compute what eager mode computes? On the CPU."""
+"""Do the backends and graph passes that the patch offers compute what eager mode computes? On the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.checks.parity import comparison_failure, judge_numbers
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
@@ -25,36 +33,50 @@ FAMILY = "parity"
 _FACTOR = 2.0
 CODES = read_codes("""
 PG531 an offered backend or pass fails
-    A backend that the patch registers, or that its project names as an entry point, raises for a workload; or a pass
-    over graphs that it offers does, or leaves a graph that `Graph.lint` refuses. Eager mode runs the workload. It is a
-    note where a line of the patch itself raises (`raise`, `assert`), and where NotImplementedError is raised.
-    Why: Users who choose this backend, or run this pass, get an exception in place of a compiled model.
-    Fix: Read the failure; it names the workload. Raise an exception that says so for what is not supported.
+    A backend that the patch registers, or that its project names as an entry point, raises for a
+    workload; or a pass over graphs that it offers does, or leaves a graph that `Graph.lint`
+    refuses. Eager mode runs the workload. It is a note where a line of the patch itself raises
+    (`raise`, `assert`), and where NotImplementedError is raised.
+    Why: Users who choose this backend, or run this pass, get an exception in place of a compiled
+    model.
+    Fix: Read the failure; it names the workload. Raise an exception that says so for what is not
+    supported.
 PG532 an offered backend or pass computes other numbers
-    With the backend, or once the pass has changed the graph, the error against float64 is more than twice that of eager
-    mode (`error_factor` is another factor), two equal runs differ, or NaN, infinities or shapes differ for special
-    inputs or for other sizes. A manifest that claims `numerics = "changes"` allows another error.
+    With the backend, or once the pass has changed the graph, the error against float64 is more than
+    twice that of eager mode (`error_factor` is another factor), two equal runs differ, or NaN,
+    infinities or shapes differ for special inputs or for other sizes. A manifest that claims
+    `numerics = "changes"` allows another error.
     Why: Users who choose this backend, or run this pass, get wrong results with no error message.
-    Fix: Run the workload with and without it. Look for arguments, sizes and users of a node that it does not look at.
+    Fix: Run the workload with and without it. Look for arguments, sizes and users of a node that it
+    does not look at.
 PG533 a pass leaves wrong metadata
-    A node of a graph that the pass has changed has a `meta["val"]` of another dtype or shape than the node computes.
-    Why: Users who run another pass after it, or compile its graph, get code for another dtype or shape.
-    Fix: Set `meta["val"]` of each new or changed node, or run `torch.fx.passes.fake_tensor_prop.FakeTensorProp` last.
+    A node of a graph that the pass has changed has a `meta["val"]` of another dtype or shape than
+    the node computes.
+    Why: Users who run another pass after it, or compile its graph, get code for another dtype or
+    shape.
+    Fix: Set `meta["val"]` of each new or changed node, or run
+    `torch.fx.passes.fake_tensor_prop.FakeTensorProp` last.
 PG534 an offered backend or pass was not judged in full
-    The backend or pass refuses this workload or its special inputs, changes none of its graphs, needs a device, changes
-    its own result when it is run once more, leaves nodes without `meta["val"]`, or does not recompile the module.
-    Why: On this workload its numbers say little; or those who run it twice, or another pass after it, can be surprised.
+    The backend or pass refuses this workload or its special inputs, changes none of its graphs,
+    needs a device, changes its own result when it is run once more, leaves nodes without
+    `meta["val"]`, or does not recompile the module.
+    Why: On this workload its numbers say little; or those who run it twice, or another pass after
+    it, can be surprised.
     Fix: Read the reason. A workload of your own that it acts on is judged too (docs/workloads.md).
 PG535 as in eager mode
-    The workload was compiled with an offered backend, or run as an offered pass leaves its graphs, without a fault.
+    The workload was compiled with an offered backend, or run as an offered pass leaves its graphs,
+    without a fault.
     Why: A backend or a pass is used by its name, so that no other check runs it.
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
 # What the probe finds beside other numbers -> the code for it and its kind.
 _FAULTS = {"raises": ("PG531", Kind.REGRESSED), "metadata": ("PG533", Kind.REGRESSED)}
-# An exception by which code may refuse special inputs and sizes; Python's own for a missing name or key is a mistake.
-_REFUSES = re.compile(r"raises (?!AttributeError|IndexError|KeyError|NameError|TypeError|UnboundLocal|ZeroDivision)")
+# An exception by which code may refuse special inputs and sizes; Python's own for a missing name or
+# key is a mistake.
+_REFUSES = re.compile(
+    r"raises (?!AttributeError|IndexError|KeyError|NameError|TypeError|UnboundLocal|ZeroDivision)"
+)
 # Where it overflows depends on the precision of intermediate results, which a backend chooses.
 _OVERFLOWS = "very large"
 # Without these there are outputs to compare.
@@ -62,19 +84,26 @@ _ENDED = {"raises", "refuses", "unmeasured"}
 _FAILED = ("PG531", "PG509")
 
 
-@Check(axes=("torch", "device", "workload"), workloads="parity", devices=lambda run: ["cpu"], seconds=3)
+@Check(
+    axes=("torch", "device", "workload"), workloads="parity", devices=lambda run: ["cpu"], seconds=3
+)
 def ask_offers(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case, patch = at.case, context.patch
     offers = context.apply(case.torch).get("offers", ())
     workload = context.workload(case.workload)
     if not offers or workload.training or not is_claimed(patch, case.torch):
-        raise NothingToJudge("the patch offers no backend and no pass, or not here, or this is the training of another")
+        raise NothingToJudge(
+            "the patch offers no backend and no pass, or not here, or this is the training of "
+            "another"
+        )
     with TemporaryDirectory() as folder:
         files = Path(folder, "unpatched"), Path(folder, "patched")
         ask = partial(context.ask, case.torch, "offers", "cpu", workload=workload)
         eager = ask(patch=None, offers=["backend eager"], outputs=str(files[0]))
         patched = ask(patch=patch, offers=offers, outputs=str(files[1]), compiles=len(offers))
-        failed = judge_failed(FAMILY, _FAILED, case, (failure_of(eager), failure_of(patched)), "runs")
+        failed = judge_failed(
+            FAMILY, _FAILED, case, (failure_of(eager), failure_of(patched)), "runs"
+        )
         if failed:
             return [failed]
         if eager["runs"][0]["faults"]:
@@ -84,7 +113,9 @@ def ask_offers(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             path = Path(f"{files[1]}-{number}") if number else files[1]
             differ = partial(context.differences, case.torch, "differ", files[0], path)
             answer = {"metrics": {}} if _ENDED & {*run["faults"]} else differ()
-            failed = judge_failed(FAMILY, _FAILED, case, (None, comparison_failure(answer)), "comparable outputs")
+            failed = judge_failed(
+                FAMILY, _FAILED, case, (None, comparison_failure(answer)), "comparable outputs"
+            )
             verdicts += [replace(failed, fact=offer)] if failed else []
             verdicts += [] if failed else judge_offer(case, patch, offer, run, answer["metrics"])
         return verdicts
@@ -93,19 +124,36 @@ def ask_offers(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_offer(
     case: Case, patch: Patch, offer: str, run: Mapping[str, Any], metrics: Mapping[str, Any]
 ) -> Iterator[Verdict]:
-    """PG531, PG533 and PG534 for what was found in the run; PG532 or PG535 for its numbers, where there are any."""
-    say = partial(verdict, case=case, fact=offer, expected="as in eager mode", where=_place(patch, offer))
+    """PG531, PG533 and PG534 for what was found in the run; PG532 or PG535 for its numbers, where
+    there are any.
+    """
+    say = partial(
+        verdict, case=case, fact=offer, expected="as in eager mode", where=_place(patch, offer)
+    )
     notes = {fault: text for fault, text in run["faults"].items() if fault not in _FAULTS}
-    yield from (say(*_FAULTS[fault], actual=text) for fault, text in run["faults"].items() if fault in _FAULTS)
+    yield from (
+        say(*_FAULTS[fault], actual=text)
+        for fault, text in run["faults"].items()
+        if fault in _FAULTS
+    )
     found: list[Verdict] = []
     if metrics:
-        outcomes = {**metrics["special"], **{name: each["mismatch"] for name, each in metrics["small"].items()}}
+        outcomes = {
+            **metrics["special"],
+            **{name: each["mismatch"] for name, each in metrics["small"].items()},
+        }
         refused = {name: text for name, text in outcomes.items() if _REFUSES.match(text)}
-        judged = {part: _without(metrics[part], {*refused, _OVERFLOWS}) for part in ("special", "small")}
+        judged = {
+            part: _without(metrics[part], {*refused, _OVERFLOWS}) for part in ("special", "small")
+        }
         found = judge_numbers(case, _with_own_rounding(patch), {**metrics, **judged})
         notes |= {f"{name} input": text for name, text in refused.items()}
-    yield from (say("PG534", Kind.WARNING, actual=f"{what}: {text}") for what, text in notes.items())
-    wrong = "; ".join(f"{each.fact}: {each.actual}" for each in found if each.kind is Kind.REGRESSED)
+    yield from (
+        say("PG534", Kind.WARNING, actual=f"{what}: {text}") for what, text in notes.items()
+    )
+    wrong = "; ".join(
+        f"{each.fact}: {each.actual}" for each in found if each.kind is Kind.REGRESSED
+    )
     if wrong:
         yield say("PG532", Kind.REGRESSED, actual=wrong)
     elif found and offer.startswith("pass ") and not run["changed"]:
@@ -119,15 +167,20 @@ def _without(inputs: Mapping[str, Any], refused: Iterable[str]) -> dict[str, Any
 
 
 def _with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics that is asked of a backend: it rounds otherwise than eager mode."""
+    """The patch with the class of numerics that is asked of a backend: it rounds otherwise than
+    eager mode.
+    """
     claims = patch.claims
     numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
     factor, ulps = claims.error_factor or _FACTOR, claims.largest_ulps or math.inf
-    return replace(patch, claims=replace(claims, numerics=numerics, error_factor=factor, largest_ulps=ulps))
+    return replace(
+        patch, claims=replace(claims, numerics=numerics, error_factor=factor, largest_ulps=ulps)
+    )
 
 
 def _place(patch: Patch, offer: str) -> str:
     """The line that defines or registers what is offered."""
     name = re.escape(offer.partition(" ")[2])
     found = re.search(rf"(def|class)\s+{name}\b|[\"']{name}[\"']|\b{name}\s*=", patch.source)
-    return f"{display_path(patch.path)}:{patch.source.count(chr(10), 0, found.start()) + 1 if found else 1}"
+    line = patch.source.count("\n", 0, found.start()) + 1 if found else 1
+    return f"{display_path(patch.path)}:{line}"

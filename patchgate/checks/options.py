@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.fact_verdicts import Compared, fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.fact_verdicts import (
+    Compared,
+    fact_codes,
+    fact_verdicts,
+    judge_facts,
+)
 from patchgate.checks.framework.find_checks import Check, Instance
 from patchgate.inputs.manifest import Patch
 from patchgate.model.records import Case, Kind, Verdict
@@ -27,8 +32,18 @@ def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_options(compared: Compared) -> Iterator[Verdict]:
     """One verdict for each option or mode that moved, one for all that did not."""
     verdicts = list(judge_facts(FAMILY, compared))
-    alike = [verdict for verdict in verdicts if verdict.kind is Kind.PASS]  # hundreds of them are one line
+    alike = [
+        verdict for verdict in verdicts if verdict.kind is Kind.PASS
+    ]  # hundreds of them are one line
     yield from (verdict for verdict in verdicts if verdict.kind is not Kind.PASS)
     if alike:
         actual = f"{len(alike)} options and modes"
-        yield replace(alike[0], fact="", expected="as recorded", actual=actual, before=None, after=None, recorded=None)
+        yield replace(
+            alike[0],
+            fact="",
+            expected="as recorded",
+            actual=actual,
+            before=None,
+            after=None,
+            recorded=None,
+        )

@@ -1,4 +1,6 @@
-"""Do the outputs stay in the class of numerics that the patch claims? On the CPU in one thread, and on a real GPU."""
+"""Do the outputs stay in the class of numerics that the patch claims? On the CPU in one thread, and
+on a real GPU.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from typing import Any
 
 from patchgate.checks.framework.blame import failure_text
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    code_of_others,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.inputs.devices import REAL
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
@@ -20,18 +28,20 @@ from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 # What holds where a manifest states no `largest_ulps`, and no `error_factor`.
-# The error of a sound patch that rounds otherwise scatters: 1.12 times unpatched was seen, in float32.
+# The error of a sound patch that rounds otherwise scatters: 1.12 times unpatched was seen, in
+# float32.
 _ULPS, _FACTOR = 8.0, 1.2
 CODES = (
     *read_codes(f"""
 PG501 not bit-identical
     The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
-    Why: Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.
-    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the pull request. If
-    not, correct the patch.
+    Why: Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686
+    was reverted.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the
+    pull request. If not, correct the patch.
 PG502 less accurate than eager and unpatched
-    The error against a float64 reference is larger than `error_factor` times the larger of eager's and unpatched's:
-    over all elements, or by far for one element.
+    The error against a float64 reference is larger than `error_factor` times the larger of eager's
+    and unpatched's: over all elements, or by far for one element.
     Why: Users get worse numbers: rounding differently is fine, rounding worse is a defect.
     Fix: Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.
 PG503 numerics as claimed
@@ -43,32 +53,39 @@ PG504 the patched workload does not run
     Why: Every user who compiles such a model has the same failure.
     Fix: Read the failure; it names the stage and the line.
 PG505 more than rounding
-    The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` ({_ULPS:g}) units in
-    the last place of its dtype.
-    Why: Users get other results than the manifest promises: rounding an intermediate moves an output by a few ulps,
-    more is another computation.
-    Fix: Find the first intermediate at which both sides differ; or claim the ulps that are meant: `largest_ulps = 16`.
+    The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps`
+    ({_ULPS:g}) units in the last place of its dtype.
+    Why: Users get other results than the manifest promises: rounding an intermediate moves an
+    output by a few ulps, more is another computation.
+    Fix: Find the first intermediate at which both sides differ; or claim the ulps that are meant:
+    `largest_ulps = 16`.
 PG506 different results for special inputs
-    For inputs with NaN, infinities, very large or denormal values, or with one row or none, an element of the output is
-    NaN, infinite or finite where it is not without the patch and not in eager mode; or an error appears or disappears.
-    Why: Users do not see that a training run is broken where a NaN is lost, and break a good one where a NaN is
-    new.
-    Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.
+    For inputs with NaN, infinities, very large or denormal values, or with one row or none, an
+    element of the output is NaN, infinite or finite where it is not without the patch and not in
+    eager mode; or an error appears or disappears.
+    Why: Users do not see that a training run is broken where a NaN is lost, and break a good one
+    where a NaN is new.
+    Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows
+    earlier.
 PG508 parity could not be measured
     The compiled workload could not be run on this machine.
     Why: A comparison that was not made proves nothing.
-    Fix: Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor can it where the path
-    of the user's cache, or of torch, has a blank.
+    Fix: Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor
+    can it where the path of the user's cache, or of torch, has a blank.
 PG511 results are not deterministic
-    Two runs of the same compiled workload on the same inputs differ bit for bit, in one process or, on a GPU, in two,
-    on the side that is named. Where it is the patched side alone, that is PG501, unless the patch claims to change the
-    numbers.
-    Why: If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.
-    Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch where results repeat.
+    Two runs of the same compiled workload on the same inputs differ bit for bit, in one process or,
+    on a GPU, in two, on the side that is named. Where it is the patched side alone, that is PG501,
+    unless the patch claims to change the numbers.
+    Why: If runs differ by themselves, a difference between patched and unpatched is no evidence
+    about the patch.
+    Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch
+    where results repeat.
 PG518 not acted on here
-    Both sides ran the same code: no line of the patch runs while the workload is compiled for this device.
+    Both sides ran the same code: no line of the patch runs while the workload is compiled for this
+    device.
     Why: The numbers of this code say nothing about the patch, whatever it does on another device.
-    Fix: Judge it where it acts: a workload that reaches it, or a GPU runner for what acts on a GPU (`--device cuda`).
+    Fix: Judge it where it acts: a workload that reaches it, or a GPU runner for what acts on a GPU
+    (`--device cuda`).
 """),
     code_of_others(code="PG509"),
 )
@@ -83,7 +100,13 @@ _SLACK = 1e-6
 _ELEMENT = 2
 _SIDES = ("eager", "unpatched", "patched")
 # How Inductor says that it found no compiler, or one that does not work.
-_NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError", "['g++'", "['clang++'")
+_NO_COMPILER = (
+    "InvalidCxxCompiler",
+    "No working C++ compiler",
+    "CppCompileError",
+    "['g++'",
+    "['clang++'",
+)
 # Puts one question for one side, whose outputs go to a file.
 AskSide = Callable[[Patch | None, Path], Answer]
 
@@ -93,13 +116,25 @@ def numeric_devices(run: Run) -> list[str]:
     return ["cpu", *(device for device in run.devices if run.profile(device)["kind"] == "real")]
 
 
-@Check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, seconds=15, unchanged="few")
+@Check(
+    axes=("torch", "device", "workload"),
+    workloads="parity",
+    devices=numeric_devices,
+    seconds=15,
+    unchanged="few",
+)
 def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     with TemporaryDirectory() as folder:
-        metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))
+        metrics = compared_sides(
+            context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder)
+        )
         if isinstance(metrics, Verdict):
             return [metrics]
-        if metrics["differing"] and at.case.device == REAL and varies_by_itself(context, at.case, Path(folder)):
+        if (
+            metrics["differing"]
+            and at.case.device == REAL
+            and varies_by_itself(context, at.case, Path(folder))
+        ):
             metrics = _as_not_repeated(metrics)
         elif metrics["differing"]:
             metrics |= _first_divergence(context, at.case, Path(folder))
@@ -107,15 +142,21 @@ def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts on numbers; PG518 in place of those that are as without the patch because it does not act there."""
+    """The verdicts on numbers; PG518 in place of those that are as without the patch because it
+    does not act there.
+    """
     if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
         return verdicts
-    actual = f"not acted on here: on {case.device} the same code runs on both sides, and no line of the patch for it"
+    actual = (
+        f"not acted on here: on {case.device} the same code runs on both sides, and no line "
+        "of the patch for it"
+    )
     return [verdict("PG518", Kind.WARNING, case, "", "code that the patch changes", actual)]
 
 
 def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
-    """True if unpatched processes give different bits: libraries of a GPU choose algorithms by where memory lies.
+    """True if unpatched processes give different bits: libraries of a GPU choose algorithms by
+    where memory lies.
 
     The patched side is not asked again: one that varies while unpatched does not is at fault.
     """
@@ -134,13 +175,16 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
 def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
     """The figures of an unpatched side whose equal runs differ; those of gradients as well."""
     own = metrics | {"repeats": metrics["repeats"] | {"unpatched": False}}
-    return own | ({"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {})
+    return own | (
+        {"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {}
+    )
 
 
 def compared_sides(
     context: CheckContext, case: Case, ask: AskSide, question: str, folder: Path
 ) -> dict[str, Any] | Verdict:
-    """The figures of the difference between both sides' outputs, or the verdict on the side that did not run.
+    """The figures of the difference between both sides' outputs, or the verdict on the side that
+    did not run.
 
     Of a side that cannot be run here there is one figure: `unmeasured`, the reason.
     """
@@ -151,11 +195,15 @@ def compared_sides(
             return {"unmeasured": each["unmeasured"]}
     unpatched, patched = map(failure_of, answers)
     answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
-    return judge_side(case, unpatched, patched or comparison_failure(answer)) or dict(answer["metrics"])
+    return judge_side(case, unpatched, patched or comparison_failure(answer)) or dict(
+        answer["metrics"]
+    )
 
 
 def comparison_failure(answer: Answer) -> Failure | None:
-    """Why two files were not compared: a step of ours that failed, or outputs of the patched side that are none."""
+    """Why two files were not compared: a step of ours that failed, or outputs of the patched side
+    that are none.
+    """
     if answer.get("unreadable"):
         what = f"outputs that cannot be compared: {answer['unreadable']}"
         return Failure(cause=Cause.TAMPERED, stage="differ", signature=what)
@@ -171,7 +219,9 @@ def outputs_of(
     compiles: int = 1,
     seeds: Sequence[int] = SEEDS,
 ) -> Answer:
-    """Outputs of a workload, or of what the question makes of it, on a device, written to the file `path`."""
+    """Outputs of a workload, or of what the question makes of it, on a device, written to the file
+    `path`.
+    """
     workload = context.workload(case.workload)
     small = seeds is SEEDS and (context.run.nightly or "equivalence" in workload.checks)
     # Once more for each small size, and twice where gradients are taken.
@@ -189,7 +239,9 @@ def outputs_of(
     )
 
 
-def _run(context: CheckContext, case: Case, question: str, patch: Patch | None, path: Path) -> Answer:
+def _run(
+    context: CheckContext, case: Case, question: str, patch: Patch | None, path: Path
+) -> Answer:
     return outputs_of(context, case, question, patch, path)
 
 
@@ -198,7 +250,9 @@ def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[s
     files = folder / "unpatched-trace", folder / "patched-trace"
     for patch, path in zip((None, context.patch), files, strict=True):
         outputs_of(context, case, "trace", patch, path)
-    metrics: dict[str, Any] = context.differences(case.torch, "differ traces", *files).get("metrics", {})
+    metrics: dict[str, Any] = context.differences(case.torch, "differ traces", *files).get(
+        "metrics", {}
+    )
     return metrics
 
 
@@ -207,11 +261,14 @@ def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -
     if unpatched and any(word in unpatched.signature for word in _NO_COMPILER):
         text = failure_text(unpatched, patched)
         return verdict("PG508", Kind.UNMEASURED, case, "", "runs", text, unpatched.where)
-    return judge_failed(FAMILY, ("PG504", "PG509"), case, (unpatched, patched), "runs as it does unpatched")
+    return judge_failed(
+        FAMILY, ("PG504", "PG509"), case, (unpatched, patched), "runs as it does unpatched"
+    )
 
 
 def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
-    """Three questions: bit-stable? accurate against float64? and do special inputs come out as they did?
+    """Three questions: bit-stable? accurate against float64? and do special inputs come out as they
+    did?
 
     The first two are asked of the outputs, and of the gradients where there are any.
     """
@@ -230,7 +287,9 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
     # Where only the patched side varies, it is the patch that does it, and it can vary on purpose.
-    if "unpatched" in nondeterministic or (claims.numerics is Numerics.CHANGES and nondeterministic):
+    if "unpatched" in nondeterministic or (
+        claims.numerics is Numerics.CHANGES and nondeterministic
+    ):
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.ASSUMED, case, fact, "two equal runs", actual, where)
     expected = claimed_numerics(patch)
@@ -264,27 +323,44 @@ def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
 def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
     """The error against float64, of all elements and of the worst one."""
     factor = error_factor(patch)
-    errors, worst = ({side: metrics[f"{kind}_{side}"] for side in _SIDES} for kind in ("error", "worst"))
+    errors, worst = (
+        {side: metrics[f"{kind}_{side}"] for side in _SIDES} for kind in ("error", "worst")
+    )
     bound = factor * max(errors["eager"], errors["unpatched"])
     limit = factor * _ELEMENT * max(worst["eager"], worst["unpatched"]) + 1
     worse = not (errors["patched"] <= bound * (1 + _SLACK) and worst["patched"] <= limit)
     actual = ", ".join(f"{side} {error:.3g}" for side, error in errors.items())
-    actual += "; worst element, in ulps: " + ", ".join(f"{side} {error:.3g}" for side, error in worst.items())
-    expected = f"relative error against float64 of at most {bound:.3g}, of one element {limit:.3g} ulps"
+    actual += "; worst element, in ulps: " + ", ".join(
+        f"{side} {error:.3g}" for side, error in worst.items()
+    )
+    expected = (
+        f"relative error against float64 of at most {bound:.3g}, of one element {limit:.3g} ulps"
+    )
     code, kind = ("PG502", Kind.REGRESSED) if worse else ("PG503", Kind.PASS)
     return verdict(code, kind, case, fact, expected, actual, where if worse else None)
 
 
-def _extremes(case: Case, patch: Patch, metrics: Mapping[str, Any], where: str) -> Iterator[Verdict]:
-    """NaN, infinities and extremes in the inputs, one row and none: what comes out is what unpatched or eager gives."""
-    expected = "NaN, infinite and finite elements, or the error, as without the patch or in eager mode"
+def _extremes(
+    case: Case, patch: Patch, metrics: Mapping[str, Any], where: str
+) -> Iterator[Verdict]:
+    """NaN, infinities and extremes in the inputs, one row and none: what comes out is what
+    unpatched or eager gives.
+    """
+    expected = (
+        "NaN, infinite and finite elements, or the error, as without the patch or in eager mode"
+    )
     lost = {name: what for name, what in metrics["special"].items() if what}
     yield _behaviour(case, "special inputs", expected, metrics["special"], lost, where)
     small = metrics["small"]
     if small:
-        lost = {name: figures["mismatch"] or _broken_text(patch, figures) for name, figures in small.items()}
+        lost = {
+            name: figures["mismatch"] or _broken_text(patch, figures)
+            for name, figures in small.items()
+        }
         lost = {name: what for name, what in lost.items() if what}
-        yield _behaviour(case, "small inputs", f"{expected}; numbers as claimed", small, lost, where)
+        yield _behaviour(
+            case, "small inputs", f"{expected}; numbers as claimed", small, lost, where
+        )
 
 
 def _broken_text(patch: Patch, metrics: Mapping[str, Any]) -> str:
@@ -298,4 +374,6 @@ def _behaviour(
     if lost:
         actual = ", ".join(f"{name} input: {what}" for name, what in lost.items())
         return verdict("PG506", Kind.REGRESSED, case, fact, expected, actual, where)
-    return verdict("PG503", Kind.PASS, case, fact, expected, f"as there, for inputs with {', '.join(inputs)}")
+    return verdict(
+        "PG503", Kind.PASS, case, fact, expected, f"as there, for inputs with {', '.join(inputs)}"
+    )

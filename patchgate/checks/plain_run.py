@@ -25,28 +25,33 @@ from patchgate.model.serialization import Answer, failure_of
 FAMILY = "gate"
 CODES = read_codes("""
 PG225 behaves differently when judged
-    One workload was compiled and run by a user's script, with the patch, another seed and no part of patchgate in the
-    process. It failed, left fewer modules of generated code, or its generated code or outputs differ from those of the
-    judged run, and are not those of torch without the patch either.
-    Why: The judged behaviour is not what users get; every other verdict on this release may be invalid.
-    Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment
-    variables, seeds, a trace function.
+    One workload was compiled and run by a user's script, with the patch, another seed and no part
+    of patchgate in the process. It failed, left fewer modules of generated code, or its generated
+    code or outputs differ from those of the judged run, and are not those of torch without the
+    patch either.
+    Why: The judged behaviour is not what users get; every other verdict on this release may be
+    invalid.
+    Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments,
+    environment variables, seeds, a trace function.
 PG226 not compared with a user's script
-    No workload could be compiled and run by a script without patchgate in its process, or torch without the patch
-    behaves differently there.
+    No workload could be compiled and run by a script without patchgate in its process, or torch
+    without the patch behaves differently there.
     Why: Whether the patch behaves the same outside of patchgate is unknown.
-    Fix: Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses stubs, are never
+    Fix: Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses
+    stubs, are never
     compared: they cannot run without patchgate.
 PG227 depends on the order of imports
-    In a user's script, where nothing of the compiler is imported before the patch, one workload gets the code and the
-    outputs of torch without the patch; or importing the patch changes further settings of the process there.
+    In a user's script, where nothing of the compiler is imported before the patch, one workload
+    gets the code and the outputs of torch without the patch; or importing the patch changes further
+    settings of the process there.
     Why: Who imports the patch first gets another compiler than who imports it last.
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
 # As the probe says it.
 _NEEDS_DEVICE = "needs a real device"
-# So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
+# So many workloads are looked at for one that the patch changes. Other checks have use for the same
+# observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.
 _SEEDS = range(1 << 20, 1 << 31)
@@ -60,7 +65,9 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if "failure" in applied or not workload:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
     if patch.stubs or applied["stubbed"] or patch.diff or patch.claims.part_of:
-        actual = "a diff, a part of a file, and a patch that uses stubs, cannot run without patchgate"
+        actual = (
+            "a diff, a part of a file, and a patch that uses stubs, cannot run without patchgate"
+        )
         return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     seed = secrets.choice(_SEEDS)
@@ -70,16 +77,26 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
         without = _sides(context, case, None, seed, Path(folder, "unpatched"))
         unpatched = _is_unpatched(context, torch, plain, without, Path(folder))
-    return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without, unpatched=unpatched)]
+    return [
+        judge_plain_run(
+            at.case, patch, workload, applied, (judged, plain), without, unpatched=unpatched
+        )
+    ]
 
 
 def _workload(context: CheckContext, torch: str) -> str:
-    """One that the patch changes, where it changes any of the first few, or any; the patch cannot know which."""
+    """One that the patch changes, where it changes any of the first few, or any; the patch cannot
+    know which.
+    """
     if context.only:
         return context.only[0].workload
-    names = [name for name in context.chosen_workloads("parity") if not context.workload(name).training]
+    names = [
+        name for name in context.chosen_workloads("parity") if not context.workload(name).training
+    ]
     random.SystemRandom().shuffle(names)
-    if len(names) == 1 or context.is_unchanged(torch):  # as with `--workload`: nothing is observed first
+    if len(names) == 1 or context.is_unchanged(
+        torch
+    ):  # as with `--workload`: nothing is observed first
         return names[0]
     cases = {case.workload: case for case in context.observed_cases(torch) if case.device == "cpu"}
     for name in [name for name in names if name in cases][:_LOOKED_AT]:
@@ -94,12 +111,15 @@ def _files(folder: Path) -> tuple[Path, Path]:
     return folder / "script", folder / "judged"
 
 
-def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int, folder: Path) -> tuple[Answer, Answer]:
+def _sides(
+    context: CheckContext, case: Case, patch: Patch | None, seed: int, folder: Path
+) -> tuple[Answer, Answer]:
     """The answers of the gate's own run and of the script; their outputs are left in `folder`."""
     folder.mkdir()
     files = _files(folder)
     ask = partial(context.ask_plain_run, case, patch, files[0], seed)
-    # The script needs no server with torch: it runs while that warms up, where it would not build all by itself.
+    # The script needs no server with torch: it runs while that warms up, where it would not build
+    # all by itself.
     with ThreadPoolExecutor(1) as beside:
         early = beside.submit(ask) if context.was_built(case, patch) else None
         judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
@@ -138,7 +158,10 @@ def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
         return [f"the script fails: {failure.signature}"]
     found, other = [], len({*plain["code"]} - {*judged["code"]})
     if _missing(judged, plain) > usual:
-        found.append(f"the script left {len(plain['code'])} of {len(judged['code'])} modules of generated code")
+        found.append(
+            f"the script left {len(plain['code'])} of {len(judged['code'])} modules of generated "
+            "code"
+        )
     if other:
         found.append(f"{other} of {len(plain['code'])} modules of generated code differ")
     share = plain["differing"]
@@ -168,9 +191,11 @@ def judge_plain_run(
     *,
     unpatched: bool = False,
 ) -> Verdict:
-    """PG225 where results differ between the gate's run and a script, and those `without` the patch do not.
+    """PG225 where results differ between the gate's run and a script, and those `without` the patch
+    do not.
 
-    `unpatched`: the script has the results of torch without the patch, so only the order of imports matters (PG227).
+    `unpatched`: the script has the results of torch without the patch, so only the order of imports
+    matters (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
     for failure in map(failure_of, patched):
@@ -180,7 +205,9 @@ def judge_plain_run(
     if failure:
         actual = f"with the patch {workload} does not compile or run: {failure.signature}"
         advice = "Correct that failure first; then this is compared."
-        return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice)
+        return verdict(
+            "PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice
+        )
     failure = failure_of(patched[1])
     if failure and _NEEDS_DEVICE in failure.signature:
         actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
@@ -191,13 +218,31 @@ def judge_plain_run(
         settings = _unseen_settings(applied, patched[1])
         if settings:
             return verdict("PG227", Kind.WARNING, case, "", expected, "; ".join(settings))
-        return verdict("PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same")
+        return verdict(
+            "PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same"
+        )
     if unpatched:
-        actual = "in a script that imports the patch first, code and outputs are those of torch without it"
+        actual = (
+            "in a script that imports the patch first, code and outputs are those of torch "
+            "without it"
+        )
         return verdict("PG227", Kind.WARNING, case, "", expected, actual)
     alone = _alone(without, usual) if without else []
     if alone:
         return verdict(
-            "PG226", Kind.UNMEASURED, case, "", expected, f"torch without the patch differs too: {'; '.join(alone)}"
+            "PG226",
+            Kind.UNMEASURED,
+            case,
+            "",
+            expected,
+            f"torch without the patch differs too: {'; '.join(alone)}",
         )
-    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), f"{display_path(patch.path)}:1")
+    return verdict(
+        "PG225",
+        Kind.REGRESSED,
+        case,
+        "",
+        expected,
+        "; ".join(found),
+        f"{display_path(patch.path)}:1",
+    )

@@ -1,4 +1,6 @@
-"""Do two ranks agree as closely with the patch as without it? Tensor- and sequence-parallel, on CPU and on two GPUs."""
+"""Do two ranks agree as closely with the patch as without it? Tensor- and sequence-parallel, on CPU
+and on two GPUs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ class NoRanks(NothingToJudge):
     """There can be no two ranks here; the message tells why."""
 
 
-@Check(axes=("torch", "device"), workload="two ranks", devices=numeric_devices, seconds=5, unchanged="none")
+@Check(
+    axes=("torch", "device"),
+    workload="two ranks",
+    devices=numeric_devices,
+    seconds=5,
+    unchanged="none",
+)
 def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = at.case
 
@@ -36,7 +44,8 @@ def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             raise NoRanks(answer["unmeasured"])
         failure = failure_of(answer)
         if failure and failure.signature.endswith("SIGABRT"):
-            # The ranks are forks, and a patch that computes at import has threads by then; real ranks are no forks.
+            # The ranks are forks, and a patch that computes at import has threads by then; real
+            # ranks are no forks.
             raise NoRanks(f"{failure.text}: the two ranks are forked after the import of the patch")
         return answer
 
@@ -45,4 +54,8 @@ def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
         except NoRanks as reason:
             return [judge_undeviced(FAMILY, case, str(reason), "two GPUs")]
-    return [metrics] if isinstance(metrics, Verdict) else judge_equivalence(case, context.patch, metrics)
+    return (
+        [metrics]
+        if isinstance(metrics, Verdict)
+        else judge_equivalence(case, context.patch, metrics)
+    )

@@ -1,4 +1,6 @@
-"""Is a workload compiled as often with the patch: called again, as another instance, with another size or state?"""
+"""Is a workload compiled as often with the patch: called again, as another instance, with another
+size or state?
+"""
 
 from __future__ import annotations
 
@@ -16,34 +18,37 @@ from patchgate.model.serialization import failure_of
 FAMILY = "recompile"
 CODES = read_codes("""
 PG410 compiled no more often
-    A workload that is called again, as another instance or with another size is compiled as often as without the patch.
+    A workload that is called again, as another instance or with another size is compiled as often
+    as without the patch.
     Why: A compile takes seconds, and after the recompile limit Dynamo runs the function uncompiled.
     Fix: Nothing to do.
 PG411 compiled again
-    With the patch, another call, another instance or another size compiles a graph that is not compiled without the
-    patch.
-    Why: Users wait for a compile of each layer until the recompile limit is reached, and run the layers after it
-    uncompiled.
-    Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name, a
-    number, an id) out of what is traced.
+    With the patch, another call, another instance or another size compiles a graph that is not
+    compiled without the patch.
+    Why: Users wait for a compile of each layer until the recompile limit is reached, and run the
+    layers after it uncompiled.
+    Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to
+    instance (a name, a number, an id) out of what is traced.
 PG412 sizes became symbolic
     With the patch, a graph was compiled for symbolic sizes; without it, the sizes are constants.
-    Why: Users whose layers differ in a size get code for symbolic sizes, which can be slower and may not compile at
-    all.
+    Why: Users whose layers differ in a size get code for symbolic sizes, which can be slower and
+    may not compile at all.
     Fix: Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.
 PG413 does not run when called again
     With the patch, a workload failed when it was called several times; without it, it runs.
     Why: Users get this failure in any model that calls a layer more than once.
     Fix: Read the failure.
 PG414 not compiled again in another state
-    With the patch a workload that is called with another default dtype runs what was compiled before; unpatched, it is
-    compiled again.
-    Why: Users who change the default dtype get the results of code that was compiled for another one.
-    Fix: Keep the guard on the state of the process, or change what it asks only where no result depends on it.
+    With the patch a workload that is called with another default dtype runs what was compiled
+    before; unpatched, it is compiled again.
+    Why: Users who change the default dtype get the results of code that was compiled for another
+    one.
+    Fix: Keep the guard on the state of the process, or change what it asks only where no result
+    depends on it.
 PG419 recompiles could not be counted
     The workload failed without the patch, so torch itself has changed; or the machine failed.
-    Why: Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs attention; a
-    failure of the machine is not.
+    Why: Without an unpatched side the patch cannot be judged. A failure of torch is red, because it
+    needs attention; a failure of the machine is not.
     Fix: Read the failure, and run the gate again.
 """)
 verdict = partial(verdict_of, FAMILY)
@@ -51,7 +56,12 @@ Counts = Mapping[str, int]
 FIRST, SIZE, STATE = "first call", "another size", "another state"
 
 
-@Check(axes=("torch", "device", "workload"), workloads="recompile", devices=lambda run: ["cpu"], unchanged="none")
+@Check(
+    axes=("torch", "device", "workload"),
+    workloads="recompile",
+    devices=lambda run: ["cpu"],
+    unchanged="none",
+)
 def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     workload = context.workload(at.case.workload)
     unpatched, patched = (
@@ -66,11 +76,14 @@ def judge_recompiles(
 ) -> Iterator[Verdict]:
     """One verdict for each step in which more was compiled; PG410 when there is none.
 
-    A further graph in the first call is no matter of this check: it is a graph break, which the graph check has.
+    A further graph in the first call is no matter of this check: it is a graph break, which the
+    graph check has.
     """
     place = f"{display_path(patch.path)}:1"
     sides = failure_of(unpatched), failure_of(patched)
-    failed = judge_failed(FAMILY, ("PG413", "PG419"), case, sides, "runs, as unpatched", place=place)
+    failed = judge_failed(
+        FAMILY, ("PG413", "PG419"), case, sides, "runs, as unpatched", place=place
+    )
     if failed:
         yield failed
         return
@@ -84,14 +97,23 @@ def judge_recompiles(
         yield verdict("PG410", Kind.PASS, case, "", "compiled no more often than unpatched", actual)
 
 
-def _more(unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs or symbolic ones; of a state, with too few."""
+def _more(
+    unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
+) -> Iterator[tuple[str, ...]]:
+    """(code, step, expected, actual) of each step with more graphs or symbolic ones; of a state,
+    with too few.
+    """
     # What the patch compiles or splits by itself is compiled once more for another size or state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():
         allowed = unpatched[step]["graphs"] + (own if step in (SIZE, STATE) else 0)
         if step != FIRST and counts["graphs"] > allowed:
-            yield "PG411", f"{way}, {step}", f"at most {allowed} graphs compiled", f"{counts['graphs']} compiled"
+            yield (
+                "PG411",
+                f"{way}, {step}",
+                f"at most {allowed} graphs compiled",
+                f"{counts['graphs']} compiled",
+            )
         if step == STATE and counts["graphs"] < unpatched[step]["graphs"]:
             expected = f"{unpatched[step]['graphs']} graphs compiled, as unpatched"
             yield "PG414", f"{way}, {step}", expected, f"{counts['graphs']} compiled"

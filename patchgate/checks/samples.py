@@ -1,4 +1,6 @@
-"""Do torch's own samples of the replaced operators give what they give without the patch? Compiled, on the CPU."""
+"""Do torch's own samples of the replaced operators give what they give without the patch? Compiled,
+on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.parity import comparison_failure
 from patchgate.inputs.manifest import Patch
@@ -23,23 +31,26 @@ from patchgate.model.serialization import Answer, failure_of
 FAMILY = "parity"
 CODES = read_codes("""
 PG512 other results for samples of the operator
-    torch's own samples of an operator that the patch replaces were compiled with and without it: arguments, dtypes,
-    strides and gradients that no workload has. On some, outputs, gradients or changed inputs are neither what torch
-    computes without the patch nor what eager mode computes, by more than rounding explains.
+    torch's own samples of an operator that the patch replaces were compiled with and without it:
+    arguments, dtypes, strides and gradients that no workload has. On some, outputs, gradients or
+    changed inputs are neither what torch computes without the patch nor what eager mode computes,
+    by more than rounding explains.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
-    Fix: Call the operator with the arguments that are shown. An argument that the replacement does not use or pass on
-    is the most frequent reason.
+    Fix: Call the operator with the arguments that are shown. An argument that the replacement does
+    not use or pass on is the most frequent reason.
 PG513 samples of the operator fail
-    Samples of an operator that the patch replaces raise, or give another shape or dtype, with the patch, and compile
-    and run without it.
+    Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
+    patch, and compile and run without it.
     Why: Users whose model calls the operator like this get an error where it worked.
-    Fix: Accept every argument that the replaced function accepts, and pass on to the original what is not handled.
+    Fix: Accept every argument that the replaced function accepts, and pass on to the original what
+    is not handled.
 PG514 samples of the operator as without the patch
     Every sample of the replaced operators gives what it gives without the patch, but for rounding.
     Why: Samples reach arguments, dtypes and strides that workloads do not.
     Fix: Nothing to do.
 PG515 samples of the operator were not judged
-    torch's samples could not be made or compiled here, or torch has none of what the patch replaces.
+    torch's samples could not be made or compiled here, or torch has none of what the patch
+    replaces.
     Why: A replacement that was not run with other arguments was judged by the workloads alone.
     Fix: Read the reason. Samples need numpy beside torch (`pip install numpy`), and a C++ compiler.
 """)
@@ -56,7 +67,9 @@ _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
 # Functions of torch itself that are no operators.
-_NO_OPERATOR = re.compile(r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$")
+_NO_OPERATOR = re.compile(
+    r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
+)
 # Groups of samples are compiled forward and backward, and halved where one raises.
 _COMPILES = 8
 _SHOWN = 3
@@ -71,13 +84,23 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched = answers["unpatched"]
     reason = _not_judged(unpatched)
     if reason:
-        return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason)]
+        return [
+            verdict(
+                "PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason
+            )
+        ]
     broken = failure_of(unpatched)
-    if broken and broken.cause is Cause.CRASHED:  # torch's own samples crash torch here, on every run
+    if (
+        broken and broken.cause is Cause.CRASHED
+    ):  # torch's own samples crash torch here, on every run
         text = f"unpatched: {broken.text}"
-        return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)]
+        return [
+            verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)
+        ]
     failures = broken, failure_of(answers["patched"]) or comparison_failure(answers["compared"])
-    failed = judge_failed(FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples")
+    failed = judge_failed(
+        FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples"
+    )
     if failed:
         return [failed]
     metrics = answers["compared"]["metrics"]
@@ -86,7 +109,9 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def sampled(context: CheckContext, torch: str) -> Answer:
-    """Results of the samples of the replaced operators, asked once: `unpatched`, `patched`, and `compared`."""
+    """Results of the samples of the replaced operators, asked once: `unpatched`, `patched`, and
+    `compared`.
+    """
     return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
 
 
@@ -100,19 +125,29 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         answers["unpatched"] = ask(patch=None, names=names, outputs=str(files[0]))
         if "failure" in answers["unpatched"] or _not_judged(answers["unpatched"]):
             return answers
-        answers["patched"] = ask(patch=context.patch, unpatched=str(files[0]), outputs=str(files[1]))
+        answers["patched"] = ask(
+            patch=context.patch, unpatched=str(files[0]), outputs=str(files[1])
+        )
         if "failure" not in answers["patched"]:
             answers["compared"] = context.differences(torch, "differ samples", *files)
     return answers
 
 
-def _write_program(context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]) -> str:
-    """The file with the shortest program that differs, which needs torch and the patch alone; empty where none is."""
+def _write_program(
+    context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]
+) -> str:
+    """The file with the shortest program that differs, which needs torch and the patch alone; empty
+    where none is.
+    """
     body = next((each["program"] for each in differing if each.get("program")), "")
     if not body:
         return ""
     patch = context.patch
-    installs = "".join(f"; patch.{call}{'' if '(' in call else '()'}" for call in patch.claims.apply if ":" not in call)
+    installs = "".join(
+        f"; patch.{call}{'' if '(' in call else '()'}"
+        for call in patch.claims.apply
+        if ":" not in call
+    )
     path = Path(context.run.folder, "samples", f"{patch.id.replace('/', '-')}-{torch}.py")
     path.parent.mkdir(parents=True, exist_ok=True)
     load = f"importlib.util.spec_from_file_location('patch', {os.path.abspath(patch.path)!r})"
@@ -128,10 +163,18 @@ print(torch.compile(call)(given()))
 
 
 def replaced_operators(applied: Answer) -> list[str]:
-    """The changed names that are operators, functions that handle them, or passes; options that hold a pass too."""
-    options = (effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config")
+    """The changed names that are operators, functions that handle them, or passes; options that
+    hold a pass too.
+    """
+    options = (
+        effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
+    )
     names = dict.fromkeys((*applied.get("changed", ()), *filter(_PASS.match, options)))
-    return [name for name in names if _PASS.match(name) or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))]
+    return [
+        name
+        for name in names
+        if _PASS.match(name) or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))
+    ]
 
 
 def _not_judged(unpatched: Answer) -> str:
@@ -146,9 +189,15 @@ def _not_judged(unpatched: Answer) -> str:
 
 
 def judge_samples(
-    case: Case, patch: Patch, operators: Mapping[str, list[str]], metrics: Mapping[str, Any], program: str = ""
+    case: Case,
+    patch: Patch,
+    operators: Mapping[str, list[str]],
+    metrics: Mapping[str, Any],
+    program: str = "",
 ) -> list[Verdict]:
-    """PG512 and PG513 for samples that differ, or PG514; a patch that claims to change numbers may do so."""
+    """PG512 and PG513 for samples that differ, or PG514; a patch that claims to change numbers may
+    do so.
+    """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
     failing = [each for each in metrics["differing"] if each["raises"]]
@@ -163,15 +212,39 @@ def judge_samples(
     if metrics["unjudged"]:
         actual += f"; others were not judged: {'; '.join(metrics['unjudged'][:_SHOWN])}"
     kind = Kind.PASS if metrics["judged"] else Kind.ASSUMED
-    return [verdict("PG514" if metrics["judged"] else "PG515", kind, case, f"of {ran}", "as without the patch", actual)]
+    return [
+        verdict(
+            "PG514" if metrics["judged"] else "PG515",
+            kind,
+            case,
+            f"of {ran}",
+            "as without the patch",
+            actual,
+        )
+    ]
 
 
 def _red(
-    code: str, found: list[Mapping[str, Any]], *, case: Case, ran: str, judged: int, place: str, program: str
+    code: str,
+    found: list[Mapping[str, Any]],
+    *,
+    case: Case,
+    ran: str,
+    judged: int,
+    place: str,
+    program: str,
 ) -> Iterator[Verdict]:
     if found:
         shown = "; ".join(f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
         actual = f"{len(found)} of {judged} samples differ: {shown}"
         if program:
             actual += f"; the shortest as a program: {program}"
-        yield verdict(code, Kind.REGRESSED, case, f"of {ran}", "as without the patch or in eager mode", actual, place)
+        yield verdict(
+            code,
+            Kind.REGRESSED,
+            case,
+            f"of {ran}",
+            "as without the patch or in eager mode",
+            actual,
+            place,
+        )

@@ -15,8 +15,8 @@ from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
 FAMILY = "gate"
 CODES = read_codes("""
 PG219 changes torch outside its scope
-    Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a name, or a workload
-    whose facts differ afterwards.
+    Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a
+    name, or a workload whose facts differ afterwards.
     Why: Users who never asked for the patch compile with a changed compiler, in the same process.
     Fix: Replace on entry and restore on exit, also after an exception (`mock.patch.object`).
 """)
@@ -32,13 +32,20 @@ def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
     """Each case, compiled after the scope was entered and left, against torch without the patch."""
     where = context.manifest_location("scope")
     return [
-        judge_outside(context.patch, where, context.observe_unpatched(case), context.observe_otherwise(case, left=True))
+        judge_outside(
+            context.patch,
+            where,
+            context.observe_unpatched(case),
+            context.observe_otherwise(case, left=True),
+        )
         for case in dict.fromkeys(cases)
     ]
 
 
 def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
-    """PG219 where a workload that is compiled after the scope has ended is not what it is without the patch."""
+    """PG219 where a workload that is compiled after the scope has ended is not what it is without
+    the patch.
+    """
     case, fact = left.case, f"{patch.claims.scope} {left.case.name}"
     expected = "the facts of torch without the patch"
     if fault_of(unpatched.failure, left.failure) is Fault.MACHINE:

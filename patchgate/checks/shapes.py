@@ -1,4 +1,6 @@
-"""As sizes change, does torch recompile, break the graph or stop compiling more often than without the patch?"""
+"""As sizes change, does torch recompile, break the graph or stop compiling more often than without
+the patch?
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,27 @@ FAMILY = "shapes"
 # The codes of facts as recorded are those of the graph check: PG400 to PG409.
 CODES = read_codes("""
 PG421 compiles more often as sizes change
-    Called with the same script of sizes, the patched workload is compiled more often than the unpatched.
+    Called with the same script of sizes, the patched workload is compiled more often than the
+    unpatched.
     Why: Each compile stops a server for seconds, at a size that no test used.
-    Fix: Read the reason: it is the guard that failed. Use a condition that holds for every size, or `guard_or_false`
-    and similar functions, which add no guard.
+    Fix: Read the reason: it is the guard that failed. Use a condition that holds for every size, or
+    `guard_or_false` and similar functions, which add no guard.
 PG422 breaks the graph as sizes change
-    Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.
-    Why: Users pay for each piece: nothing is fused across a break, and each piece has guards and launches of its
-    own.
-    Fix: Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace, or register the
-    function as a custom operator.
+    Called with the same script of sizes, the patched workload has more graph breaks than the
+    unpatched.
+    Why: Users pay for each piece: nothing is fused across a break, and each piece has guards and
+    launches of its own.
+    Fix: Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace,
+    or register the function as a custom operator.
 PG423 stops compiling as sizes change
-    Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly where the
-    unpatched one runs compiled code.
+    Called with the same script of sizes, the patched workload reaches the recompile limit, or runs
+    eagerly where the unpatched one runs compiled code.
     Why: Users run the function uncompiled from then on, and only a log line says so.
-    Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is skipped.
+    Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is
+    skipped.
 """)
-# The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.
+# The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled
+# before.
 _WORSE = (
     ("PG423", ("shapes.eager.", "shapes.limit.")),
     ("PG422", ("shapes.breaks.",)),
@@ -39,13 +45,20 @@ _WORSE = (
 _REASONS = ("shapes.break.", "shapes.reason.")
 
 
-@Check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"], unchanged="none")
+@Check(
+    axes=("torch", "device", "workload"),
+    workloads="shapes",
+    devices=lambda run: ["cpu"],
+    unchanged="none",
+)
 def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_shapes)
 
 
 def judge_shapes(compared: Compared) -> Iterator[Verdict]:
-    """One verdict for each way of compiling that got worse, for its other facts follow; otherwise as golden says."""
+    """One verdict for each way of compiling that got worse, for its other facts follow; otherwise
+    as golden says.
+    """
     before, after = compared.unpatched.facts, compared.patched.facts
     worse = _worse(before, after)
     summed = set()
@@ -81,10 +94,18 @@ def _amount(value: FactValue) -> int:
 def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Verdict:
     counts = [f"shapes.{name}.{mode}" for name in ("compiled", "breaks", "eager", "limit")]
     known = set(before.values())
-    reasons = [str(after[fact]) for fact in sorted(after) if fact.startswith(_REASONS) and _mode(fact) == mode]
-    actual = "; ".join([_counts(counts, after), *(reason for reason in reasons if reason not in known)])
+    reasons = [
+        str(after[fact])
+        for fact in sorted(after)
+        if fact.startswith(_REASONS) and _mode(fact) == mode
+    ]
+    actual = "; ".join(
+        [_counts(counts, after), *(reason for reason in reasons if reason not in known)]
+    )
     return verdict_of(FAMILY, code, Kind.REGRESSED, case, mode, _counts(counts, before), actual)
 
 
 def _counts(names: list[str], facts: Facts) -> str:
-    return ", ".join(f"{name.split('.')[1]} {format_value(facts[name])}" for name in names if name in facts)
+    return ", ".join(
+        f"{name.split('.')[1]} {format_value(facts[name])}" for name in names if name in facts
+    )

@@ -16,11 +16,12 @@ from patchgate.model.records import Case, Kind, Verdict, read_codes
 FAMILY = "gate"
 CODES = read_codes("""
 PG230 used what a stand-in stands for
-    The patch used names of a module that is not installed, or cannot be imported here, on import or during a compile. A
-    stand-in is false in a test, and raises where its value would decide anything else.
+    The patch used names of a module that is not installed, or cannot be imported here, on import or
+    during a compile. A stand-in is false in a test, and raises where its value would decide
+    anything else.
     Why: Code that depends on these names was not judged.
-    Fix: Install the module in the environments (`requires` or `install` in the project's table), or read the line and
-    check that nothing in torch depends on it.
+    Fix: Install the module in the environments (`requires` or `install` in the project's table), or
+    read the line and check that nothing in torch depends on it.
 PG231 stand-ins were not used by the patch
     Stand-ins stand for some modules, and the patch itself used no name of them.
     Why: Uses in other files of the project do not affect the patch.
@@ -33,12 +34,15 @@ verdict = partial(verdict_of, FAMILY)
 def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
     answers = [context.apply(torch)]
-    answers += [{"stubbed": context.observations(case)[1].stubbed} for case in context.observed_cases(torch)]
+    answers += [
+        {"stubbed": context.observations(case)[1].stubbed} for case in context.observed_cases(torch)
+    ]
     return judge_stubs(at.case, context.patch, answers)
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-    """PG230 for each project of which the patch used a stand-in, with the names; PG231 where it used none.
+    """PG230 for each project of which the patch used a stand-in, with the names; PG231 where it
+    used none.
 
     Raises NothingToJudge where nothing stands in for anything.
     """
@@ -49,19 +53,29 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) 
     verdicts = []
     for project, group in groupby(own, key=lambda name: name.partition(".")[0]):
         names = list(group)
-        last = [name for name, after in zip_longest(names, names[1:]) if not str(after).startswith(name)]
+        last = [
+            name for name, after in zip_longest(names, names[1:]) if not str(after).startswith(name)
+        ]
         actual = f"a stand-in{_reasons(patch, project)}; the patch uses {', '.join(last)}"
         place = shown_place(own[names[0]])
-        verdicts.append(verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project))
+        verdicts.append(
+            verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project)
+        )
     others = f"{len(uses)} names used by other files" if uses else "no name used"
     item = ", ".join(dict.fromkeys(name.partition(".")[0] for name in (*patch.stubs, *uses)))
     actual = others + _reasons(patch, "")
-    return verdicts or [verdict("PG231", Kind.PASS, case, "", "not used by the patch", actual, item=item)]
+    return verdicts or [
+        verdict("PG231", Kind.PASS, case, "", "not used by the patch", actual, item=item)
+    ]
 
 
 def _reasons(patch: Patch, project: str) -> str:
     """Which modules of a project, or of all, cannot be imported here, and why."""
-    found = [f"{name}: {why}" for name, why in patch.stand_ins.items() if project in ("", name.partition(".")[0])]
+    found = [
+        f"{name}: {why}"
+        for name, why in patch.stand_ins.items()
+        if project in ("", name.partition(".")[0])
+    ]
     return f" ({'; '.join(found)})" if found else ""
 
 

@@ -1,4 +1,6 @@
-"""Is the defect present without the patch, absent with it, and absent where the patch does not apply?"""
+"""Is the defect present without the patch, absent with it, and absent where the patch does not
+apply?
+"""
 
 from __future__ import annotations
 
@@ -18,35 +20,51 @@ from patchgate.inputs.patch import is_claimed
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Case, Command, Facts, FactValue, Kind, Observation, Unmeasured, Verdict, read_codes
+from patchgate.model.records import (
+    Case,
+    Command,
+    Facts,
+    FactValue,
+    Kind,
+    Observation,
+    Unmeasured,
+    Verdict,
+    read_codes,
+)
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
 CODES = read_codes("""
 PG203 version check too narrow: the symptom is present where the patch does not apply
     On this torch the patch does not apply, but its symptom is present.
-    Why: A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not measured.
-    Fix: Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or correct the
-    symptom.
+    Why: A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not
+    measured.
+    Fix: Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`,
+    or correct the symptom.
 PG204 not needed: the symptom is absent without the patch
     The patch applies on this torch, but the defect that it cures is absent.
     Why: Users of that release carry the risk of a patch that torch does not need any more.
     Fix: Narrow `applies_to` to the releases that show the symptom, or drop the patch.
 PG205 the patch does not cure its symptom
     The patch applies, and its symptom is still present.
-    Why: Users still have the defect: either the patch does nothing here, or the symptom is not the defect that it
-    fixes.
+    Why: Users still have the defect: either the patch does nothing here, or the symptom is not the
+    defect that it fixes.
     Fix: Compare the facts of the symptom's workload with and without the patch.
 PG212 the symptom could not be measured
     The fact that the symptom names was not reported for the unpatched workload.
     Why: It is unknown whether the patch is needed there, and unknown is not green.
-    Fix: Compare the name of the fact with verdicts.json or golden/, and check the workload on that torch.
+    Fix: Compare the name of the fact with verdicts.json or golden/, and check the workload on that
+    torch.
 """)
 
 
 def _cases(patch: Patch, torch: str) -> list[Case]:
     symptom = patch.claims.symptom
-    return [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)] if symptom else []
+    return (
+        [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)]
+        if symptom
+        else []
+    )
 
 
 @Check(axes=("torch", "device", "workload"), cases=_cases, seconds=3)
@@ -69,18 +87,24 @@ def judge_symptom(
     again: Command,
     recorded: Ranges | None = None,
 ) -> Verdict:
-    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?
+    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it
+    applies?
 
-    `recorded` is the symptom's fact without the patch, by release, which says on what other releases it is needed.
+    `recorded` is the symptom's fact without the patch, by release, which says on what other
+    releases it is needed.
     """
     case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
     say = partial(verdict_of, FAMILY, case=case, fact=fact, item="symptom")
     before, after = (facts_with_compiles(side).get(symptom.fact) for side in (unpatched, patched))
-    unmeasured = _unmeasured(symptom, unpatched, before) or (after.reason if isinstance(after, Unmeasured) else "")
+    unmeasured = _unmeasured(symptom, unpatched, before) or (
+        after.reason if isinstance(after, Unmeasured) else ""
+    )
     if unmeasured:
         return say("PG212", Kind.UNMEASURED, expected="measured", actual=unmeasured, where=where)
     if after is None:
-        actual = patched.failure.text if patched.failure else f"no fact {symptom.fact} with the patch"
+        actual = (
+            patched.failure.text if patched.failure else f"no fact {symptom.fact} with the patch"
+        )
         fault = fault_of(None, patched.failure)
         kind = fault.kind if fault else Kind.REGRESSED
         code = "PG905" if kind is Kind.INFRA else "PG205"
@@ -93,9 +117,17 @@ def judge_symptom(
         actual += f"; {_on_releases(present, absent)}"
     if is_claimed(patch, case.torch):
         if not holds(before):
-            return say("PG204", Kind.ABSORBED, expected="present without the patch", actual=actual, where=where)
+            return say(
+                "PG204",
+                Kind.ABSORBED,
+                expected="present without the patch",
+                actual=actual,
+                where=where,
+            )
         if holds(after):
-            return say("PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where)
+            return say(
+                "PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where
+            )
         return say("PG211", Kind.PASS, expected="cured", actual=actual)
     if holds(before):
         needed = range_text(present, releases()) if present else case.torch
@@ -105,7 +137,8 @@ def judge_symptom(
             expected=f"absent where the patch does not apply; claimed: {_stated_range(patch)}",
             actual=actual,
             where=where,
-            advice=f"the patch is needed on {needed}: let applies_to and the version check{condition_place(patch)}"
+            advice=f"the patch is needed on {needed}: let applies_to and the version "
+            f"check{condition_place(patch)}"
             " cover it, or correct the claim",
             commands=(then(again),),
         )
@@ -117,15 +150,23 @@ def _stated_range(patch: Patch) -> str:
     return ", ".join(f'{key} = "{value}"' for key, value in stated.items() if value)
 
 
-def _recorded_releases(holds: Callable[[FactValue], bool], recorded: Ranges) -> tuple[list[str], list[str]]:
+def _recorded_releases(
+    holds: Callable[[FactValue], bool], recorded: Ranges
+) -> tuple[list[str], list[str]]:
     """The releases on which the symptom is recorded as present, and as absent."""
-    values = {torch: holds(value) for torch, value in values_by_release(recorded, releases()).items()}
-    present, absent = ([torch for torch, value in values.items() if value is there] for there in (True, False))
+    values = {
+        torch: holds(value) for torch, value in values_by_release(recorded, releases()).items()
+    }
+    present, absent = (
+        [torch for torch, value in values.items() if value is there] for there in (True, False)
+    )
     return present, absent
 
 
 def _on_releases(present: list[str], absent: list[str]) -> str:
-    """`defect present on 2.10.0 to 2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not recorded`."""
+    """`defect present on 2.10.0 to 2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not
+    recorded`.
+    """
     on = [range_text(torches, releases()) for torches in (present, absent)]
     recorded = in_order([*present, *absent])
     gaps = [
@@ -142,8 +183,13 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
     """Why the symptom's fact cannot be held to its predicate; empty where it can."""
     if value is None or isinstance(value, Unmeasured):
         return unpatched.failure.text if unpatched.failure else f"no fact {symptom.fact}"
-    if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith("contains"):
-        return f"{symptom.fact} is {format_value(value)}: `contains` needs a list, every other predicate a number"
+    if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith(
+        "contains"
+    ):
+        return (
+            f"{symptom.fact} is {format_value(value)}: `contains` needs a list, every other "
+            "predicate a number"
+        )
     return ""
 
 
@@ -151,7 +197,15 @@ def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
     """The fact on both sides; of a `.max`, also the whole list that it is the maximum of."""
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
     sides = [(name, unpatched.get(name), patched.get(name)) for name in names]
-    texts = [(name, format_value(a), format_value(b)) for name, a, b in sides if a is not None and b is not None]
-    moved = [f"{name} {before} unpatched, {after} patched" for name, before, after in texts if before != after]
+    texts = [
+        (name, format_value(a), format_value(b))
+        for name, a, b in sides
+        if a is not None and b is not None
+    ]
+    moved = [
+        f"{name} {before} unpatched, {after} patched"
+        for name, before, after in texts
+        if before != after
+    ]
     same = ", ".join(f"{name} {before}" for name, before, after in texts if before == after)
     return ", ".join([*moved, *([f"{same} with and without the patch"] if same else [])])

@@ -1,4 +1,6 @@
-"""Does a small decoder sample other tokens with the patch? On the CPU and on a real GPU, 64 prompts, 64 tokens each."""
+"""Does a small decoder sample other tokens with the patch? On the CPU and on a real GPU, 64
+prompts, 64 tokens each.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from patchgate.model.statistics import share_interval
 FAMILY = "parity"
 CODES = read_codes("""
 PG510 sampled tokens change
-    The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other tokens.
+    The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives
+    other tokens.
     Why: A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.
-    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who compare sampled
-    text exactly. If not, correct the patch.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who
+    compare sampled text exactly. If not, correct the patch.
 """)
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
@@ -30,12 +33,20 @@ Counts = Mapping[str, int]
 _LONG = 1000
 
 
-@Check(axes=("torch", "device"), workload="decoder", devices=numeric_devices, seconds=7, unchanged="none")
+@Check(
+    axes=("torch", "device"),
+    workload="decoder",
+    devices=numeric_devices,
+    seconds=7,
+    unchanged="none",
+)
 def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:
-        return context.ask_building(case.torch, "sample", case.device, patch=patch, outputs=str(path))
+        return context.ask_building(
+            case.torch, "sample", case.device, patch=patch, outputs=str(path)
+        )
 
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, case, ask, "differ tokens", Path(folder))
@@ -48,7 +59,9 @@ def judge_tokens(case: Case, patch: Patch, counts: Mapping[str, Counts]) -> list
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
-    """The probability that a text of so many tokens changes, and its interval: every token has the same chance."""
+    """The probability that a text of so many tokens changes, and its interval: every token has the
+    same chance.
+    """
     low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
     share = counts["changed_sequences"] / counts["drawn_alike"]
     once = [1 - (1 - chance) ** tokens for chance in (share, low, high)]
@@ -69,7 +82,10 @@ def _sentence(counts: Counts) -> str:
     length = counts["tokens"] // counts["sequences"]
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     text = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change,"
-    text += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
+    text += (
+        f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to "
+        f"{high:.1%})"
+    )
     chances = []
     for tokens in (length, _LONG):
         chance, least, most = flips_within(tokens, counts)

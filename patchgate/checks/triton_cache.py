@@ -1,4 +1,6 @@
-"""Does Triton's cache distinguish patched from unpatched kernels? Two processes that share it build equal sources."""
+"""Does Triton's cache distinguish patched from unpatched kernels? Two processes that share it build
+equal sources.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure, keep_answers
+from patchgate.checks.cache import (
+    PATCHED,
+    PATCHED_WARM,
+    UNPATCHED,
+    UNPATCHED_WARM,
+    judge_failure,
+    keep_answers,
+)
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
@@ -17,16 +26,18 @@ from patchgate.model.serialization import Answer
 FAMILY = "cache"
 CODES = read_codes("""
 PG707 Triton's cache hides the patch
-    The patch changes the machine code of a kernel, but not its source. With a Triton cache that was warmed without the
-    patch, the patched process ran the unpatched machine code; or the other way round.
-    Why: Users who share a cache run the machine code of the other side: Triton's key contains the source of a
-    kernel, its options, the target and Triton's own files, but not what was replaced in memory.
+    The patch changes the machine code of a kernel, but not its source. With a Triton cache that was
+    warmed without the patch, the patched process ran the unpatched machine code; or the other way
+    round.
+    Why: Users who share a cache run the machine code of the other side: Triton's key contains the
+    source of a kernel, its options, the target and Triton's own files, but not what was replaced in
+    memory.
     Fix: Add a digest of the patch's text to Triton's key: wrap `hash` of the backend
-    (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py does; or give the patch
-    a TRITON_CACHE_DIR of its own, if it ran its own machine code here.
+    (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py
+    does; or give the patch a TRITON_CACHE_DIR of its own, if it ran its own machine code here.
 PG708 Triton's cache distinguishes both sides
-    Kernels that have the same source with and without the patch have the same machine code, or each side ran its own
-    beside a cache that the other had warmed.
+    Kernels that have the same source with and without the patch have the same machine code, or each
+    side ran its own beside a cache that the other had warmed.
     Why: Measurements with a warm Triton cache are valid.
     Fix: Nothing to do.
 """)
@@ -47,11 +58,15 @@ def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
+    """The cache is asked warm only where the patch changes what a kernel of the same source
+    becomes.
+    """
 
     def built(cache: str, patch: Patch | None) -> Answer:
         env, workload = {"TRITON_CACHE_DIR": str(folder / cache)}, context.workload(case.workload)
-        return context.ask(case.torch, "kernels", SIMULATED, workload=workload, patch=patch, env=env)
+        return context.ask(
+            case.torch, "kernels", SIMULATED, workload=workload, patch=patch, env=env
+        )
 
     answers = {UNPATCHED: built("one", None), PATCHED: built("other", context.patch)}
     if not judge_failure(case, answers) and differing_kernels(answers):
@@ -60,9 +75,15 @@ def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str,
 
 
 def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
-    """Sources that become other machine code with the patch, each side having found the cache cold."""
+    """Sources that become other machine code with the patch, each side having found the cache
+    cold.
+    """
     unpatched, patched = (answers[side]["kernels"] for side in (UNPATCHED, PATCHED))
-    return [source for source in unpatched.keys() & patched.keys() if unpatched[source] != patched[source]]
+    return [
+        source
+        for source in unpatched.keys() & patched.keys()
+        if unpatched[source] != patched[source]
+    ]
 
 
 def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
@@ -82,11 +103,24 @@ def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) 
     return [verdict("PG708", Kind.PASS, case, "", "its own machine code on either side", actual)]
 
 
-def _stale(case: Case, patch: Patch, answers: Mapping[str, Answer], warm: str, differing: list[str]) -> Verdict | None:
+def _stale(
+    case: Case, patch: Patch, answers: Mapping[str, Answer], warm: str, differing: list[str]
+) -> Verdict | None:
     side, other = (PATCHED, UNPATCHED) if warm == PATCHED_WARM else (UNPATCHED, PATCHED)
-    mixed = sum(answers[warm]["kernels"].get(source) == answers[other]["kernels"][source] for source in differing)
+    mixed = sum(
+        answers[warm]["kernels"].get(source) == answers[other]["kernels"][source]
+        for source in differing
+    )
     if not mixed:
         return None
     expected = f"{side} machine code, in a Triton cache that was warmed {other}"
     actual = f"{mixed} of {len(differing)} kernels that the patch changes ran as {other}"
-    return verdict("PG707", Kind.REGRESSED, case, f"{side} after {other}", expected, actual, display_path(patch.path))
+    return verdict(
+        "PG707",
+        Kind.REGRESSED,
+        case,
+        f"{side} after {other}",
+        expected,
+        actual,
+        display_path(patch.path),
+    )

@@ -1,4 +1,6 @@
-"""Does the patch apply on exactly the torch versions that it claims? Versions are faked around each release."""
+"""Does the patch apply on exactly the torch versions that it claims? Versions are faked around each
+release.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +26,29 @@ from patchgate.model.versions import in_order, range_text
 FAMILY = "gate"
 CODES = read_codes("""
 PG201 applies where it is not claimed
-    With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced a name of torch,
-    or, if it replaces none, changed a setting.
+    With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced
+    a name of torch, or, if it replaces none, changed a setting.
     Why: Users of that release get a changed compiler on which the patch was never tested.
-    Fix: Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.
+    Fix: Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the
+    patch there.
 PG202 does not apply where it is claimed
-    With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no name of torch, and, if
-    it replaces none on any version, changed no setting.
-    Why: Users of that release believe that they have the fix. Usual causes are the local (+cu130), dev, rc and post
-    parts of a version.
-    Fix: Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with `prereleases=True`.
+    With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no
+    name of torch, and, if it replaces none on any version, changed no setting.
+    Why: Users of that release believe that they have the fix. Usual causes are the local (+cu130),
+    dev, rc and post parts of a version.
+    Fix: Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with
+    `prereleases=True`.
 PG211 claims hold
-    The patch applies exactly where it claims to, applies once, changes only its targets, and is needed.
+    The patch applies exactly where it claims to, applies once, changes only its targets, and is
+    needed.
     Why: These are the claims of the manifest.
     Fix: Nothing to do.
 PG220 applies on no supported release
-    `applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or of its own
-    requirements; where it states neither, those of ci/matrix.toml.
+    `applies_to` holds no release of torch that the project supports: those of `torch_range` in its
+    table or of its own requirements; where it states neither, those of ci/matrix.toml.
     Why: No user ever runs the code, so that nobody notices a defect in it.
-    Fix: Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in
-    `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
+    Fix: Drop the patch. If the project still supports such a release, say so:
+    `torch_range = ">=2.6"` in `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)
 verdict = partial(verdict_of, FAMILY)
 # Kinds of effects that the probe looks for under every version.
@@ -60,7 +65,9 @@ def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if failure:
         # Once is enough: a patch that hangs would hang under every version.
         return [does_not_run(at.case, failure, patch, context.run.again)]
-    others = context.apply_under(torch, [each for each in versions_around(torch) if each != torch], patch)
+    others = context.apply_under(
+        torch, [each for each in versions_around(torch) if each != torch], patch
+    )
     where = context.manifest_location("applies_to")
     supported, stated = supported_releases(Path(context.run.patch))
     return [
@@ -70,7 +77,9 @@ def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def supported_releases(patch: Path) -> tuple[list[str], str]:
-    """The releases that the patch is for: those that its project states, with its words, or those of the matrix."""
+    """The releases that the patch is for: those that its project states, with its words, or those
+    of the matrix.
+    """
     stated = torch_range(patch)
     if not stated.specifiers or stated.by_triton:
         return [release.torch for release in load_matrix()], ""
@@ -87,7 +96,8 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
-    # Which minor release came before an x.0 cannot be computed; patch releases of another are usually one.
+    # Which minor release came before an x.0 cannot be computed; patch releases of another are
+    # usually one.
     before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
     return (
         release,
@@ -104,7 +114,9 @@ def versions_around(torch: str) -> tuple[str, ...]:
     )
 
 
-def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again: Command) -> Iterator[Verdict]:
+def judge_versions(
+    case: Case, patch: Patch, answers: Answers, where: str, again: Command
+) -> Iterator[Verdict]:
     """PG201, PG202 and PG210 from running the patch under each faked version."""
     own = failure_of(answers[case.torch])
     if own:
@@ -112,10 +124,15 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         return
     say = partial(verdict, item="versions")
     # Under the version of another release the patch may ask for names that only that one has.
-    applied = _applied(patch, {version: answer for version, answer in answers.items() if "failure" not in answer})
+    applied = _applied(
+        patch, {version: answer for version, answer in answers.items() if "failure" not in answer}
+    )
     unknown = sorted(answers.keys() - applied.keys(), key=Version)
     if unknown:
-        actual = f"cannot tell for {range_text(unknown, answers)}: the patch does not run there on torch {case.torch}"
+        actual = (
+            f"cannot tell for {range_text(unknown, answers)}: the patch does not run there on "
+            f"torch {case.torch}"
+        )
         yield say("PG211", Kind.NOTE, case, "", "runs under a faked version", actual)
     if patch.claims.applies_to is None:
         changing = [v for v, did in applied.items() if did or answers[v].get("effects")]
@@ -129,16 +146,33 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
         # A module of functions that others call: nothing of torch tells where it applies.
-        yield say("PG211", Kind.NOTE, case, "", expected, "not visible: the patch changes nothing when it is run")
+        yield say(
+            "PG211",
+            Kind.NOTE,
+            case,
+            "",
+            expected,
+            "not visible: the patch changes nothing when it is run",
+        )
         return
     extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
-    lacking = [version for version, did in applied.items() if not did and is_claimed(patch, version)]
+    lacking = [
+        version for version, did in applied.items() if not did and is_claimed(patch, version)
+    ]
     # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, and few authors mean to.
-    early = [v for v in extra if Version(v).is_prerelease and is_claimed(patch, Version(v).base_version)]
+    early = [
+        v for v in extra if Version(v).is_prerelease and is_claimed(patch, Version(v).base_version)
+    ]
     extra = [version for version in extra if version not in early]
-    for code, verb, wrong in (("PG201", "applies on", extra), ("PG202", "does not apply on", lacking)):
+    for code, verb, wrong in (
+        ("PG201", "applies on", extra),
+        ("PG202", "does not apply on", lacking),
+    ):
         if wrong:
-            actual = f"{verb} {range_text(wrong, applied)} ({len(wrong)} of {len(applied)} versions that were tried)"
+            actual = (
+                f"{verb} {range_text(wrong, applied)} ({len(wrong)} of {len(applied)} "
+                "versions that were tried)"
+            )
             yield say(code, Kind.REGRESSED, case, "", expected, actual, where)
     if early:
         actual = f"applies on {range_text(early, applied)} too, builds before a claimed release"
@@ -148,7 +182,8 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
 
 
 def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
-    """Version -> whether the patch applied, by what it replaced; of one that replaces nothing, by what else it does.
+    """Version -> whether the patch applied, by what it replaced; of one that replaces nothing, by
+    what else it does.
 
     That is operators that it defines, and settings.
     """
@@ -156,7 +191,8 @@ def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
     if patch.claims.targets or any(replaced.values()):
         return replaced
     return {
-        version: bool(answer.get("defined")) or any(one["kind"] in _SETTINGS for one in answer.get("effects", ()))
+        version: bool(answer.get("defined"))
+        or any(one["kind"] in _SETTINGS for one in answer.get("effects", ()))
         for version, answer in answers.items()
     }
 
@@ -168,11 +204,19 @@ def judge_support(
 
     `stated` is what the project says of them; empty where ci/matrix.toml decides.
     """
-    say, expected = partial(verdict, item="support"), f"applies on a release of {stated or 'ci/matrix.toml'}"
+    say, expected = (
+        partial(verdict, item="support"),
+        f"applies on a release of {stated or 'ci/matrix.toml'}",
+    )
     applies = [release for release in supported if is_claimed(patch, release)]
     if not applies:
-        actual = f"{patch.claims.applies_to} holds none of {range_text(supported, _known_releases())}"
+        actual = (
+            f"{patch.claims.applies_to} holds none of {range_text(supported, _known_releases())}"
+        )
         yield say("PG220", Kind.REGRESSED, case, "", expected, actual, where)
     elif stated and not is_claimed(patch, case.torch):
-        actual = f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: also judge it there"
+        actual = (
+            f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: "
+            "also judge it there"
+        )
         yield say("PG211", Kind.NOTE, case, "", expected, actual)

@@ -68,26 +68,40 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
     count = f"{sum(len(change.facts) for change in changes)} facts in {len(changes)} files"
     if not yes:
         if not has_terminal():
-            raise UsageError("nobody to ask", where="--yes", got="no terminal", next="read the lines, then add --yes")
+            raise UsageError(
+                "nobody to ask",
+                where="--yes",
+                got="no terminal",
+                next="read the lines, then add --yes",
+            )
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)
     click.echo(f"{count} written below {display_path(golden)}; commit them")
 
 
 def _refuse_failing(run: Run) -> None:
-    """Raises UsageError where the patch did not run: its failures are nothing to hold later runs to."""
+    """Raises UsageError where the patch did not run: its failures are nothing to hold later runs
+    to.
+    """
     verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
     for verdict in verdicts:
         if verdict.code == "PG210" and verdict.colour is Colour.RED:
             where = verdict.where or display_path(Path(run.patch))
             advice = "correct the patch, judge it again, then accept"
-            raise UsageError("the patch does not run: no facts to accept", where=where, got=verdict.actual, next=advice)
+            raise UsageError(
+                "the patch does not run: no facts to accept",
+                where=where,
+                got=verdict.actual,
+                next=advice,
+            )
 
 
 def _project_of(run: Run) -> Project:
-    """The project of a run, or that of the working directory where the results come from another machine.
+    """The project of a run, or that of the working directory where the results come from another
+    machine.
 
-    Raises UsageError where they were copied from another folder of this one, whose golden is not meant.
+    Raises UsageError where they were copied from another folder of this one, whose golden is not
+    meant.
     """
     root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
     if root.is_relative_to(here) or here.is_relative_to(root):
@@ -109,7 +123,9 @@ class Change:
 
     path: Path
     after: str  #: its text once the change is accepted
-    facts: tuple[str, ...]  #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+    facts: tuple[
+        str, ...
+    ]  #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
 
 
 def refuse_unattended(environment: Mapping[str, str]) -> None:
@@ -124,12 +140,18 @@ def refuse_unattended(environment: Mapping[str, str]) -> None:
             )
 
 
-def plan_changes(observations: Sequence[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
-    """The files that promoting `observations` would change; a case that was not observed keeps its facts."""
+def plan_changes(
+    observations: Sequence[Observation], releases: Sequence[str], folder: Path
+) -> list[Change]:
+    """The files that promoting `observations` would change; a case that was not observed keeps its
+    facts.
+    """
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
         if _is_a_record(observation):
-            groups.setdefault((observation.case.workload, observation.case.device), []).append(observation)
+            groups.setdefault((observation.case.workload, observation.case.device), []).append(
+                observation
+            )
     changes = []
     for (workload, device), observed in sorted(groups.items()):
         path = golden_path(workload, device, folder)
@@ -143,7 +165,9 @@ def plan_changes(observations: Sequence[Observation], releases: Sequence[str], f
     return [*changes, *_newly_accepted(filter(_is_a_record, observations), releases, folder)]
 
 
-def _newly_accepted(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> Iterator[Change]:
+def _newly_accepted(
+    observations: Iterable[Observation], releases: Sequence[str], folder: Path
+) -> Iterator[Change]:
     """The change of the file of accepted patches: from now on each change of their facts is red."""
     before = load_accepted(folder)
     after = with_accepted(before, observations, releases)
@@ -157,7 +181,10 @@ def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str
         old, new = before.sections.get(section, {}), after.sections.get(section, {})
         for fact in sorted({*old, *new}):
             sides = [values_by_release(one.get(fact, {}), releases) for one in (old, new)]
-            values = {torch: (sides[0].get(torch), sides[1].get(torch)) for torch in {**sides[0], **sides[1]}}
+            values = {
+                torch: (sides[0].get(torch), sides[1].get(torch))
+                for torch in {**sides[0], **sides[1]}
+            }
             moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
             for span, (was, now) in values_by_range(moved, releases).items():
                 yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
@@ -179,7 +206,9 @@ def _is_a_record(observation: Observation) -> bool:
 
 
 def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
-    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with the same reason."""
+    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with
+    the same reason.
+    """
     history = folder / HISTORY
     before = read_text(history) if history.is_file() else "# Why golden changed\n\n"
     names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"

@@ -1,7 +1,7 @@
 """`patchgate bisect` and `patchgate ask`: a search, and one question of it.
 
-`ask` ends as `git bisect run` wants it: 0 and 1 for the answer, 125 for "cannot tell", and 128, which ends the search,
-where the question itself is wrong.
+`ask` ends as `git bisect run` wants it: 0 and 1 for the answer, 125 for "cannot tell", and 128,
+which ends the search, where the question itself is wrong.
 """
 
 from __future__ import annotations
@@ -38,12 +38,21 @@ _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
 _WRONG_QUESTION = 128
 _OPTIONS = (
     click.argument("patch", required=False, type=click.Path(path_type=Path)),
-    *(click.option(f"--{kind.value}", metavar=option.metavar, help=option.help) for kind, option in QUESTIONS.items()),
+    *(
+        click.option(f"--{kind.value}", metavar=option.metavar, help=option.help)
+        for kind, option in QUESTIONS.items()
+    ),
     click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
     row_option,
-    click.option("--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."),
-    click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."),
-    click.option("--folder", default=".patchgate/bisect", show_default=True, type=click.Path(path_type=Path)),
+    click.option(
+        "--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."
+    ),
+    click.option(
+        "--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."
+    ),
+    click.option(
+        "--folder", default=".patchgate/bisect", show_default=True, type=click.Path(path_type=Path)
+    ),
 )
 
 
@@ -57,7 +66,9 @@ def _question(given: dict[str, Any]) -> Question:
     here = Path.cwd()
     project = project_around(here)
     texts = {kind: given[kind.value] for kind in QUESTIONS if given[kind.value]}
-    got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * given["symptom"]
+    got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * given[
+        "symptom"
+    ]
     if len(got) != 1:
         raise UsageError(
             "give exactly one question",
@@ -67,15 +78,22 @@ def _question(given: dict[str, Any]) -> Question:
         )
     texts = texts or {QuestionKind.FACT: _symptom(given["patch"])}
     ((kind, text),) = texts.items()
-    return QUESTIONS[kind].parse(text, list(workloads_with(here, project)), device_names(project.profiles))
+    return QUESTIONS[kind].parse(
+        text, list(workloads_with(here, project)), device_names(project.profiles)
+    )
 
 
 def _symptom(patch: Path | None) -> str:
     if patch is None:
-        raise UsageError("whose symptom?", where="--symptom", got="no PATCH", next="--symptom path/to/patch.py")
+        raise UsageError(
+            "whose symptom?", where="--symptom", got="no PATCH", next="--symptom path/to/patch.py"
+        )
     symptom = load_patch(patch).claims.symptom
     if symptom is None:
-        what, advice = "the manifest has no symptom", "a table [symptom] in the manifest of the patch (docs/claims.md)"
+        what, advice = (
+            "the manifest has no symptom",
+            "a table [symptom] in the manifest of the patch (docs/claims.md)",
+        )
         raise UsageError(what, where="--symptom", got=display_path(patch), next=advice)
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
@@ -99,7 +117,12 @@ def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
 
 @click.command()
 @question_options
-@click.option("--torch", "torch", metavar="TORCH", help="The release to ask; made when there is no --row for it.")
+@click.option(
+    "--torch",
+    "torch",
+    metavar="TORCH",
+    help="The release to ask; made when there is no --row for it.",
+)
 def ask(torch: str | None, **given: Any) -> NoReturn:
     """Answer one question about one torch, for `git bisect run`.
 
@@ -125,14 +148,34 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
 
 @click.command()
 @question_options
-@click.option("--torch", "releases", metavar="A..B", help="Search the releases; on which --row or --on else.")
-@click.option("--commits", metavar="GOOD..BAD", help="Search the commits of the repository that PATCH lies in.")
-@click.option("--upstream", metavar="GOOD..BAD", help="Search torch's commits in --checkout, as sources over --on.")
+@click.option(
+    "--torch", "releases", metavar="A..B", help="Search the releases; on which --row or --on else."
+)
+@click.option(
+    "--commits",
+    metavar="GOOD..BAD",
+    help="Search the commits of the repository that PATCH lies in.",
+)
+@click.option(
+    "--upstream",
+    metavar="GOOD..BAD",
+    help="Search torch's commits in --checkout, as sources over --on.",
+)
 @click.option("--hunks", is_flag=True, help="Search the hunks of a diff for those that do it.")
 @click.option("--targets", is_flag=True, help="Search what PATCH replaces for those that do it.")
-@click.option("--on", metavar="TORCH", help="The torch that commits, hunks and targets are asked on.")
-@click.option("--about", multiple=True, metavar="NAME", help="Show what changed in torch around NAME.")
-@click.option("--votes", default="1/1", show_default=True, metavar="K/N", help="A flaky question: K of N agree.")
+@click.option(
+    "--on", metavar="TORCH", help="The torch that commits, hunks and targets are asked on."
+)
+@click.option(
+    "--about", multiple=True, metavar="NAME", help="Show what changed in torch around NAME."
+)
+@click.option(
+    "--votes",
+    default="1/1",
+    show_default=True,
+    metavar="K/N",
+    help="A flaky question: K of N agree.",
+)
 def bisect(
     releases: str | None,
     commits: str | None,
@@ -146,12 +189,14 @@ def bisect(
 ) -> None:
     """Find the release, commit, hunk or target that changed a fact.
 
-    What golden records of a fact narrows the search. Both sides of the change are always measured: on the --row of
-    that release, else in an environment that is made for it (uv). A question with --has needs no torch.
+    What golden records of a fact narrows the search. Both sides of the change are always measured:
+    on the --row of that release, else in an environment that is made for it (uv). A question with
+    --has needs no torch.
 
     \b
     patchgate bisect --fact 'residual_stack.h200.loads.max > 4' --torch 2.12.1..2.14.1
-    patchgate bisect --has 'torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)' --torch 2.10.0..2.15.0
+    patchgate bisect --has 'torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)'
+    --torch 2.10.0..2.15.0
     """
     bisection = _bisection(given, about)
     if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
@@ -186,4 +231,9 @@ def _one_torch(bisection: Bisection, torch: str | None) -> str:
     rows = list(bisection.instrument.environments.rows)
     if torch or len(rows) == 1:
         return torch or rows[0]
-    raise UsageError("give exactly one torch release", where="--row", got=", ".join(rows) or "none", next="--on 2.11.0")
+    raise UsageError(
+        "give exactly one torch release",
+        where="--row",
+        got=", ".join(rows) or "none",
+        next="--on 2.11.0",
+    )

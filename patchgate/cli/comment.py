@@ -10,7 +10,9 @@ from patchgate.report.comment import render_comment
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False)
+)
 def comment(folders: tuple[Path, ...]) -> None:
     """Print results as one comment for a pull request.
 

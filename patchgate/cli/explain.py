@@ -28,6 +28,8 @@ def explain(code: str | None, markdown: bool) -> None:
         return
     if code.upper() not in codes:
         close = tuple(get_close_matches(code.upper(), codes, n=1))
-        step = Command(name="explain", arguments=close) if close else "patchgate explain   (lists all)"
+        step = (
+            Command(name="explain", arguments=close) if close else "patchgate explain   (lists all)"
+        )
         raise UsageError("no such code", where="explain", got=code, next=step)
     to_stdout(lambda console: show_code(console, codes[code.upper()]))

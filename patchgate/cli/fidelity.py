@@ -42,9 +42,21 @@ from patchgate.runs.fidelity import compare_devices
 @click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
 @row_option
 @problem_option
-@click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
+@click.option(
+    "--profile",
+    default="h200",
+    show_default=True,
+    metavar="NAME",
+    help="The profile of the machine's GPU.",
+)
 @model_option
-@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option(
+    "--time-limit",
+    default=240.0,
+    show_default=True,
+    type=ABOVE_0,
+    help="Seconds that one case may take.",
+)
 @workers_option()
 @own_folder_option(".patchgate/fidelity", "the observations are left, for `patchgate record`")
 def fidelity(
@@ -65,10 +77,14 @@ def fidelity(
     known = load_workloads() | model_workloads(project.models)
     only_known(workloads, known, "workload", "--workload")
     if load_profile(profile)["kind"] != "simulated":
-        raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
+        raise UsageError(
+            "not a simulated device", where="--profile", got=profile, next="--profile h200"
+        )
     torches, broken = rows_of(rows, project), problems_of(problems)
     if not (torches or broken):
-        raise UsageError("no torch to compare on", where="--row", got="none", next="--row 2.11.0=path/to/python")
+        raise UsageError(
+            "no torch to compare on", where="--row", got="none", next="--row 2.11.0=path/to/python"
+        )
     for path in patches:
         load_patch(path)
     run = Run(
@@ -80,14 +96,19 @@ def fidelity(
         nightly=True,
         limits=Limits(seconds=time_limit),
     )
-    results = [Fidelity(torch=torch, workload="-", patch=None, failed=reason) for torch, reason in broken.items()]
+    results = [
+        Fidelity(torch=torch, workload="-", patch=None, failed=reason)
+        for torch, reason in broken.items()
+    ]
     results += compare_devices(run, workloads or list(known), patches, workers)
     to_stdout(lambda console: show_fidelity(console, results))
     sys.exit(exit_code(results))
 
 
 def exit_code(results: Sequence[Fidelity]) -> int:
-    """The exit code: a case that could not be compared is the machine's trouble, and no proof of anything."""
+    """The exit code: a case that could not be compared is the machine's trouble, and no proof of
+    anything.
+    """
     if any(result.unlike for result in results):
         return 1
     if any(result.failed for result in results):

@@ -55,7 +55,14 @@ from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.runner.cache import prune
 from patchgate.runner.leftovers import temporary_files_below
-from patchgate.runner.results_folder import Journal, delete, put_aside, results_folder, save_results, times_before
+from patchgate.runner.results_folder import (
+    Journal,
+    delete,
+    put_aside,
+    results_folder,
+    save_results,
+    times_before,
+)
 from patchgate.runner.run_settings import (
     VERDICTS,
     Limits,
@@ -70,7 +77,8 @@ from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.read_results import results_of
 
-# What later runs find again: below the folder that the command is typed in, wherever the results go.
+# What later runs find again: below the folder that the command is typed in, wherever the results
+# go.
 _KEPT = Path(".patchgate")
 # Of each sort; beyond that what was used longest ago goes.
 _KEPT_BYTES = 2 << 30
@@ -95,14 +103,28 @@ _form_option = click.option(
 @device_option
 @model_option
 @click.option(
-    "--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="NAME,...",
+    help="Only these checks or groups (docs/verdicts.md).",
 )
 @click.option("--with", "others", multiple=True, type=click.Path(), help="Also install this patch.")
-@click.option("--strict", is_flag=True, help="Notes are red: what is new, better, unusual or not exercised.")
-@nightly_option
-@click.option("--require-sandbox", is_flag=True, help="Run no patch if a part of the sandbox is missing (PG908).")
 @click.option(
-    "--time-limit", default=Limits.seconds, show_default=True, type=ABOVE_0, help="Seconds that one case may take."
+    "--strict", is_flag=True, help="Notes are red: what is new, better, unusual or not exercised."
+)
+@nightly_option
+@click.option(
+    "--require-sandbox",
+    is_flag=True,
+    help="Run no patch if a part of the sandbox is missing (PG908).",
+)
+@click.option(
+    "--time-limit",
+    default=Limits.seconds,
+    show_default=True,
+    type=ABOVE_0,
+    help="Seconds that one case may take.",
 )
 @click.option(
     "--memory-limit",
@@ -112,8 +134,14 @@ _form_option = click.option(
     help="MiB a case may add to torch.",
 )
 @workers_option()
-@click.option("--watch", is_flag=True, help="Judge again after each edit of the patch or its project, until Ctrl-C.")
-@click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Judge again after each edit of the patch or its project, until Ctrl-C.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload)."
+)
 @_form_option
 @folder_option
 def gate(
@@ -138,9 +166,12 @@ def gate(
 ) -> NoReturn:
     """Judge a patch on one or more torch releases.
 
-    PATCH is a .py file, a diff of torch, a folder with patch.py and patch.toml, or FILE::FUNCTION, which is called.
-    Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
-    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
+    PATCH is a .py file, a diff of torch, a folder with patch.py and patch.toml, or FILE::FUNCTION,
+    which is called.
+    Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are
+    installed once.
+    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine
+    (try again).
     """
     chosen: list[Environments] = []  # once: their servers stay
 
@@ -161,11 +192,20 @@ def gate(
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             by_release=is_through_nox() or not (rows or problems),
         )
-        chosen[:] = chosen or [_environments(loaded.values(), project, rows, problems, torches, watch)]
-        return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
+        chosen[:] = chosen or [
+            _environments(loaded.values(), project, rows, problems, torches, watch)
+        ]
+        return [
+            _run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1)
+            for path, patch in loaded.items()
+        ]
 
     judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
-    sys.exit(_carry_out(plan, judge, partial(_show, folder=Path(folder), form=form), Path(folder), watch=watch))
+    sys.exit(
+        _carry_out(
+            plan, judge, partial(_show, folder=Path(folder), form=form), Path(folder), watch=watch
+        )
+    )
 
 
 def _environments(
@@ -184,7 +224,10 @@ def _environments(
 
 
 def _carry_out(plan: Plan, judge: Judge, show: Show, folder: Path, *, watch: bool) -> int:
-    """The exit code. Whatever ends this run, it never shows what an earlier one has left in its folder."""
+    """The exit code.
+
+    Whatever ends this run, it never shows what an earlier one has left in its folder.
+    """
     with results_folder(folder, "--folder"), temporary_files_below():
         return (judge_after_edits if watch else _judge_once)(plan, judge, show)
 
@@ -199,7 +242,13 @@ def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
 
 
 def _run_of(
-    path: Path, patch: Patch, settings: Run, rows: dict[str, str], problems: dict[str, str], *, alone: bool
+    path: Path,
+    patch: Patch,
+    settings: Run,
+    rows: dict[str, str],
+    problems: dict[str, str],
+    *,
+    alone: bool,
 ) -> PlannedRun:
     run = replace(
         settings,
@@ -216,9 +265,17 @@ def _run_of(
 
 
 def _judge_all(
-    runs: Sequence[PlannedRun], servers: Servers | None, *, folder: Path, workers: int, cells: bool, form: str
+    runs: Sequence[PlannedRun],
+    servers: Servers | None,
+    *,
+    folder: Path,
+    workers: int,
+    cells: bool,
+    form: str,
 ) -> list[JudgedPatch]:
-    """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
+    """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not
+    begun.
+    """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
     judged: list[JudgedPatch] = []
@@ -233,7 +290,9 @@ def _judge_all(
             show_failure(error)
             if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
                 sys.exit(MACHINE)
-            judged.append(JudgedPatch(run=run, patch=patch, verdicts=load_verdicts(Path(run.folder))))
+            judged.append(
+                JudgedPatch(run=run, patch=patch, verdicts=load_verdicts(Path(run.folder)))
+            )
             for rest, its_patch in runs[len(judged) :]:
                 verdicts = leave_partial(rest, its_patch, ended_by(error))
                 judged.append(JudgedPatch(run=rest, patch=its_patch, verdicts=verdicts))
@@ -244,7 +303,9 @@ def _judge_all(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Nothing below the folder belongs into a repository: hundreds of megabytes, made anew by the next run."""
+    """Nothing below the folder belongs into a repository: hundreds of megabytes, made anew by the
+    next run.
+    """
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(exist_ok=True)
@@ -258,7 +319,13 @@ def _installable(patch: str) -> str:
 
 
 def _judge(
-    run: Run, patch: Patch, servers: Servers | None, workers: int, *, cells: bool, file: TextIO | None
+    run: Run,
+    patch: Patch,
+    servers: Servers | None,
+    workers: int,
+    *,
+    cells: bool,
+    file: TextIO | None,
 ) -> list[Verdict]:
     """Judge, and show how far it is."""
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
@@ -269,10 +336,14 @@ def _judge(
         put_aside(Path(run.folder))
         save_run(run)
         cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
-        return save_results(run, [], [does_not_run(case, failure, patch, run.again) for case in cases])
+        return save_results(
+            run, [], [does_not_run(case, failure, patch, run.again) for case in cases]
+        )
     put_aside(Path(run.folder))  # a judgement of `--watch` has left results
     before, waits = times_before(Path(run.folder)), f"starting torch {', '.join(run.torches)}"
-    with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
+    with RunProgress(
+        stdout_console(file), before, workers=workers, cells=cells, waits=waits
+    ) as progress:
         return judge_patch(run, patch, workers=workers, progress=progress, servers=servers)
 
 
@@ -282,7 +353,10 @@ def _first_line(run: Run, patch: Patch) -> str:
     installed = "".join(f", installed by `{call}`" for call in calls)
     is_default = run.by_release and {*run.torches} == {*default_releases(run.project)}
     source = source_of_releases(run.project) if is_default else "as given"
-    return f"{patch.id}{installed} on torch {', '.join(run.torches)} ({source}); devices {', '.join(run.devices)}"
+    return (
+        f"{patch.id}{installed} on torch {', '.join(run.torches)} ({source}); devices "
+        f"{', '.join(run.devices)}"
+    )
 
 
 def _syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
@@ -293,16 +367,24 @@ def _syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
         parse(read_source(Path(patch.path)))
         return None
     except Unreadable as error:
-        where, signature = f"{display_path(patch.path)}:{error.line}", f"SyntaxError: {error.reason}"
+        where, signature = (
+            f"{display_path(patch.path)}:{error.line}",
+            f"SyntaxError: {error.reason}",
+        )
     # Another Python than this one may know newer syntax.
     commands = [[python, "-I", "-c", _COMPILE, patch.path] for python in pythons if python]
-    if any(subprocess.run(command, capture_output=True, check=False).returncode == 0 for command in commands):
+    if any(
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+        for command in commands
+    ):
         return None
     return Failure(cause=Cause.RAISED, stage="start", signature=signature, where=where)
 
 
 def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
-    """Remove what an earlier run of other patches has left; each run empties its own folder itself."""
+    """Remove what an earlier run of other patches has left; each run empties its own folder
+    itself.
+    """
     own = {Path(planned.run.folder) for planned in runs}
     for path in () if folder.resolve() in own else set(folder.resolve().iterdir()) - own:
         if path.name != HELD:
@@ -320,19 +402,37 @@ def _load_patches(
     paths = list(given) or project.patch_paths()
     if not paths:
         got = "no PATCH" if project.table is None else "no PATCH, and no `patches` in the table"
-        advice = 'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in [tool.patchgate] of pyproject.toml'
-        below = [display_path(table.parent) for table in tables_below(Path.cwd())] if project.table is None else []
+        advice = (
+            'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in '
+            "[tool.patchgate] of pyproject.toml"
+        )
+        below = (
+            [display_path(table.parent) for table in tables_below(Path.cwd())]
+            if project.table is None
+            else []
+        )
         if below:
-            advice = f"this repository has tables below: cd {below[0]} && patchgate gate; also {', '.join(below[1:])}"
+            advice = (
+                f"this repository has tables below: cd {below[0]} && patchgate gate; also "
+                f"{', '.join(below[1:])}"
+            )
         raise project.fault("patches", "no patch to judge", got, advice.removesuffix("; also "))
     loaded = {path: load_patch(path) for path in paths}
     named: dict[str, Path] = {}
     for path, patch in loaded.items():
         if project_around(path).root != project.root:
             got = f"{display_path(project.root)} is that of {display_path(paths[0])}"
-            raise UsageError("a patch of another project", where=display_path(path), got=got, next=gate_command(path))
+            raise UsageError(
+                "a patch of another project",
+                where=display_path(path),
+                got=got,
+                next=gate_command(path),
+            )
         if patch.id in named:
-            got, advice = f"{display_path(named[patch.id])} is `{patch.id}` too", "call one of the two otherwise"
+            got, advice = (
+                f"{display_path(named[patch.id])} is `{patch.id}` too",
+                "call one of the two otherwise",
+            )
             raise UsageError(
                 f"two patches `{patch.id}`: golden tells them apart by name",
                 where=display_path(path),
@@ -344,7 +444,12 @@ def _load_patches(
 
 
 @click.command()
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the page goes.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where the page goes.",
+)
 @_form_option
 @folder_option
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
@@ -354,7 +459,9 @@ def report(html: Path | None, form: str, folder: str) -> NoReturn:
 
 
 def _judged_before(run: Run) -> JudgedPatch:
-    """The verdicts that a run left; of a run whose process was killed, those that it had reached."""
+    """The verdicts that a run left; of a run whose process was killed, those that it had
+    reached.
+    """
     folder, patch = Path(run.folder), load_patch(Path(run.patch))
     if Journal(folder).cells() and not (folder / VERDICTS).is_file():
         verdicts = leave_partial(run, patch, "the process of the run was killed")
@@ -364,7 +471,9 @@ def _judged_before(run: Run) -> JudgedPatch:
 
 
 def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | None = None) -> int:
-    """Write every report of a run, the page to `html` if it is given, and print it; its exit code."""
+    """Write every report of a run, the page to `html` if it is given, and print it; its exit
+    code.
+    """
     html = html or folder / REPORT
     make_folder(folder, "--folder")
     make_folder(html.parent, "--html")
@@ -373,21 +482,29 @@ def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | N
         for each in judged:
             write_files(each)
         results = [
-            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look) for each in judged
+            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look)
+            for each in judged
         ]
-        since, title = Path(judged[0].run.folder) / VERDICTS, ", ".join(each.patch.id for each in judged)
+        since, title = (
+            Path(judged[0].run.folder) / VERDICTS,
+            ", ".join(each.patch.id for each in judged),
+        )
         write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
     FORMATS[form](judged, html)
     if form != "text" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
-        click.echo(f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text")
+        click.echo(
+            f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text"
+        )
     return code
 
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """All is judged within it, and written in a moment: a signal has nothing to end."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
@@ -398,7 +515,10 @@ def _uninterrupted() -> Iterator[None]:
 def _known_devices(
     project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The devices that are given, else those of the table. Raises UsageError for an unknown one, or workload."""
+    """The devices that are given, else those of the table.
+
+    Raises UsageError for an unknown one, or workload.
+    """
     project.check_profiles()
     known = device_names(project.profiles)
     names = only_known(given, known, "device", "--device")
@@ -422,4 +542,9 @@ def _known_checks(given: Sequence[str]) -> tuple[str, ...]:
     """The names of checks and families that are given, with commas between them or one by one."""
     checks = all_checks().values()
     known = dict.fromkeys([*(check.family for check in checks), *(check.name for check in checks)])
-    return only_known(tuple(name.strip() for text in given for name in text.split(",")), [*known], "check", "--check")
+    return only_known(
+        tuple(name.strip() for text in given for name in text.split(",")),
+        [*known],
+        "check",
+        "--check",
+    )

@@ -33,7 +33,9 @@ def list_command(folder: Path | None) -> None:
     """The releases that the index knows."""
     index = _index(folder)
     for version in index.sets.releases:
-        count = sum(bool(releases & index.sets.bits[version]) for releases in index.modules.values())
+        count = sum(
+            bool(releases & index.sets.bits[version]) for releases in index.modules.values()
+        )
         triton = f", triton {index.triton[version]}" if index.triton[version] else ""
         click.echo(f"{version}  {count} modules{triton}")
 
@@ -44,25 +46,33 @@ def list_command(folder: Path | None) -> None:
 @click.argument("prefix", required=False, default="")
 @folder_option
 def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
-    """Print the changes from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~ changed)."""
+    """Print the changes from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~
+    changed).
+    """
     from patchgate.lint.index.changes import diff
 
     index = _index(folder)
     for version in (old, new):
         if version not in index.sets.releases:
             advice = nearest(version, index.sets.releases)
-            raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
+            raise UsageError(
+                "a release that is not indexed", where="index", got=version, next=advice
+            )
     before, after = index.release(old), index.release(new)
     if prefix and not (before.resolve(prefix) or after.resolve(prefix)):
         advice = "patchgate index diff A B"
-        raise UsageError("nothing of that name in either release", where="index diff", got=prefix, next=advice)
+        raise UsageError(
+            "nothing of that name in either release", where="index diff", got=prefix, next=advice
+        )
     lines = list(diff(before, after, prefix))
     click.echo("\n".join(lines) if lines else f"no change from {old} to {new}")
 
 
 @index_group.command("drift")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.8".')
+@click.option(
+    "--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.8".'
+)
 @click.option(
     "--sources",
     multiple=True,
@@ -70,7 +80,9 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
     help="Instead of the index: a site-packages with torch in it; repeat it for each release.",
 )
 @folder_option
-def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None) -> None:
+def drift_command(
+    names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None
+) -> None:
     """Each step between releases at which NAME came, went, or changed its signature or body."""
     from patchgate.lint.index.changes import drift
     from patchgate.model.versions import allowed_releases
@@ -85,7 +97,9 @@ def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], 
     for name in names:
         if not any(known[version].resolve(name) for version in releases):
             advice = "give a full name: torch._inductor.ir.StorageBox.realize"
-            raise UsageError("in none of these releases", where="index drift", got=name, next=advice)
+            raise UsageError(
+                "in none of these releases", where="index drift", got=name, next=advice
+            )
         steps = list(drift(name, releases, known.__getitem__))
         click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
         for old, new, change in steps:
@@ -105,7 +119,9 @@ def add_command(version: str, folder: Path | None) -> None:
     try:
         release = str(Version(version))
     except InvalidVersion:
-        raise UsageError("not a version", where="index add", got=version, next="patchgate index add 2.16.0") from None
+        raise UsageError(
+            "not a version", where="index add", got=version, next="patchgate index add 2.16.0"
+        ) from None
     start = time.monotonic()
     index = _index(folder, may_be_new=True)
     for line in add(index, release, fetch):

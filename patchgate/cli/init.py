@@ -1,4 +1,5 @@
-"""`patchgate init`: writes the manifest that a patch's text suggests, the project's table, and GitHub workflows.
+"""`patchgate init`: writes the manifest that a patch's text suggests, the project's table, and
+GitHub workflows.
 
 The patch is read, never run. Workflows are filled from `ci/github`.
 """
@@ -25,15 +26,23 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 
 @click.command()
 @click.argument("patch", type=click.Path(path_type=Path))
-@click.option("--workflow", metavar="OWNER/REPO@COMMIT", help="Also GitHub workflows that call patchgate's from there.")
-@click.option("--force", is_flag=True, help="Replace what is there already; with --workflow only the workflows.")
+@click.option(
+    "--workflow",
+    metavar="OWNER/REPO@COMMIT",
+    help="Also GitHub workflows that call patchgate's from there.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace what is there already; with --workflow only the workflows.",
+)
 def init(patch: Path, workflow: str | None, force: bool) -> None:
     """Write a manifest and the project's table for PATCH.
 
     The manifest states what PATCH replaces, on which releases, and where it is from, by its text.
 
-    Each guess has a comment with the line that suggests it and the verdict that settles it. The project's table gets
-    the patch, and .gitignore the results.
+    Each guess has a comment with the line that suggests it and the verdict that settles it. The
+    project's table gets the patch, and .gitignore the results.
     """
     source, manifest = source_and_manifest(patch)
     command = gate_command(patch)
@@ -46,7 +55,10 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     if existing and not force:
         advice = "the same command with --force replaces it"
         if existing[0].suffix == ".yml":
-            advice = f"add this patch to its `patches` and `paths`, and init it without --workflow; {advice}"
+            advice = (
+                "add this patch to its `patches` and `paths`, and init it without "
+                f"--workflow; {advice}"
+            )
         got = "a file that would be replaced"
         raise UsageError("is there already", where=display_path(existing[0]), got=got, next=advice)
     project_texts, lines = project_files(patch)
@@ -55,7 +67,9 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
             write_atomically(path, text)
         except OSError as error:
             got, advice = error.strerror or str(error), "make room there, or the right to write"
-            raise UsageError("cannot be written", where=display_path(path), got=got, next=advice) from None
+            raise UsageError(
+                "cannot be written", where=display_path(path), got=got, next=advice
+            ) from None
         if path in texts:
             click.echo(f"{'replaced' if path in existing else 'wrote'} {display_path(path)}")
     for line in lines:
@@ -64,7 +78,10 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
 
 
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
-    """The manifest that the text of a patch suggests; `command` judges it. Raises UsageError for no Python."""
+    """The manifest that the text of a patch suggests; `command` judges it.
+
+    Raises UsageError for no Python.
+    """
     from patchgate.lint.index.release import load, releases  # every release is read
     from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
 
@@ -73,7 +90,9 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     else:
         try:
             text = read_source(source)
-            claims = infer_claims(text, parse(text), [load(version) for version in releases()], source.resolve())
+            claims = infer_claims(
+                text, parse(text), [load(version) for version in releases()], source.resolve()
+            )
         except Unreadable as error:
             raise error.in_file(source) from None
         except RecursionError:
@@ -83,7 +102,8 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
 
 
 def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
-    """The files of the project that shall name the patch and ignore results, with their new text, and what to tell.
+    """The files of the project that shall name the patch and ignore results, with their new text,
+    and what to tell.
 
     A folder that is no project (no git, no pyproject.toml) gets none.
     """
@@ -98,7 +118,8 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
         text, guess = _table(table, name, path)
         texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
         lines += [
-            f"{display_path(table)}: a table with this patch; every other key has a default (docs/project.md)",
+            f"{display_path(table)}: a table with this patch; every other key has a default "
+            "(docs/project.md)",
             *guess,
         ]
     elif path not in (known.resolve() for known in project.patch_paths()):
@@ -106,46 +127,72 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
     ignore = root / ".gitignore"
     ignored = ignore.read_text("utf-8") if ignore.is_file() else ""
     if not {".patchgate", ".patchgate/", "/.patchgate", "/.patchgate/"} & set(ignored.splitlines()):
-        texts[ignore] = f"{ignored}{'' if ignored.endswith(chr(10)) or not ignored else chr(10)}.patchgate/\n"
+        texts[ignore] = (
+            f"{ignored}{'' if ignored.endswith(chr(10)) or not ignored else chr(10)}.patchgate/\n"
+        )
         lines.append(f"{display_path(ignore)}: results go below .patchgate/")
     return texts, lines
 
 
 def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
     """The text of a new table, and what was guessed from where."""
-    text = f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = [{json.dumps(name)}]\n"
+    text = (
+        f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = "
+        f"[{json.dumps(name)}]\n"
+    )
     around = [folder for folder in patch.parents if folder.is_relative_to(table.parent)]
     # The outermost: below it a package may have folders without an `__init__.py`.
-    package = next((folder for folder in reversed(around) if (folder / "__init__.py").is_file()), None)
+    package = next(
+        (folder for folder in reversed(around) if (folder / "__init__.py").is_file()), None
+    )
     if package is None or package == table.parent:
         return text, []
     found = package.parent.relative_to(table.parent).as_posix()
-    guess = f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: workloads can import it"
+    guess = (
+        f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: "
+        "workloads can import it"
+    )
     return f"{text}path = [{json.dumps(found)}]\n", [guess]
 
 
 def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
-    """The workflows of ci/github that judge a pull request and comment on it, for the repository around the patch.
+    """The workflows of ci/github that judge a pull request and comment on it, for the repository
+    around the patch.
 
-    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a repository,
-    and for a path that a workflow cannot name.
+    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a
+    repository, and for a path that a workflow cannot name.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
-        advice = "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the commit to use"
+        advice = (
+            "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
+            "commit to use"
+        )
         raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
     repository, _, commit = called.partition("@")
     if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        advice = "the repository that holds patchgate, and the 40 hex digits that `git rev-parse HEAD` prints there"
-        raise UsageError("not a repository and a whole commit", where="--workflow", got=called, next=advice)
+        advice = (
+            "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
+            "HEAD` prints there"
+        )
+        raise UsageError(
+            "not a repository and a whole commit", where="--workflow", got=called, next=advice
+        )
     path = patch.resolve()
     root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
     if root is None:
         got, advice = "no git repository around it", "git init, where the workflows shall be"
-        raise UsageError("nowhere to put a workflow", where=display_path(patch), got=got, next=advice)
+        raise UsageError(
+            "nowhere to put a workflow", where=display_path(patch), got=got, next=advice
+        )
     name = path.relative_to(root).as_posix()
     if not re.fullmatch(r"[\w.][\w./ -]*", name):
-        advice = "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` as a pattern"
-        raise UsageError("cannot be named in a workflow", where=display_path(patch), got=name, next=advice)
+        advice = (
+            "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` "
+            "as a pattern"
+        )
+        raise UsageError(
+            "cannot be named in a workflow", where=display_path(patch), got=name, next=advice
+        )
     values = {
         "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
         "OWNER/patchgate": repository,
@@ -159,7 +206,9 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
 
 
 def _fill(template: Path, values: dict[str, str]) -> str:
-    """The template with its placeholders replaced, without the comment at its head on how to paste it."""
+    """The template with its placeholders replaced, without the comment at its head on how to paste
+    it.
+    """
     lines = template.read_text("utf-8").splitlines(keepends=True)
     text = "".join(lines[next(at for at, line in enumerate(lines) if not line.startswith("#")) :])
     for placeholder, value in values.items():

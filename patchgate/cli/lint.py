@@ -1,4 +1,5 @@
-"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and on which names does it stand?
+"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and on which
+names does it stand?
 
 Imports wait until they are needed: half of the second that it takes is Python's own start.
 """
@@ -20,31 +21,59 @@ if TYPE_CHECKING:
     from patchgate.lint.run import Report
 
 
-_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+_PATHS = click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+)
 _TORCH = click.option(
     "--torch",
     "spec",
     metavar="SPEC",
-    help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and the manifest claims.',
+    help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and the '
+    "manifest claims.",
 )
 
 
 @click.command()
 @_PATHS
-@click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text"
+)
 @_TORCH
-@click.option("--from", "since", metavar="RELEASE", help="This release, as 2.12, and newer ones; it looks upward only.")
-@click.option("--details", is_flag=True, help="Three-way views, full lists of holders and of names.")
+@click.option(
+    "--from",
+    "since",
+    metavar="RELEASE",
+    help="This release, as 2.12, and newer ones; it looks upward only.",
+)
+@click.option(
+    "--details", is_flag=True, help="Three-way views, full lists of holders and of names."
+)
 @click.option(
     "--sources",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be repeated.",
+    help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be "
+    "repeated.",
 )
-@click.option("--fetch", is_flag=True, help="Read the sources of other releases from their wheels; kept in a cache.")
-@click.option("--baseline", type=click.Path(path_type=Path), help="Findings that are known; stale ones are named.")
-@click.option("--write-baseline", type=click.Path(path_type=Path), help="Write what is red now to this file.")
-@click.option("-n", "--jobs", type=click.IntRange(1), help="Processes for large folders: one a core, at most four.")
+@click.option(
+    "--fetch",
+    is_flag=True,
+    help="Read the sources of other releases from their wheels; kept in a cache.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Findings that are known; stale ones are named.",
+)
+@click.option(
+    "--write-baseline", type=click.Path(path_type=Path), help="Write what is red now to this file."
+)
+@click.option(
+    "-n",
+    "--jobs",
+    type=click.IntRange(1),
+    help="Processes for large folders: one a core, at most four.",
+)
 def lint(
     paths: tuple[Path, ...],
     form: str,
@@ -59,7 +88,8 @@ def lint(
 ) -> None:
     """Check a patch or a package without running it; needs no torch.
 
-    Reports private names of torch that are missing, moved or changed on a release that PATH supports.
+    Reports private names of torch that are missing, moved or changed on a release that PATH
+    supports.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
@@ -108,7 +138,9 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     from patchgate.report.lint import render_usage
 
     try:
-        report = usage_of(paths, _releases(None, None), _releases(spec, None) if spec is not None else None)
+        report = usage_of(
+            paths, _releases(None, None), _releases(spec, None) if spec is not None else None
+        )
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
@@ -132,7 +164,10 @@ def _without_known(baseline: Path, report: Report) -> Report:
 
     left, stale = without_known(baseline, report.findings, report.files)
     for each in stale:
-        click.echo(f"stale in {baseline}: {each.path}: {each.code} {each.about}: nothing says it now", err=True)
+        click.echo(
+            f"stale in {baseline}: {each.path}: {each.code} {each.about}: nothing says it now",
+            err=True,
+        )
     hidden = len(report.findings) - len(left)
     if hidden:
         click.echo(f"{hidden} known by {baseline}", err=True)
@@ -154,7 +189,9 @@ def _release(text: str | None) -> str:
     try:
         return str(Version(text)) if text else ""
     except InvalidVersion:
-        raise UsageError("not a release", where="--from", got=str(text), next="--from 2.12") from None
+        raise UsageError(
+            "not a release", where="--from", got=str(text), next="--from 2.12"
+        ) from None
 
 
 def _installed() -> str:
@@ -173,14 +210,18 @@ def _say_what_was_not_judged(paths: tuple[Path, ...], report: Report) -> None:
     if report.files and not report.releases:
         got, advice = (
             "; ".join(report.ranges),
-            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed releases)',
+            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed '
+            "releases)",
         )
         trouble = UsageError("no indexed release in the project's range", got=got, next=advice)
         click.echo(f"error: {trouble}", err=True)
 
 
 def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
-    got, advice = "no .py, .diff or .patch file", "give a folder with patch.py or patch.diff, a .py or a .diff file"
+    got, advice = (
+        "no .py, .diff or .patch file",
+        "give a folder with patch.py or patch.diff, a .py or a .diff file",
+    )
     return UsageError(what, where=", ".join(map(str, paths)), got=got, next=advice)
 
 
@@ -196,7 +237,9 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
         return Sources(folders)
     from patchgate.lint.index.wheel import open_wheel
 
-    return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=user_cache("sources"))
+    return Sources(
+        folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=user_cache("sources")
+    )
 
 
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
@@ -207,5 +250,7 @@ def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
     chosen = allowed_releases(spec or "", releases())
     if not chosen:
         got = spec or "an empty index"
-        raise UsageError("no indexed release", where="--torch", got=got, next="patchgate index list")
+        raise UsageError(
+            "no indexed release", where="--torch", got=got, next="patchgate index list"
+        )
     return [load(version, sources) for version in chosen]

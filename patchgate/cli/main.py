@@ -37,12 +37,15 @@ def main() -> NoReturn:
 
 
 def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
-    """Run a command and exit: bad input is a message and exit code 2, our own fault or the machine's 4.
+    """Run a command and exit: bad input is a message and exit code 2, our own fault or the
+    machine's 4.
 
     Never a traceback, and never the 1 that says red.
     """
     for number in _SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup, and a shell in the background, leave it
+        if (
+            signal.getsignal(number) != signal.SIG_IGN
+        ):  # as nohup, and a shell in the background, leave it
             signal.signal(number, _stop)
     _distrust_working_folder()
     if is_github():
@@ -83,9 +86,12 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
     """True if a command ended because nothing reads its output any more, as with `| head -1`.
 
-    Click then puts something else in the place of standard output and exits with 1; Rich exits with 1 alone.
+    Click then puts something else in the place of standard output and exits with 1; Rich exits with
+    1 alone.
     """
-    if sys.stdout is output and not any(isinstance(each, BrokenPipeError) for each in (ended, ended.__context__)):
+    if sys.stdout is output and not any(
+        isinstance(each, BrokenPipeError) for each in (ended, ended.__context__)
+    ):
         return False
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)  # Python writes what is left when it ends
@@ -93,10 +99,14 @@ def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
 
 
 def _distrust_working_folder() -> None:
-    """No Python that is started looks for modules where we stand, which may be a stranger's checkout: from 3.11 on."""
+    """No Python that is started looks for modules where we stand, which may be a stranger's
+    checkout: from 3.11 on.
+    """
     os.environ["PYTHONSAFEPATH"] = "1"
     if str(PACKAGE.parent) == os.getcwd():  # ours, and perhaps not installed
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (os.getcwd(), os.environ.get("PYTHONPATH")))
+        )
 
 
 def _is_of_a_database(error: Exception) -> bool:
@@ -106,7 +116,9 @@ def _is_of_a_database(error: Exception) -> bool:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """End as Ctrl-C does when a job of CI is ended: verdicts are kept, and nothing is left behind."""
+    """End as Ctrl-C does when a job of CI is ended: verdicts are kept, and nothing is left
+    behind.
+    """
     # A second one of CI changes nothing; a second Ctrl-C is for now.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -142,7 +154,20 @@ def show_failure(error: BaseException) -> None:
 
 # Command -> where it is: a module of this package, and a function of it where the two names differ.
 _COMMANDS = {
-    **{name: name for name in ("gate", "explain", "accept", "record", "comment", "init", "parts", "fidelity", "lint")},
+    **{
+        name: name
+        for name in (
+            "gate",
+            "explain",
+            "accept",
+            "record",
+            "comment",
+            "init",
+            "parts",
+            "fidelity",
+            "lint",
+        )
+    },
     **{name: name for name in ("bisect", "models", "sweep")},
     "report": "gate:report",
     "ask": "bisect:ask",
@@ -165,22 +190,35 @@ class _Commands(click.Group):
         name = args[0]
         if name in _COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        is_patch = Path(name.partition("::")[0]).exists() or name.endswith((".py", ".diff", ".patch"))
-        advice = f"did you mean `patchgate gate {shlex.quote(name)}`?" if is_patch else nearest(name, sorted(_COMMANDS))
+        is_patch = Path(name.partition("::")[0]).exists() or name.endswith(
+            (".py", ".diff", ".patch")
+        )
+        advice = (
+            f"did you mean `patchgate gate {shlex.quote(name)}`?"
+            if is_patch
+            else nearest(name, sorted(_COMMANDS))
+        )
         raise UsageError("no such command", where="patchgate", got=name, next=advice)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _, function = _COMMANDS.get(cmd_name, "").partition(":")
         if not module:
             return None
-        command: click.Command = getattr(import_module(f"patchgate.cli.{module}"), function or cmd_name)
+        command: click.Command = getattr(
+            import_module(f"patchgate.cli.{module}"), function or cmd_name
+        )
         return command
 
 
-_EPILOG = "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint path/to/package`."
+_EPILOG = (
+    "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint "
+    "path/to/package`."
+)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG
+)
 @click.version_option(__version__)
 def cli() -> None:
     """Judge patches to the PyTorch compiler before they are merged."""

@@ -1,4 +1,6 @@
-"""`patchgate models`: what a patch, or another release of torch, does to public models on a simulated GPU."""
+"""`patchgate models`: what a patch, or another release of torch, does to public models on a
+simulated GPU.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +48,34 @@ Side = tuple[str, str | None]  #: torch release, patch
 
 @click.command()
 @click.argument("patch", required=False, type=click.Path(path_type=Path))
-@click.option("--model", "names", multiple=True, metavar="NAME", help="Only these, or a .toml file's; default: all.")
+@click.option(
+    "--model",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only these, or a .toml file's; default: all.",
+)
 @torch_option
 @row_option
-@click.option("--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ...")
+@click.option(
+    "--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ..."
+)
 @click.option("--to", "last", metavar="RELEASE", help="... with this one.")
 @click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
-@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@click.option("--memory-limit", default=_MIB, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
+@click.option(
+    "--time-limit",
+    default=240.0,
+    show_default=True,
+    type=ABOVE_0,
+    help="Seconds that one case may take.",
+)
+@click.option(
+    "--memory-limit",
+    default=_MIB,
+    show_default=True,
+    type=AT_LEAST_1,
+    help="MiB a case may add to torch.",
+)
 @workers_option(memory=6)
 @own_folder_option(".patchgate/models", "the observations and the pages are left")
 def models(
@@ -69,7 +91,8 @@ def models(
     workers: int,
     folder: Path,
 ) -> NoReturn:
-    """Show the effect of PATCH on public models (all that are shipped, or --model); without PATCH, of --from and --to.
+    """Show the effect of PATCH on public models (all that are shipped, or --model); without PATCH,
+    of --from and --to.
 
     Exit codes: 0 compared, 1 a model compiles no more, 2 usage, 4 one could not be compared.
     """
@@ -78,16 +101,24 @@ def models(
     for name in names:
         model_path(name)
     project = project_around(patch) if patch else find_project(Path.cwd())
-    project, _ = with_models(replace(project, models=() if names else project.models), names or model_names())
+    project, _ = with_models(
+        replace(project, models=() if names else project.models), names or model_names()
+    )
     if load_profile(device, project.profiles)["kind"] == "real":
-        raise UsageError("not a simulated device", where="--device", got=device, next="--device h200")
+        raise UsageError(
+            "not a simulated device", where="--device", got=device, next="--device h200"
+        )
     torches = torches or tuple(filter(None, (first, last)))
     if not patch and len(rows or torches) < 2:
         advice = "patchgate models PATCH, or patchgate models --from 2.12.1 --to 2.13.0"
-        raise UsageError("nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice)
+        raise UsageError(
+            "nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice
+        )
     environments, missing = chosen_environments(project, rows, (), torches)
     if missing or not environments:
-        raise UsageError("no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row")
+        raise UsageError(
+            "no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row"
+        )
     run = Run(
         folder=emptied_folder(folder),
         patch=str(patch.resolve()) if patch else "",
@@ -101,15 +132,20 @@ def models(
     sys.exit(_show(impacts, folder))
 
 
-def impact_on_models(run: Run, workers: int, done: Callable[[str], None] = lambda case: None) -> dict[str, Impact]:
+def impact_on_models(
+    run: Run, workers: int, done: Callable[[str], None] = lambda case: None
+) -> dict[str, Impact]:
     """The gains and losses of a run's models on its first device, by the title of the comparison.
 
-    With the run's patch and without, on each of its releases; without a patch, on its first release and its last.
+    With the run's patch and without, on each of its releases; without a patch, on its first release
+    and its last.
     """
     patches = {load_patch(Path(run.patch)).id: Path(run.patch)} if run.patch else {}
     releases = list(run.rows)
     pairs: dict[str, tuple[Side, Side]] = {
-        f"{patch} on torch {torch}": ((torch, None), (torch, patch)) for patch in patches for torch in releases
+        f"{patch} on torch {torch}": ((torch, None), (torch, patch))
+        for patch in patches
+        for torch in releases
     }
     if not patches:
         pairs[f"torch {releases[0]} to {releases[-1]}"] = (releases[0], None), (releases[-1], None)
@@ -120,14 +156,22 @@ def impact_on_models(run: Run, workers: int, done: Callable[[str], None] = lambd
         return Case(torch=at[0], device=run.devices[0], workload=workload, patch=at[1])
 
     cases = {
-        case(at, one.name) for pair in pairs.values() for at in pair for some in workloads.values() for one in some
+        case(at, one.name)
+        for pair in pairs.values()
+        for at in pair
+        for some in workloads.values()
+        for one in some
     }
     observed = observe_all(run, sorted(cases, key=lambda each: each.id), patches, workers, done)
     impacts = {}
     for title, (before, after) in pairs.items():
         parts = {
             model: [
-                Part(count=one.count, before=observed[case(before, one.name)], after=observed[case(after, one.name)])
+                Part(
+                    count=one.count,
+                    before=observed[case(before, one.name)],
+                    after=observed[case(after, one.name)],
+                )
                 for one in some
             ]
             for model, some in workloads.items()
@@ -147,4 +191,6 @@ def _show(impacts: Mapping[str, Impact], folder: Path) -> int:
         click.echo(title)
         to_stdout(partial(show_impact, impact=impact))
     rows = [row for impact in impacts.values() for row in impact.rows]
-    return 1 if any(row.broken for row in rows) else MACHINE if any(row.failed for row in rows) else 0
+    return (
+        1 if any(row.broken for row in rows) else MACHINE if any(row.failed for row in rows) else 0
+    )

@@ -1,6 +1,8 @@
-"""Options that several commands have: on which torch, with how many processes, and where the results go.
+"""Options that several commands have: on which torch, with how many processes, and where the
+results go.
 
-An interpreter that is given must answer, with the very torch of its label, before anything runs on it.
+An interpreter that is given must answer, with the very torch of its label, before anything runs on
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.models import model_names, model_path, model_requires, model_workloads, models_of
+from patchgate.inputs.models import (
+    model_names,
+    model_path,
+    model_requires,
+    model_workloads,
+    models_of,
+)
 from patchgate.inputs.project import Project
 from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
@@ -53,7 +61,9 @@ AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 
 
-def _releases(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _releases(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
     """As torch itself calls them: golden and environments know them by that."""
     return tuple(map(full_release, given))
 
@@ -88,7 +98,11 @@ device_option = click.option(
     help="Device profile, or cuda; default: h200 (simulated) and cpu.",
 )
 workload_option = click.option(
-    "--workload", "workloads", multiple=True, metavar="NAME", help="Only this workload. May be repeated."
+    "--workload",
+    "workloads",
+    multiple=True,
+    metavar="NAME",
+    help="Only this workload. May be repeated.",
 )
 model_option = click.option(
     "--workload",
@@ -99,12 +113,16 @@ model_option = click.option(
     help="Only these workloads, or public models (fixtures/models, or a .toml file).",
 )
 nightly_option = click.option(
-    "--nightly", is_flag=True, help="All workloads, not only those for pre-merge; also compile the kernels."
+    "--nightly",
+    is_flag=True,
+    help="All workloads, not only those for pre-merge; also compile the kernels.",
 )
 
 
 def cases_at_once(memory: int = 2) -> int:
-    """As many cases as there are cores, in a container too, and GiB of `memory` for each; 2 to 16."""
+    """As many cases as there are cores, in a container too, and GiB of `memory` for each; 2 to
+    16.
+    """
     cores: float = len(os.sched_getaffinity(0))
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
@@ -151,7 +169,9 @@ folder_option = click.option(
 def chosen_environments(
     project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
+    """(interpreters, why there is none) by release: those that are given, else those of the
+    releases to judge on.
+    """
     if rows or problems:
         return rows_of(rows, project), problems_of(problems)
     if not torches:
@@ -160,15 +180,29 @@ def chosen_environments(
 
 
 def _refuse_unsupported(project: Project) -> None:
-    """Raises UsageError where the project requires a torch that is not judged; any other would be a guess."""
+    """Raises UsageError where the project requires a torch that is not judged; any other would be a
+    guess.
+    """
     required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
     if not project.releases and required.specifiers and not required.of(rows):
-        got, advice = str(required), f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases"
-        raise UsageError(f"patchgate judges torch {rows[0]} to {rows[-1]}", where=required.where, got=got, next=advice)
+        got, advice = (
+            str(required),
+            f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases",
+        )
+        raise UsageError(
+            f"patchgate judges torch {rows[0]} to {rows[-1]}",
+            where=required.where,
+            got=got,
+            next=advice,
+        )
 
 
-def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str, str], dict[str, str]]:
-    """(interpreters, why there is none) by release, each with what the project wants beside torch."""
+def environments_of(
+    torches: Sequence[str], project: Project
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(interpreters, why there is none) by release, each with what the project wants beside
+    torch.
+    """
     environments: dict[str, str] = {}
     missing: dict[str, str] = {}
     package = _package_of(project)
@@ -176,11 +210,15 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
     here, oldest = platform.python_version(), next(iter(pythons))
     for torch in torches:
         if _public(torch) is None:
-            raise UsageError("not a release of torch", where="--torch", got=torch, next="--torch 2.12.1")
+            raise UsageError(
+                "not a release of torch", where="--torch", got=torch, next="--torch 2.12.1"
+            )
         _refuse_unpublished(torch)
         if Version(torch) < Version(oldest):
             where = project.where("releases") if torch in project.releases else "--torch"
-            advice = f"--torch {oldest}, the oldest that is judged; `patchgate lint` knows older ones"
+            advice = (
+                f"--torch {oldest}, the oldest that is judged; `patchgate lint` knows older ones"
+            )
             raise UsageError("too old to be judged", where=where, got=torch, next=advice)
         if not SpecifierSet(pythons.get(torch, "")).contains(here):
             missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
@@ -188,7 +226,9 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
         home = cached_home(torch, project.requires, package)
         if not (home / "complete").is_file():
             shared = "this project" if package else "every project"
-            click.echo(f"installing torch {torch} in {display_path(home)}, once for {shared}", err=True)
+            click.echo(
+                f"installing torch {torch} in {display_path(home)}, once for {shared}", err=True
+            )
         try:
             environments[torch] = cached_environment(torch, project.requires, package)
         except NotInstallable as error:
@@ -199,24 +239,32 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
 def _refuse_unpublished(torch: str) -> None:
     """Raises UsageError for a version far beyond the newest known release.
 
-    Without a network nobody can tell more: the next few minor releases, and the next major one, may exist by now.
+    Without a network nobody can tell more: the next few minor releases, and the next major one, may
+    exist by now.
     """
     from patchgate.lint.index.release import releases  # a table of 2 MB
 
     known = sorted({*releases(), *(row.torch for row in load_matrix())}, key=Version)
     version, newest = Version(torch), Version(known[-1])
     minors = version.minor - (newest.minor if version.major == newest.major else 0)
-    ahead = version.major > newest.major + 1 or (version.major >= newest.major and minors > _MINORS_AHEAD)
+    ahead = version.major > newest.major + 1 or (
+        version.major >= newest.major and minors > _MINORS_AHEAD
+    )
     if ahead and not version.is_devrelease:
         raise UsageError(
-            "no such release of torch", where="--torch", got=torch, next=f"--torch {newest}, the newest known"
+            "no such release of torch",
+            where="--torch",
+            got=torch,
+            next=f"--torch {newest}, the newest known",
         )
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
-    """The project with the models of these names too, and what all want beside torch; the names of workloads alone.
+    """The project with the models of these names too, and what all want beside torch; the names of
+    workloads alone.
 
-    A file that is typed is seen from the working directory. Raises UsageError for a model that there is not.
+    A file that is typed is seen from the working directory. Raises UsageError for a model that
+    there is not.
     """
     root = Path(project.root)
     for model in project.models:
@@ -233,7 +281,9 @@ def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[
 
 
 def _package_of(project: Project) -> Path | None:
-    """The folder of what the table installs. Raises UsageError where there is nothing to install."""
+    """The folder of what the table installs. Raises UsageError where there is nothing to
+    install.
+    """
     if not project.install:
         return None
     package = project.at(project.install)
@@ -249,7 +299,8 @@ def _package_of(project: Project) -> Path | None:
 def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
     """Each row's interpreter, with what the project's models want.
 
-    Raises UsageError where there is none, its torch is not the one of its label, or it lacks what a model wants.
+    Raises UsageError where there is none, its torch is not the one of its label, or it lacks what a
+    model wants.
     """
     rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
     wanted = model_requires(project.models, Path(project.root)) if project else ()
@@ -257,10 +308,17 @@ def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, s
         command = [python, "-c", _VERSIONS, *(Requirement(each).name for each in wanted)]
         versions = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         for each, version in zip(wanted, versions, strict=True):
-            if version is None or not Requirement(each).specifier.contains(version, prereleases=True):
-                got = f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a model wants {each}"
+            if version is None or not Requirement(each).specifier.contains(
+                version, prereleases=True
+            ):
+                got = (
+                    f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a "
+                    f"model wants {each}"
+                )
                 advice = f"--torch {torch} in place of --row makes an environment that has it"
-                raise UsageError("this interpreter lacks what a model wants", where="--row", got=got, next=advice)
+                raise UsageError(
+                    "this interpreter lacks what a model wants", where="--row", got=got, next=advice
+                )
     return rows
 
 
@@ -275,7 +333,9 @@ def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
     for text in given:
         torch, _, value = text.partition("=")
         if not value or _public(torch) is None:
-            raise UsageError("not TORCH=VALUE", where=option, got=text, next=_FORM.replace("--row", option))
+            raise UsageError(
+                "not TORCH=VALUE", where=option, got=text, next=_FORM.replace("--row", option)
+            )
         found[torch] = value
     return found
 
@@ -284,7 +344,8 @@ def _checked(torch: str, python: str) -> str:
     # Whoever starts it stands in another folder. Not resolved: a venv's interpreter is a link.
     python = str(Path(python).absolute()) if os.sep in python else python
     has = read_environment(python)["torch"]
-    # What stands after a plus says how torch was built, or which commit is laid over it: no other release.
+    # What stands after a plus says how torch was built, or which commit is laid over it: no other
+    # release.
     if _public(has) != _public(torch):
         label = has.partition("+")[0]
         raise UsageError(
@@ -303,16 +364,23 @@ def _public(torch: str) -> str | None:
         return None
 
 
-def only_known(given: tuple[str, ...], known: Collection[str], what: str, where: str) -> tuple[str, ...]:
+def only_known(
+    given: tuple[str, ...], known: Collection[str], what: str, where: str
+) -> tuple[str, ...]:
     """The given names. Raises UsageError for an unknown one, with a suggestion."""
     for name in given:
         if name not in known:
-            raise UsageError(f"no {what} `{name}`", where=where, got=name, next=nearest(name, sorted(known)))
+            raise UsageError(
+                f"no {what} `{name}`", where=where, got=name, next=nearest(name, sorted(known))
+            )
     return given
 
 
 def emptied_folder(folder: Path) -> str:
-    """The folder, without what an earlier run has left there. Raises UsageError where it is somebody else's."""
+    """The folder, without what an earlier run has left there.
+
+    Raises UsageError where it is somebody else's.
+    """
     make_results_folder(folder, "--folder", mark=NAME)
     refuse_links(folder.resolve())
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,8 @@
-"""`patchgate parts`: a file that installs several gated patches, or by several calls, judged patch by patch.
+"""`patchgate parts`: a file that installs several gated patches, or by several calls, judged patch
+by patch.
 
-Each part is judged with all the others as `--with`: alone, with each of them, in both orders. Then the whole file.
+Each part is judged with all the others as `--with`: alone, with each of them, in both orders. Then
+the whole file.
 """
 
 from __future__ import annotations
@@ -33,23 +35,32 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs"
 @click.argument("patch", type=click.Path(path_type=Path))
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.option(
-    "--folder", default=".patchgate/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path)
+    "--folder",
+    default=".patchgate/parts",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
 )
 def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     """Judge each of several patches that one file installs.
 
     Each is judged alone and together with the others, in both orders.
 
-    Those are the calls that `apply` lists in its manifest, else what stands behind a condition of its own.
-    OPTIONS go to each `patchgate gate`.
+    Those are the calls that `apply` lists in its manifest, else what stands behind a condition of
+    its own. OPTIONS go to each `patchgate gate`.
     """
     source, manifest = source_and_manifest(patch)
     calls = load_patch(patch).claims.apply
-    parts = {call: f"{patch}::{call}" for call in calls} if len(calls) > 1 else _gated_parts(source, manifest, folder)
+    parts = (
+        {call: f"{patch}::{call}" for call in calls}
+        if len(calls) > 1
+        else _gated_parts(source, manifest, folder)
+    )
     make_folder(folder, "--folder")
     codes = {}
     for name, path in parts.items():
-        others = [argument for other in parts.values() if other != path for argument in ("--with", other)]
+        others = [
+            argument for other in parts.values() if other != path for argument in ("--with", other)
+        ]
         click.echo(f"\npart {name} of {display_path(source)}")
         codes[name] = _gate([path, *others, *options], folder / re.sub(r"\W+", "-", name))
     click.echo(f"\nall of {display_path(source)}")
@@ -76,7 +87,10 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     except Unreadable as error:
         raise error.in_file(source) from None
     if len(found) < 2:
-        got = f"at most one call in `apply`, and {counted(len(found), 'part')} with a condition of their own"
+        got = (
+            f"at most one call in `apply`, and {counted(len(found), 'part')} with a condition of "
+            "their own"
+        )
         raise UsageError(
             "only one patch in this file",
             where=display_path(source),
@@ -86,7 +100,9 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     return text, found
 
 
-def _write_part(part: Part, parts: list[Part], text: str, folder: Path, source: Path, manifest: Path) -> Path:
+def _write_part(
+    part: Part, parts: list[Part], text: str, folder: Path, source: Path, manifest: Path
+) -> Path:
     """The folder of the part as a patch with claims."""
     path = folder / part.name
     write_atomically(path / "patch.py", source_of_part(text, part, parts))

@@ -1,4 +1,5 @@
-"""`patchgate record`: keeps what a run observed on a real GPU, so that the simulation can be compared with it anywhere.
+"""`patchgate record`: keeps what a run observed on a real GPU, so that the simulation can be
+compared with it anywhere.
 
 A recording is a golden file below golden/recorded; MACHINES.md there lists the machines.
 """
@@ -27,7 +28,9 @@ _HEADER = f"\n[{PADDING}]\n"
 
 
 @click.command()
-@click.option("--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is.")
+@click.option(
+    "--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is."
+)
 @folder_option
 def record(profile: str, folder: str) -> None:
     """Store the facts of a real GPU, to compare the simulation with.
@@ -43,7 +46,11 @@ def record(profile: str, folder: str) -> None:
 
 
 def record_device(
-    observations: Iterable[Observation], profile: str, name: str, golden: Path, releases: Sequence[str]
+    observations: Iterable[Observation],
+    profile: str,
+    name: str,
+    golden: Path,
+    releases: Sequence[str],
 ) -> Iterator[Path]:
     """Write recordings of `profile` from observations on a real device called `name`.
 
@@ -61,12 +68,16 @@ def record_device(
         )
     others = {o.environment["device"] for o in taken} - {name}
     if others:
-        raise UsageError("another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}")
+        raise UsageError(
+            "another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}"
+        )
     folder = golden / "recorded"
     for workload in sorted({o.case.workload for o in taken}):
         path = golden_path(workload, profile, folder)
         mine = [_as(profile, o) for o in taken if o.case.workload == workload]
-        write_atomically(path, format_golden(fold(read_golden(path, workload, profile), mine, releases)))
+        write_atomically(
+            path, format_golden(fold(read_golden(path, workload, profile), mine, releases))
+        )
         yield path
     yield _machines(folder, taken)
 
@@ -74,16 +85,22 @@ def record_device(
 def record_padding(observations: Iterable[Observation], profile: Path) -> None:
     """Write into a profile's file what its device decided of the matrix products that it timed.
 
-    What is recorded there stays: a timing may come out both ways, and both sides of a comparison need the same one.
-    A new product that came out both ways is left out: nobody knows how it will.
+    What is recorded there stays: a timing may come out both ways, and both sides of a comparison
+    need the same one. A new product that came out both ways is left out: nobody knows how it will.
     """
     recorded: dict[str, str] = read_toml(profile).get(PADDING) or {}
     decided: dict[str, set[str]] = {}
     for observation in observations:
-        for name, value in padding_of(observation.facts).items() if observation.case.device == REAL else ():
+        for name, value in (
+            padding_of(observation.facts).items() if observation.case.device == REAL else ()
+        ):
             decided.setdefault(name, set()).add(value)
     decided |= {name: {value} for name, value in recorded.items()}
-    lines = [f'"{name}" = "{min(values)}"' for name, values in sorted(decided.items()) if len(values) == 1]
+    lines = [
+        f'"{name}" = "{min(values)}"'
+        for name, values in sorted(decided.items())
+        if len(values) == 1
+    ]
     text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
     if lines:
         write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
@@ -100,5 +117,7 @@ def _machines(folder: Path, taken: list[Observation]) -> Path:
     path = folder / MACHINES
     lines = set(read_text(path).splitlines()[2:]) if path.is_file() else set()
     lines |= {"- " + ", ".join(f"{k} {v}" for k, v in sorted(o.environment.items())) for o in taken}
-    write_atomically(path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n")
+    write_atomically(
+        path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n"
+    )
     return path

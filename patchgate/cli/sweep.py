@@ -1,4 +1,5 @@
-"""`patchgate sweep` and `patchgate history`: every patch on every torch, and what became of them over time.
+"""`patchgate sweep` and `patchgate history`: every patch on every torch, and what became of them
+over time.
 
 A sweep ends with the exit code of its verdicts, as a gate does.
 """
@@ -56,21 +57,36 @@ HISTORY = "history.sqlite"
 # Runs over which changes are shown.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
-folder_option = own_folder_option(".patchgate/sweep", "a sweep keeps what it has done, and its history")
+folder_option = own_folder_option(
+    ".patchgate/sweep", "a sweep keeps what it has done, and its history"
+)
 
 
 @click.command()
 @click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
 @row_option
 @problem_option
-@click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
+@click.option(
+    "--python",
+    "own",
+    multiple=True,
+    metavar="PYTHON",
+    help="A torch of your own, or a nightly one.",
+)
 @device_option
 @workload_option
 @nightly_option
-@click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
-@click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
 @click.option(
-    "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
+    "--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines."
+)
+@click.option(
+    "--run", "name", metavar="NAME", help="What the run is called; machines of one run share it."
+)
+@click.option(
+    "--on",
+    "cluster",
+    metavar="ADDRESS",
+    help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001.",
 )
 @torch_option
 @workers_option()
@@ -92,24 +108,37 @@ def sweep(
 ) -> NoReturn:
     """Judge every patch on every release, skipping unchanged ones.
 
-    Without PATCHES those of the project's table; without a release all of them. A killed sweep goes on where it was.
+    Without PATCHES those of the project's table; without a release all of them. A killed sweep goes
+    on where it was.
     """
     project = project_around(patches[0]) if patches else find_project(Path.cwd())
     chosen = _existing(patches) or _patches_of(project)
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
-    made = torches or (() if pythons or broken else project.releases or tuple(row.torch for row in load_matrix()))
+    made = torches or (
+        () if pythons or broken else project.releases or tuple(row.torch for row in load_matrix())
+    )
     if made and not cluster:
         environments, missing = environments_of(made, project)
         pythons, broken, made = pythons | environments, broken | missing, ()
     every = dict.fromkeys([*pythons, *broken, *made])
-    jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in every], number, count)
+    jobs = every_nth(
+        [Job(torch=torch, patch=patch) for patch in chosen for torch in every], number, count
+    )
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
     devices = devices or project.judged_devices
-    template = Run(folder="", patch="", rows={}, project=project, devices=devices, workloads=workloads, nightly=nightly)
+    template = Run(
+        folder="",
+        patch="",
+        rows={},
+        project=project,
+        devices=devices,
+        workloads=workloads,
+        nightly=nightly,
+    )
     with closing(History(folder / HISTORY)) as history:
         swept = Sweep(
             folder=folder,
@@ -126,7 +155,9 @@ def sweep(
     sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
 
 
-def _judge(swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at: str) -> list[Verdict]:
+def _judge(
+    swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at: str
+) -> list[Verdict]:
     """The verdicts of all jobs; those that a signal or a fault kept from being judged are named."""
     try:
         if cluster:
@@ -150,7 +181,9 @@ def _patches_of(project: Project) -> list[Path]:
     """The patches of the table. Raises UsageError if it has none."""
     paths = project.patch_paths()
     if not paths:
-        raise project.fault("patches", "no patch to judge", "no PATCH, and no `patches` in a table", _SWEEP)
+        raise project.fault(
+            "patches", "no patch to judge", "no PATCH, and no `patches` in a table", _SWEEP
+        )
     return paths
 
 
@@ -167,7 +200,9 @@ def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title
         history=folder / HISTORY,
         regressions=regressions,
     )
-    click.echo(f"results: {display_path(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}")
+    click.echo(
+        f"results: {display_path(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}"
+    )
     return code
 
 
@@ -183,9 +218,18 @@ def _shard(text: str) -> tuple[int, int]:
 @click.command("history")
 @click.argument("fact", required=False)
 @click.option("--patch", metavar="ID", help="Only this patch, or `unpatched`.")
-@click.option("--merge", "merged", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Take in FILE.")
+@click.option(
+    "--merge",
+    "merged",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take in FILE.",
+)
 @folder_option
-def history_command(fact: str | None, patch: str | None, merged: tuple[Path, ...], folder: Path) -> None:
+def history_command(
+    fact: str | None, patch: str | None, merged: tuple[Path, ...], folder: Path
+) -> None:
     """Show a fact over time, or what changed since the last run.
 
     FACT is WORKLOAD.DEVICE.FACT, such as residual_stack.h200.loads.max.
@@ -202,7 +246,9 @@ def history_command(fact: str | None, patch: str | None, merged: tuple[Path, ...
         if fact:
             points = history.series(*_parse_fact(fact), patch)
             if not points:
-                raise UsageError("no such fact in this history", where="history", got=fact, next=_SWEEP)
+                raise UsageError(
+                    "no such fact in this history", where="history", got=fact, next=_SWEEP
+                )
             lines = render_series(points)
         else:
             lines = render_regressions(regressions_in(history.recent(_RUNS)))
@@ -210,7 +256,11 @@ def history_command(fact: str | None, patch: str | None, merged: tuple[Path, ...
 
 
 def _empty(path: Path) -> UsageError:
-    return UsageError("no run in this history; another --folder may have one", where=display_path(path), next=_SWEEP)
+    return UsageError(
+        "no run in this history; another --folder may have one",
+        where=display_path(path),
+        next=_SWEEP,
+    )
 
 
 def _parse_fact(text: str) -> tuple[str, str, str]:
@@ -218,5 +268,10 @@ def _parse_fact(text: str) -> tuple[str, str, str]:
     workload, _, rest = text.partition(".")
     device, _, name = rest.partition(".")
     if not name:
-        raise UsageError("not WORKLOAD.DEVICE.FACT", where="history", got=text, next="residual_stack.h200.loads.max")
+        raise UsageError(
+            "not WORKLOAD.DEVICE.FACT",
+            where="history",
+            got=text,
+            next="residual_stack.h200.loads.max",
+        )
     return workload, device, name

@@ -1,4 +1,6 @@
-"""`patchgate gate --watch`: judges again after each edit, with the servers of the first judgement."""
+"""`patchgate gate --watch`: judges again after each edit, with the servers of the first
+judgement.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,11 @@ Show = Callable[[list[JudgedPatch]], int]
 
 
 def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
-    """Judge, and judge again after each edit of the patches or their project; the last exit code, once Ctrl-C ends it.
+    """Judge, and judge again after each edit of the patches or their project; the last exit code,
+    once Ctrl-C ends it.
 
-    Beside what each run keeps, the next one has the servers, which run no patch themselves, and until the end what was
+    Beside what each run keeps, the next one has the servers, which run no patch themselves, and
+    until the end what was
     measured of the same code: an edit of a manifest or of golden measures nothing again.
     """
     runs, before = plan(), None
@@ -59,7 +63,9 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
             others = [load_patch(Path(path)) for path in first.others]
             project, patches = first.project, [*(planned.patch for planned in runs), *others]
             files = edited_files(project, patches)
-            judged = judge([planned._replace(run=_watched(planned.run, session)) for planned in runs], servers)
+            judged = judge(
+                [planned._replace(run=_watched(planned.run, session)) for planned in runs], servers
+            )
             code = show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
@@ -78,7 +84,9 @@ def _watched(run: Run, session: str) -> Run:
 
 @contextlib.contextmanager
 def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """A folder for what the judgements share, removed at the end with the C++ that is named for it."""
+    """A folder for what the judgements share, removed at the end with the C++ that is named for
+    it.
+    """
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         try:
             yield folder
@@ -88,9 +96,16 @@ def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
                     shutil.rmtree(built, ignore_errors=True)
 
 
-def _say(before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int) -> None:
-    changes = "" if before is None else f"since the last judgement: {changes_of_red(before, verdicts)}\n"
-    click.echo(f"{changes}waiting for an edit of {files} files; Ctrl-C ends, with exit code {code}", err=True)
+def _say(
+    before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
+) -> None:
+    changes = (
+        "" if before is None else f"since the last judgement: {changes_of_red(before, verdicts)}\n"
+    )
+    click.echo(
+        f"{changes}waiting for an edit of {files} files; Ctrl-C ends, with exit code {code}",
+        err=True,
+    )
 
 
 def _edited_runs(
@@ -106,7 +121,9 @@ def _edited_runs(
 
 
 def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:
-    """Every file that a user may edit between two runs: those of the patches, and of the project."""
+    """Every file that a user may edit between two runs: those of the patches, and of the
+    project.
+    """
     files = {file for patch in patches for file in patch_files(patch)}
     with contextlib.suppress(UsageError):  # what the table names is gone
         files.update(files_of_project(project))
@@ -119,8 +136,12 @@ def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileSt
     return states
 
 
-def wait_for_edit(project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]) -> dict[str, FileState]:
-    """The files after the next edit, once a look finds no further one: an editor writes in steps."""
+def wait_for_edit(
+    project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]
+) -> dict[str, FileState]:
+    """The files after the next edit, once a look finds no further one: an editor writes in
+    steps.
+    """
     last: Mapping[str, FileState] = before
     while (now := edited_files(project, patches)) == before or now != last:
         last = now

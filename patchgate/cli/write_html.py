@@ -1,4 +1,6 @@
-"""Writes the HTML report of a gate or of a sweep, with the history of its facts where there is one."""
+"""Writes the HTML report of a gate or of a sweep, with the history of its facts where there is
+one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def write_html(
     history: Path,
     regressions: Regressions | None = None,
 ) -> None:
-    """One file with everything. `since` is the file whose age is that of the verdicts; a sweep has regressions."""
+    """One file with everything.
+
+    `since` is the file whose age is that of the verdicts; a sweep has regressions.
+    """
     page = Page()
     with ExitStack() as stack:
         try:

@@ -1,1 +1,3 @@
-"""The inputs that are checked in: the matrix, patches and their manifests, workloads, device profiles, golden files."""
+"""The inputs that are checked in: the matrix, patches and their manifests, workloads, device
+profiles, golden files.
+"""

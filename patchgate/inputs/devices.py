@@ -18,7 +18,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
 from patchgate.model.records import FactValue
 
-#: The device of a run on a real GPU; its observations are recorded under the name of the profile that it is.
+#: The device of a run on a real GPU; its observations are recorded under the name of the profile
+#: that it is.
 REAL = "cuda"
 #: The key of a profile, and how the facts begin that it holds.
 PADDING = "padding"
@@ -33,15 +34,25 @@ class Profile:
     kind: str | None = None
     backend: str | None = None  #: torch's device type
     source: str | None = None  #: where the figures come from
-    properties: dict[str, Any] | None = None  #: as `torch.cuda.get_device_properties` has them on the device
-    blocks_per_multiprocessor: int | None = None  #: the most thread blocks that one multiprocessor holds at a time
-    padding: dict[str, str] | None = None  #: matrix products that the device timed -> "padded" or "kept"
+    properties: dict[str, Any] | None = (
+        None  #: as `torch.cuda.get_device_properties` has them on the device
+    )
+    blocks_per_multiprocessor: int | None = (
+        None  #: the most thread blocks that one multiprocessor holds at a time
+    )
+    padding: dict[str, str] | None = (
+        None  #: matrix products that the device timed -> "padded" or "kept"
+    )
     isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
     threads: int | None = None  #: threads of the generated C++
-    plugin: str | None = None  #: a Python file that makes the device known to torch, seen from the profile
+    plugin: str | None = (
+        None  #: a Python file that makes the device known to torch, seen from the profile
+    )
 
 
-declare_keys(Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device")))
+declare_keys(
+    Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device"))
+)
 
 
 def device_names(own: Mapping[str, str] = _NONE) -> list[str]:
@@ -50,19 +61,32 @@ def device_names(own: Mapping[str, str] = _NONE) -> list[str]:
 
 
 def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """A device profile as the probe takes it. Raises UsageError with the names of the profiles that there are."""
+    """A device profile as the probe takes it.
+
+    Raises UsageError with the names of the profiles that there are.
+    """
     path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
         known = ", ".join(device_names(own))
         raise UsageError(
-            f"no device profile `{name}`", where=display_path(path.parent), got=name, next=f"one of: {known}"
+            f"no device profile `{name}`",
+            where=display_path(path.parent),
+            got=name,
+            next=f"one of: {known}",
         )
     at = path.stat()
-    profile = deepcopy(_read_profile(path, at.st_mtime_ns, at.st_size))  # whoever asks may change it
+    profile = deepcopy(
+        _read_profile(path, at.st_mtime_ns, at.st_size)
+    )  # whoever asks may change it
     if "plugin" in profile:
         plugin = (path.parent / profile["plugin"]).resolve()
         if leaves_project(plugin, path.parent):  # a patch may read the folder around it
-            raise UsageError("outside of the project", where=display_path(path), got=str(plugin), next="a file in it")
+            raise UsageError(
+                "outside of the project",
+                where=display_path(path),
+                got=str(plugin),
+                next="a file in it",
+            )
         profile["plugin"] = str(plugin)
     return profile
 
@@ -70,7 +94,11 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
 @cache
 def _read_profile(path: Path, _changed_at: int, _size: int) -> dict[str, Any]:
     """The profile in a file; each case of a run asks for it."""
-    return {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
+    return {
+        key: value
+        for key, value in asdict(load_toml_record(Profile, path)).items()
+        if value is not None
+    }
 
 
 def profile_files(name: str, own: Mapping[str, str]) -> list[str]:
@@ -79,12 +107,18 @@ def profile_files(name: str, own: Mapping[str, str]) -> list[str]:
 
 
 def profile_of(device: str, *, otherwise: str, own: Mapping[str, str] = _NONE) -> str:
-    """The name of the profile of the device that calls itself `device`; `otherwise` where there is none."""
+    """The name of the profile of the device that calls itself `device`; `otherwise` where there is
+    none.
+    """
     profiles = {load_profile(name, own).get("name"): name for name in device_names(own)}
     return profiles.get(device, otherwise)
 
 
 def padding_of(facts: Mapping[str, FactValue]) -> dict[str, str]:
-    """The matrix products whose padding was timed, and what was decided of each: "padded" or "kept"."""
+    """The matrix products whose padding was timed, and what was decided of each: "padded" or
+    "kept".
+    """
     prefix = f"{PADDING}."
-    return {name.removeprefix(prefix): str(facts[name]) for name in facts if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): str(facts[name]) for name in facts if name.startswith(prefix)
+    }

@@ -1,4 +1,5 @@
-"""A unified diff of torch's Python sources -> a patch in Python that does the same to a torch in memory.
+"""A unified diff of torch's Python sources -> a patch in Python that does the same to a torch in
+memory.
 
 A diff has no version check of its own: the patch applies it to the releases of its claims.
 """
@@ -22,7 +23,10 @@ _TEMPLATE = PACKAGE / "probe" / "patch" / "diff_patch.txt"
 
 
 def write_patch(diff: Path, applies_to: str | None) -> Path:
-    """The Python file that stands for `diff` as long as this process lives. Raises UsageError for a bad diff."""
+    """The Python file that stands for `diff` as long as this process lives.
+
+    Raises UsageError for a bad diff.
+    """
     text = read_source(diff)
     files = parse_hunks(text, display_path(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
@@ -37,12 +41,17 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
 
 
 def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
-    """File -> (line, old lines, new lines, line in the diff) of its hunks. Raises UsageError for what cannot be."""
+    """File -> (line, old lines, new lines, line in the diff) of its hunks.
+
+    Raises UsageError for what cannot be.
+    """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
     def wrong(what: str, got: str) -> UsageError:
-        return UsageError(what, where=where, got=got, next="a unified diff of .py files below torch/")
+        return UsageError(
+            what, where=where, got=got, next="a unified diff of .py files below torch/"
+        )
 
     try:
         parsed = PatchSet(text)

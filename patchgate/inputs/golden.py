@@ -1,6 +1,7 @@
 """Golden files: the recorded facts of one workload on one device, as text (docs/golden.md).
 
-The text is canonical: sorted, one fact a line with its range of releases, a blank line between blocks.
+The text is canonical: sorted, one fact a line with its range of releases, a blank line between
+blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.model.errors import UsageError
-from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, not_requested, parse_value, value_in
+from patchgate.model.facts import (
+    FAILURE,
+    HISTOGRAMS,
+    UNPATCHED,
+    format_value,
+    not_requested,
+    parse_value,
+    value_in,
+)
 from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, display_path
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
@@ -34,7 +43,8 @@ class GoldenFile:
 
     workload: str
     device: str  #: the name of a profile
-    #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its differences alone.
+    #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its
+    #: differences alone.
     sections: dict[str, Section] = field(default_factory=dict)
 
 
@@ -48,7 +58,9 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
     if not path.exists():
         return golden
     section: Section | None = None
-    for number, line in enumerate(read_text(path, f"git checkout -- {display_path(path)}").splitlines(), 1):
+    for number, line in enumerate(
+        read_text(path, f"git checkout -- {display_path(path)}").splitlines(), 1
+    ):
         if not line or line.startswith("#"):
             continue
         try:
@@ -67,7 +79,9 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
                 "not a golden line",
                 where=f"{display_path(path)}:{number}",
                 got=f"{line[:_SHOWN]!r} ({str(error)[:_SHOWN]})",
-                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + display_path(path) + ")",
+                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- "
+                + display_path(path)
+                + ")",
             ) from None
     return golden
 
@@ -83,12 +97,16 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
 
 
 def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:
-    """The part of `golden` that goes into a file of `folder`: all that does not come with patchgate."""
+    """The part of `golden` that goes into a file of `folder`: all that does not come with
+    patchgate.
+    """
     section: Section = {}
     shipped = _shipped(golden.workload, golden.device, folder)
     known = golden.sections.get(UNPATCHED, {})
     for fact in {**shipped, **known}:
-        before, after = (values_by_release(ranges.get(fact, {}), releases) for ranges in (shipped, known))
+        before, after = (
+            values_by_release(ranges.get(fact, {}), releases) for ranges in (shipped, known)
+        )
         own = {torch: value for torch, value in after.items() if before.get(torch) != value}
         if fact.startswith(HISTOGRAMS):
             own |= dict.fromkeys(before.keys() - after.keys(), 0)  # a name that is listed no more
@@ -101,11 +119,15 @@ def _shipped(workload: str, device: str, folder: Path) -> Section:
     """Torch's own facts as they come with patchgate; none where `folder` is where they are kept."""
     if folder.resolve() == GOLDEN:
         return {}
-    return read_golden(golden_path(workload, device, GOLDEN), workload, device).sections.get(UNPATCHED, {})
+    return read_golden(golden_path(workload, device, GOLDEN), workload, device).sections.get(
+        UNPATCHED, {}
+    )
 
 
 def _add(ranges: Ranges, span: ReleaseRange, value: FactValue) -> None:
-    """Raises ValueError for a range that shares a release with one that is there: which of them holds?"""
+    """Raises ValueError for a range that shares a release with one that is there: which of them
+    holds?
+    """
     for other in ranges:
         if span.first in other or span.last in other or other.first in span:
             raise ValueError(f"the fact already has a value for {other}")
@@ -132,13 +154,21 @@ def format_golden(golden: GoldenFile) -> str:
 
 
 def _at(section: Section, torch: str) -> Facts:
-    return {fact: v for fact, ranges in section.items() for span, v in ranges.items() if torch in span}
+    return {
+        fact: v for fact, ranges in section.items() for span, v in ranges.items() if torch in span
+    }
 
 
 def release_for(golden: GoldenFile, torch: str) -> str:
-    """The release whose record a torch is held to: itself, or the newest for what is on its way to a newer one."""
+    """The release whose record a torch is held to: itself, or the newest for what is on its way to
+    a newer one.
+    """
     version = Version(torch)
-    ends = [Version(span.last) for ranges in golden.sections.get(UNPATCHED, {}).values() for span in ranges]
+    ends = [
+        Version(span.last)
+        for ranges in golden.sections.get(UNPATCHED, {}).values()
+        for span in ranges
+    ]
     newest = max(ends, default=version)
     return str(newest) if version.is_prerelease and newest < version else torch
 
@@ -158,7 +188,9 @@ def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
     return any(release in span for span in accepted.sections.get(patch, {}).get(_ACCEPTED, {}))
 
 
-def with_accepted(accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
+def with_accepted(
+    accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
+) -> GoldenFile:
     """`accepted` with the patches that were observed, on their releases."""
     found = GoldenFile(accepted.workload, accepted.device, dict(accepted.sections))
     observed = sorted({(one.case.patch, one.case.torch) for one in observations if one.case.patch})
@@ -180,10 +212,14 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
     return Expectation(facts=facts, known_failure=known, recorded=recorded or known is not None)
 
 
-def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
+def fold(
+    golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
+) -> GoldenFile:
     """`golden` with what was observed. Cases that were not observed keep every entry."""
     observed = list(observations)
-    folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
+    folded = GoldenFile(
+        golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()}
+    )
     unpatched = {o.case.torch: o for o in observed if o.case.patch is None}
     for torch, observation in unpatched.items():
         _put(
@@ -220,7 +256,12 @@ def _recordable(observation: Observation) -> Facts:
 
 
 def _put(
-    golden: GoldenFile, name: str, torch: str, facts: Facts, releases: Sequence[str], keep: Collection[str]
+    golden: GoldenFile,
+    name: str,
+    torch: str,
+    facts: Facts,
+    releases: Sequence[str],
+    keep: Collection[str],
 ) -> None:
     """Make `facts` the whole of what section `name` says of `torch`, but for those to `keep`."""
     section = golden.sections.setdefault(name, {})
@@ -238,13 +279,17 @@ def _put(
             section.pop(fact, None)
 
 
-def values_by_release(ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]) -> dict[str, Value]:
+def values_by_release(
+    ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]
+) -> dict[str, Value]:
     """Release -> value for each known release that a range covers."""
     known = in_order([*releases, *(end for span in ranges for end in (span.first, span.last))])
     return {torch: value for torch in known for span, value in ranges.items() if torch in span}
 
 
-def values_by_range(values: Mapping[str, Value], releases: Sequence[str]) -> dict[ReleaseRange, Value]:
+def values_by_range(
+    values: Mapping[str, Value], releases: Sequence[str]
+) -> dict[ReleaseRange, Value]:
     """The fewest ranges that give each release of `values` its value.
 
     Two releases with the same value join when no release of `releases` lies between them with

@@ -1,6 +1,8 @@
-"""The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the check that judges it.
+"""The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the
+check that judges it.
 
-docs/claims.md shows them all. `load_patch` reads one, and refuses a name that must be known elsewhere where it is not.
+docs/claims.md shows them all. `load_patch` reads one, and refuses a name that must be known
+elsewhere where it is not.
 """
 
 from __future__ import annotations
@@ -15,20 +17,29 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_string, read_version
+from patchgate.inputs.validation import (
+    Invalid,
+    Key,
+    declare_keys,
+    list_of,
+    read_string,
+    read_version,
+)
 from patchgate.model.budgets import METRICS, parse_budget
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics
 from patchgate.model.text import nearest
 
-#: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
+#: What the probe reports of a module that is run; `thread-local`: an option that is meant for one
+#: thread only.
 _EFFECTS = (
-    "compile", "config", "device", "environment", "files", "network", "process", "processes", "state", "thread-local",
-    "threads",
+    "compile", "config", "device", "environment", "files", "network", "process", "processes",
+    "state", "thread-local", "threads",
 )  # fmt: skip
 
 
-# What a variable starts with that says how a process starts, or that is read when torch is imported.
+# What a variable starts with that says how a process starts, or that is read when torch is
+# imported.
 _RESERVED = (
     "PATH", "HOME", "TMP", "LD_", "LC_", "LANG", "PYTHON", "CXX", "CUDA",
     "TORCH", "PYTORCH", "INDUCTOR", "AOT", "TRITON",
@@ -46,42 +57,69 @@ class Symptom:
 
 
 class Target(str):
-    """The dotted name of what a patch replaces, on these releases alone where the specifier is not empty."""
+    """The dotted name of what a patch replaces, on these releases alone where the specifier is not
+    empty.
+    """
 
     applies_to: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """A patch's manifest. None claims nothing. A key names the check that judges it, or what else uses it."""
+    """A patch's manifest.
+
+    None claims nothing. A key names the check that judges it, or what else uses it.
+    """
 
     title: str
     source: str = ""
-    applies_to: str | None = None  #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
+    applies_to: str | None = (
+        None  #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
+    )
     fixed_in: str | None = None  #: the release that is said to make it needless; checks/symptom.py
-    targets: tuple[str, ...] | None = None  #: what it replaces; checks/effects.py, dead_patch.py, api.py
+    targets: tuple[str, ...] | None = (
+        None  #: what it replaces; checks/effects.py, dead_patch.py, api.py
+    )
     numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
-    error_factor: float | None = None  #: largest error against float64, relative to eager's; checks/parity.py
+    error_factor: float | None = (
+        None  #: largest error against float64, relative to eager's; checks/parity.py
+    )
     largest_ulps: float | None = None  #: how far rounding may move one element; checks/parity.py
     symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
-    scope: str | None = None  #: its context manager, outside of which it changes nothing; checks/scope.py
-    apply: tuple[str, ...] = ()  #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
-    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before; probe/protocol.py
-    stubs: tuple[str, ...] = ()  #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
-    effects: tuple[str, ...] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
-    part_of: str = ""  #: file of which it is a part: it is imported in its place; probe/patch/load.py
+    scope: str | None = (
+        None  #: its context manager, outside of which it changes nothing; checks/scope.py
+    )
+    apply: tuple[
+        str, ...
+    ] = ()  #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
+    environment: tuple[
+        str, ...
+    ] = ()  #: variables, `NAME=value`, that are set before; probe/protocol.py
+    stubs: tuple[
+        str, ...
+    ] = ()  #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
+    effects: tuple[
+        str, ...
+    ] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
+    part_of: str = (
+        ""  #: file of which it is a part: it is imported in its place; probe/patch/load.py
+    )
     #: By metric; checks/compile_cost.py, latency.py, kernels.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 
     def targets_on(self, torch: str) -> list[str]:
         """The targets on a release."""
-        bounds = {target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()}
+        bounds = {
+            target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()
+        }
         return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any), and claims."""
+    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any),
+    and claims.
+    """
 
     id: str
     path: str
@@ -90,7 +128,8 @@ class Patch:
     manifest: str | None = None
     diff: str | None = None
     paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
-    #: Modules of its project that cannot be imported here -> why; runs/gate.py, probe/patch/stubs.py
+    #: Modules of its project that cannot be imported here -> why; runs/gate.py,
+    #: probe/patch/stubs.py
     stand_ins: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -134,7 +173,9 @@ def _read_module(value: Any) -> str:
 
 
 def read_call(value: Any) -> str:
-    """A call that installs a patch. Raises Invalid where it is no name, nor a call with literals."""
+    """A call that installs a patch. Raises Invalid where it is no name, nor a call with
+    literals.
+    """
     owner, _, call = read_string(value).rpartition(":")
     if not re.fullmatch(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?", owner) or not _is_literal_call(call):
         raise Invalid("neither a function of the patch nor `module:function(literals)`")
@@ -161,8 +202,13 @@ def _read_variable(value: Any) -> str:
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise Invalid("not NAME=value")
     if name.startswith(_RESERVED):
-        advice = "a variable of the project's own; one of torch's counts from its start on: set it in the patch"
-        raise Invalid("the gate, Python or torch has read it before the patch is imported", next=advice)
+        advice = (
+            "a variable of the project's own; one of torch's counts from its start on: set it "
+            "in the patch"
+        )
+        raise Invalid(
+            "the gate, Python or torch has read it before the patch is imported", next=advice
+        )
     return str(value)
 
 
@@ -178,7 +224,9 @@ def _read_factor(value: Any) -> float:
 
 
 def _read_effect(value: Any) -> str:
-    """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first word."""
+    """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first
+    word.
+    """
     kind = read_string(value).partition(" ")[0]
     if kind not in _EFFECTS:
         raise Invalid(f"no kind of effect `{kind}`", next=nearest(kind, _EFFECTS))
@@ -195,7 +243,10 @@ def read_specifier(value: Any) -> str:
 
 
 def read_budgets(value: Any) -> dict[str, Budget]:
-    """Budgets by the name of their metric. Raises Invalid for a metric that there is not, or no budget."""
+    """Budgets by the name of their metric.
+
+    Raises Invalid for a metric that there is not, or no budget.
+    """
     if not isinstance(value, dict):
         raise Invalid("not a table")
     budgets = {}
@@ -210,14 +261,19 @@ def read_budgets(value: Any) -> dict[str, Budget]:
 
 
 BUDGETS = Key(read=read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
-_SYMPTOM = '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
+_SYMPTOM = (
+    '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
+)
 declare_keys(
     Claims,
     title=Key(example='title = "..."'),
     applies_to=Key(read=read_specifier, example='applies_to = ">=2.11,<2.14"'),
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
     targets=Key(read=_read_targets, example='targets = ["torch._inductor..."]'),
-    apply=Key(read=_read_calls, example='apply = "install"   (or ["install", "package.module:other(True)"])'),
+    apply=Key(
+        read=_read_calls,
+        example='apply = "install"   (or ["install", "package.module:other(True)"])',
+    ),
     environment=Key(read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'),
     stubs=Key(read=list_of(_read_module), example='stubs = ["my_package._C"]'),
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),

@@ -17,7 +17,8 @@ class MatrixEntry:
     """One torch release."""
 
     torch: str
-    python: str  #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on
+    #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on
+    python: str
     tags: tuple[str, ...]  #: "premerge": judged by `nox -s gate`; "nightly": by a sweep
 
 
@@ -35,5 +36,10 @@ declare_keys(
 
 
 def load_matrix(path: Path = MATRIX) -> tuple[MatrixEntry, ...]:
-    """The entries in release order. Raises UsageError with file:line for the first thing that is wrong."""
-    return tuple(sorted(load_toml_record(_Matrix, path).row, key=lambda entry: Version(entry.torch)))
+    """The entries in release order.
+
+    Raises UsageError with file:line for the first thing that is wrong.
+    """
+    return tuple(
+        sorted(load_toml_record(_Matrix, path).row, key=lambda entry: Version(entry.torch))
+    )

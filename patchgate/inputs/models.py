@@ -1,4 +1,5 @@
-"""Whole public models as workloads, from TOML files: a published configuration, without weights (docs/models.md).
+"""Whole public models as workloads, from TOML files: a published configuration, without weights
+(docs/models.md).
 
 The probe builds them (`probe/compile/public_model.py`) with the library that the file names.
 """
@@ -12,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, one_of, read_requirement, read_string
+from patchgate.inputs.validation import (
+    Invalid,
+    Key,
+    declare_keys,
+    list_of,
+    one_of,
+    read_requirement,
+    read_string,
+)
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS
 from patchgate.model.records import Workload
@@ -40,7 +49,9 @@ class Region:
 
     module: str  #: where it is in the network, "model.layers.0"
     count: int  #: how many layers of the published network are equal to it
-    name: str = ""  #: what its workload is called after the model's name; empty where it is the only one
+    name: str = (
+        ""  #: what its workload is called after the model's name; empty where it is the only one
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +66,12 @@ class Model:
     config: dict[str, Any]  #: the published configuration, as its class takes it
     inputs: dict[str, Input]  #: the tensors that the network is called with, by parameter
     config_class: str = ""  #: of the configuration; where empty, the network's class takes its keys
-    built: dict[str, Any] = field(default_factory=dict)  #: keys of the configuration that are built smaller
-    null: tuple[str, ...] = ()  #: keys of the configuration that are published as null, which TOML cannot say
+    built: dict[str, Any] = field(
+        default_factory=dict
+    )  #: keys of the configuration that are built smaller
+    null: tuple[
+        str, ...
+    ] = ()  #: keys of the configuration that are published as null, which TOML cannot say
     arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
     entry: str = "forward"  #: "decode": with a static cache; "training": the backward graph too
     cache: int = 0  #: tokens that the static cache of "decode" holds
@@ -71,7 +86,9 @@ def _read_name(value: Any) -> str:
 
 
 declare_keys(Input, dtype=Key(example='dtype = "int64"'))
-declare_keys(Region, module=Key(example='module = "model.layers.0"'), count=Key(example="count = 32"))
+declare_keys(
+    Region, module=Key(example='module = "model.layers.0"'), count=Key(example="count = 32")
+)
 declare_keys(
     Model,
     library=Key(read=_read_name, example='library = "transformers"'),
@@ -94,7 +111,11 @@ def model_names() -> list[str]:
 def models_of(workloads: Iterable[str]) -> list[str]:
     """The models that come with patchgate and may have one of these workloads."""
     workloads = tuple(workloads)
-    return [model for model in model_names() if any(f"{name}-".startswith(f"{model}-") for name in workloads)]
+    return [
+        model
+        for model in model_names()
+        if any(f"{name}-".startswith(f"{model}-") for name in workloads)
+    ]
 
 
 def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
@@ -109,7 +130,8 @@ def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
             f"no model `{entry}`",
             where=where,
             got=entry,
-            next=did_you_mean(entry, known) or f"one of: {', '.join(known)}; or the path of a .toml file",
+            next=did_you_mean(entry, known)
+            or f"one of: {', '.join(known)}; or the path of a .toml file",
         )
     return path
 
@@ -131,19 +153,35 @@ def _check(model: Model) -> None:
     """Raises Invalid for keys that contradict each other."""
     names = [region.name for region in model.regions]
     if len(names) > 1 and (len({*names}) < len(names) or not all(map(_NAME.fullmatch, names))):
-        raise Invalid("`regions`: several need a name each, of small letters", path=("regions",), next='name = "local"')
+        raise Invalid(
+            "`regions`: several need a name each, of small letters",
+            path=("regions",),
+            next='name = "local"',
+        )
     for index, region in enumerate(model.regions):
         if region.count < 1:
-            raise Invalid("`regions.count`: less than one", path=("regions", index, "count"), next="count = 32")
+            raise Invalid(
+                "`regions.count`: less than one",
+                path=("regions", index, "count"),
+                next="count = 32",
+            )
     unknown = model.built.keys() - model.config.keys()
     if unknown:
         what = f"`built.{min(unknown)}`: no key of `config`"
         raise Invalid(what, path=("built", min(unknown)), next=f"one of: {', '.join(model.config)}")
     if twice := model.config.keys() & {*model.null}:
-        raise Invalid(f"`null`: `{min(twice)}` is given in `config` too", path=("null",), next="take one of them out")
+        raise Invalid(
+            f"`null`: `{min(twice)}` is given in `config` too",
+            path=("null",),
+            next="take one of them out",
+        )
     if (model.entry == "decode") != (model.cache > 0):
         what = '`cache` is for entry = "decode", which needs it'
-        raise Invalid(what, path=("cache" if model.cache else "entry",), next='entry = "decode" and cache = 4096')
+        raise Invalid(
+            what,
+            path=("cache" if model.cache else "entry",),
+            next='entry = "decode" and cache = 4096',
+        )
 
 
 def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Workload]:
@@ -153,7 +191,9 @@ def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Wo
 
 def model_requires(entries: Iterable[str], root: Path = Path()) -> tuple[str, ...]:
     """The packages that these models need beside torch, each once, sorted."""
-    return tuple(sorted({each for entry in entries for each in load_model(model_path(entry, root)).requires}))
+    return tuple(
+        sorted({each for entry in entries for each in load_model(model_path(entry, root)).requires})
+    )
 
 
 def _workloads(path: Path) -> Iterable[Workload]:

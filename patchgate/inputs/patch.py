@@ -17,7 +17,13 @@ from patchgate.inputs.devices import device_names
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.manifest import Claims, Patch, Symptom, read_call
-from patchgate.inputs.patch_source import DIFFS, Unreadable, read_lossy, read_source, source_and_manifest
+from patchgate.inputs.patch_source import (
+    DIFFS,
+    Unreadable,
+    read_lossy,
+    read_source,
+    source_and_manifest,
+)
 from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.split_patches import chosen_installer, is_scope
 from patchgate.inputs.toml import line_of, load_toml_record
@@ -35,9 +41,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 def load_patch(path: Path) -> Patch:
     """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
 
-    `PATH::function` is the part of it that this function installs. Raises UsageError when it is not there, or when its
-    manifest does not hold together. A file that is not Python is a patch all the same: it does not run, which is a
-    verdict.
+    `PATH::function` is the part of it that this function installs. Raises UsageError when it is not
+    there, or when its manifest does not hold together. A file that is not Python is a patch all the
+    same: it does not run, which is a verdict.
     """
     identity = patch_id(path)
     path, entry = split_entry(path)
@@ -66,7 +72,10 @@ def load_patch(path: Path) -> Patch:
 
 
 def load_claims(manifest: Path) -> Claims:
-    """The claims of a `patch.toml`, with the budgets of its project. Raises UsageError with file:line of a fault."""
+    """The claims of a `patch.toml`, with the budgets of its project.
+
+    Raises UsageError with file:line of a fault.
+    """
     project = project_around(manifest)
 
     def check(claims: Claims) -> None:
@@ -79,7 +88,8 @@ def load_claims(manifest: Path) -> Claims:
 
 
 def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
-    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the patch has.
+    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the
+    patch has.
 
     Facts are known of a workload that comes with patchgate; one of their own may have any.
     """
@@ -92,7 +102,11 @@ def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
     unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
     if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
         choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
-        raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+        raise Invalid(
+            f"no fact `{symptom.fact}`",
+            path=("symptom", "fact"),
+            next=nearest(symptom.fact, choices),
+        )
 
 
 def _shipped_like(name: str) -> set[str]:
@@ -120,7 +134,9 @@ def patch_id(path: Path) -> str:
 
 
 def claim_location(patch: Patch, *path: str) -> str:
-    """file:line of a key of the manifest; only the file where the key is not there, the patch where no manifest is."""
+    """file:line of a key of the manifest; only the file where the key is not there, the patch where
+    no manifest is.
+    """
     if patch.manifest is None:
         return f"{display_path(patch.path)}:1"
     file = Path(patch.manifest)
@@ -146,7 +162,10 @@ def _as_id(name: str) -> str:
 
 
 def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
-    """With what installs a patch that no import installs. Raises UsageError where there is a choice."""
+    """With what installs a patch that no import installs.
+
+    Raises UsageError where there is a choice.
+    """
     try:
         text = read_source(file)
         names = chosen_installer(text)
@@ -161,7 +180,9 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """The claims of one entry point. An effect of all of them together is claimed for none of them."""
+    """The claims of one entry point. An effect of all of them together is claimed for none of
+    them.
+    """
     try:
         call = read_call(entry)
     except Invalid as fault:
@@ -177,7 +198,9 @@ def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
 
 
 def backend_entry_points(patch: Patch) -> list[str]:
-    """The functions of the patch that its project's package metadata names as backends of torch.compile."""
+    """The functions of the patch that its project's package metadata names as backends of
+    torch.compile.
+    """
     path = Path(patch.path)
     for folder in path.parents:
         for name in ("pyproject.toml", "setup.cfg", "setup.py"):

@@ -1,4 +1,5 @@
-"""The file of a patch -> its text and its syntax tree, as Python itself would read it; where a patch keeps it.
+"""The file of a patch -> its text and its syntax tree, as Python itself would read it; where a
+patch keeps it.
 
 The encoding is that of a byte order mark or a coding line, else UTF-8.
 """
@@ -32,21 +33,36 @@ class Unreadable(Exception):
     def in_file(self, path: Path) -> UsageError:
         """The error for whoever named the file."""
         where = f"{display_path(path)}:{self.line}"
-        return UsageError("not readable as Python", where=where, got=self.reason, next="correct the file first")
+        return UsageError(
+            "not readable as Python", where=where, got=self.reason, next="correct the file first"
+        )
 
 
 def source_and_manifest(path: Path) -> tuple[Path, Path]:
-    """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
+    """The source of the patch at `path`, and where its manifest is or would be.
+
+    Raises UsageError for no patch.
+    """
     if not path.exists():
         siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
         step = did_you_mean(path.name, siblings - {path.name}) or _FORM
-        got = f"a link to {path.readlink()}, which is not there" if path.is_symlink() else "nothing at that path"
+        got = (
+            f"a link to {path.readlink()}, which is not there"
+            if path.is_symlink()
+            else "nothing at that path"
+        )
         shown = str(path) if path.is_symlink() else display_path(path)
         raise UsageError("no such patch", where=shown, got=got, next=step)
-    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
+    source = next(
+        (path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path
+    )
     refuse_outer_link(source)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
-        got = f"a file with the suffix {source.suffix!r}" if source.is_file() else "neither a file nor a folder"
+        got = (
+            f"a file with the suffix {source.suffix!r}"
+            if source.is_file()
+            else "neither a file nor a folder"
+        )
         raise UsageError(
             "not a patch",
             where=display_path(path),
@@ -57,7 +73,10 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
 
 
 def read_source(path: Path) -> str:
-    """The text of a patch; a diff's as UTF-8. Raises Unreadable where Python refuses it, UsageError for no file."""
+    """The text of a patch; a diff's as UTF-8.
+
+    Raises Unreadable where Python refuses it, UsageError for no file.
+    """
     data = _bytes(path)
     if path.suffix != ".py":
         return _universal(data.decode("utf-8", errors="replace"))
@@ -94,7 +113,10 @@ def _bytes(path: Path) -> bytes:
     try:
         return read_regular(path, _BYTES)
     except OSError as error:
-        got, advice = error.strerror or str(error), "make it a file that you may read, or name others"
+        got, advice = (
+            error.strerror or str(error),
+            "make it a file that you may read, or name others",
+        )
         raise UsageError("cannot be read", where=display_path(path), got=got, next=advice) from None
 
 

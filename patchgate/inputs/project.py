@@ -1,6 +1,8 @@
-"""The project around a patch: the table `[tool.patchgate]` of its pyproject.toml, or its patchgate.toml.
+"""The project around a patch: the table `[tool.patchgate]` of its pyproject.toml, or its
+patchgate.toml.
 
-Each key has a default, so a folder without a table is a project too. docs/project.md shows them all.
+Each key has a default, so a folder without a table is a project too. docs/project.md shows them
+all.
 """
 
 from __future__ import annotations
@@ -13,8 +15,23 @@ from typing import Any
 
 from patchgate.inputs.manifest import BUDGETS, read_specifier
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
-from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_requirement, read_string, read_version
+from patchgate.inputs.toml import (
+    OWN_FILE,
+    PYPROJECT,
+    folders_around,
+    line_of,
+    load_toml_record,
+    table_around,
+)
+from patchgate.inputs.validation import (
+    Invalid,
+    Key,
+    declare_keys,
+    list_of,
+    read_requirement,
+    read_string,
+    read_version,
+)
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
@@ -36,15 +53,27 @@ class Project:
     root: str = "."  #: the folder of the table
     table: str | None = None  #: the file that has the table
     releases: tuple[str, ...] = ()  #: torch releases to judge on; those of pre-merge when empty
-    torch_range: str = ""  #: PEP 440 specifier of the torch that the project supports; any when empty
+    torch_range: str = (
+        ""  #: PEP 440 specifier of the torch that the project supports; any when empty
+    )
     patches: tuple[str, ...] = ()  #: files, folders and patterns of them
-    workloads: tuple[str, ...] = ()  #: the project's own files of workloads, or folders of them; names of ours choose
+    workloads: tuple[
+        str, ...
+    ] = ()  #: the project's own files of workloads, or folders of them; names of ours choose
     golden: str = "patchgate/golden"  #: folder of the facts that are accepted
-    devices: tuple[str, ...] = ()  #: names of profiles, or the project's own profile files; h200 and cpu when empty
-    budgets: dict[str, Budget] = field(default_factory=dict)  #: of every patch whose manifest has no other
-    models: tuple[str, ...] = ()  #: public models that are judged too: names of ours, or files of the project's own
+    devices: tuple[
+        str, ...
+    ] = ()  #: names of profiles, or the project's own profile files; h200 and cpu when empty
+    budgets: dict[str, Budget] = field(
+        default_factory=dict
+    )  #: of every patch whose manifest has no other
+    models: tuple[
+        str, ...
+    ] = ()  #: public models that are judged too: names of ours, or files of the project's own
     requires: tuple[str, ...] = ()  #: what is installed beside torch, as pip takes it
-    install: str = ""  #: folder of a package that is installed beside torch, with what it depends on
+    install: str = (
+        ""  #: folder of a package that is installed beside torch, with what it depends on
+    )
     path: tuple[str, ...] = ()  #: folders to import from
     gpu_runner: str = ""  #: label of the pipeline's machines with a GPU; none when empty
 
@@ -53,10 +82,16 @@ class Project:
         return Path(self.root, name)
 
     def _inside(self, key: str, name: str) -> Path:
-        """As `at`. Raises UsageError where links lead out of the project: a patch may read, and accept write, there."""
+        """As `at`.
+
+        Raises UsageError where links lead out of the project: a patch may read, and accept write,
+        there.
+        """
         path = self.at(name)
         if leaves_project(path, Path(self.root)):
-            raise self.fault(key, "outside of the project", str(path.resolve()), "a path without links out of it")
+            raise self.fault(
+                key, "outside of the project", str(path.resolve()), "a path without links out of it"
+            )
         return path
 
     @property
@@ -88,19 +123,29 @@ class Project:
                 raise self.fault("devices", "no such device profile", display_path(path), advice)
 
     def own_workloads(self) -> list[Path]:
-        """The project's own files of workloads, and folders of them. Raises UsageError for one that there is not."""
+        """The project's own files of workloads, and folders of them.
+
+        Raises UsageError for one that there is not.
+        """
         own = (name for name in self.workloads if "/" in name or name.endswith(".py"))
         paths = [self._inside("workloads", name) for name in own]
         for path in paths:
             if not path.exists():
-                advice = "a file or a folder of the project, or the name of a workload that comes with patchgate"
+                advice = (
+                    "a file or a folder of the project, or the name of a workload that comes "
+                    "with patchgate"
+                )
                 raise self.fault("workloads", "no such file or folder", display_path(path), advice)
         return paths
 
     @property
     def chosen_workloads(self) -> tuple[str, ...]:
-        """Names of workloads that come with patchgate; only these are judged, where there are any."""
-        return tuple(name for name in self.workloads if "/" not in name and not name.endswith(".py"))
+        """Names of workloads that come with patchgate; only these are judged, where there are
+        any.
+        """
+        return tuple(
+            name for name in self.workloads if "/" not in name and not name.endswith(".py")
+        )
 
     def where(self, key: str) -> str:
         """file:line of a key, for a message."""
@@ -114,27 +159,44 @@ class Project:
         return UsageError(what, where=self.where(key), got=got, next=next)
 
     def patch_paths(self) -> list[Path]:
-        """The files that `patches` names, each once. Raises UsageError for an entry that names nothing."""
+        """The files that `patches` names, each once.
+
+        Raises UsageError for an entry that names nothing.
+        """
         found: dict[Path, None] = {}
         for entry in self.patches:
             is_pattern = has_magic(entry) and "::" not in entry
             try:
-                paths = sorted(filter(_may_be_patch, Path(self.root).glob(entry))) if is_pattern else [self.at(entry)]
+                paths = (
+                    sorted(filter(_may_be_patch, Path(self.root).glob(entry)))
+                    if is_pattern
+                    else [self.at(entry)]
+                )
             except ValueError as error:
                 raise self.fault("patches", "not a pattern", entry, str(error)) from None
             if not paths or not split_entry(paths[0])[0].exists():
                 raise self.fault(
-                    "patches", "no such patch", entry, f"a path or a pattern below {display_path(self.root)}"
+                    "patches",
+                    "no such patch",
+                    entry,
+                    f"a path or a pattern below {display_path(self.root)}",
                 )
             found |= {self._inside("patches", str(path)): None for path in paths}
         for path in found:
             if "\n" in str(path):  # a pipeline hands them on one a line
-                raise self.fault("patches", "a line feed in a path", display_path(path), "call the file otherwise")
+                raise self.fault(
+                    "patches",
+                    "a line feed in a path",
+                    display_path(path),
+                    "call the file otherwise",
+                )
         return list(found)
 
 
 def _may_be_patch(path: Path) -> bool:
-    """True if a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a README."""
+    """True if a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a
+    README.
+    """
     if path.name == "__init__.py":
         return bool(path.read_bytes().strip())
     return path.is_dir() or path.suffix in (".py", *DIFFS)
@@ -145,12 +207,16 @@ def _name_of_device(name: str) -> str:
 
 
 def project_around(place: Path) -> Project:
-    """The project that the place lies in; where nothing around it has a table, that of the working directory."""
+    """The project that the place lies in; where nothing around it has a table, that of the working
+    directory.
+    """
     return find_project(place, Path.cwd())
 
 
 def find_project(*places: Path) -> Project:
-    """The project with a table around the first of `places` that has one, else the folder of the first, without."""
+    """The project with a table around the first of `places` that has one, else the folder of the
+    first, without.
+    """
     for place in places:
         table = table_around(place)
         if table is not None:
@@ -178,7 +244,9 @@ def _read_path(value: Any) -> str:
     path = PurePath(read_string(value))
     if path.is_absolute() or ".." in path.parts or not value:
         raise Invalid("not a path below the folder of the table")
-    if len(str(path).encode()) > _PATH_BYTES or any(len(part.encode()) > _NAME_BYTES for part in path.parts):
+    if len(str(path).encode()) > _PATH_BYTES or any(
+        len(part.encode()) > _NAME_BYTES for part in path.parts
+    ):
         raise Invalid("longer than any path")
     return path.as_posix()
 
@@ -199,9 +267,13 @@ declare_keys(
     patches=Key(read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'),
     workloads=Key(read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'),
     golden=Key(read=_read_path, example='golden = "patchgate/golden"'),
-    devices=Key(read=list_of(_read_path), example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]'),
+    devices=Key(
+        read=list_of(_read_path), example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]'
+    ),
     budgets=BUDGETS,
-    models=Key(read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'),
+    models=Key(
+        read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'
+    ),
     requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'),
     install=Key(read=_read_path, example='install = "."'),
     path=Key(read=list_of(_read_path), example='path = ["src"]'),

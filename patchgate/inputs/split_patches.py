@@ -1,7 +1,7 @@
 """Splits a file that installs several gated patches.
 
-A part is a top-level statement behind a condition, or a call of a function of the file that has one, which assigns
-to something imported. All other lines belong to every part.
+A part is a top-level statement behind a condition, or a call of a function of the file that has
+one, which assigns to something imported. All other lines belong to every part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One gated patch of a file, with the functions of the file that it calls and that assign to something imported."""
+    """One gated patch of a file, with the functions of the file that it calls and that assign to
+    something imported.
+    """
 
     name: str  #: the last name of the first thing that it replaces
     first: int  #: the first line of the statement
@@ -46,14 +48,17 @@ def find_parts(text: str) -> list[Part]:
 
 
 def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
-    """The file with this part alone: the lines of the others are empty, so that every line keeps its number."""
+    """The file with this part alone: the lines of the others are empty, so that every line keeps
+    its number.
+    """
     gone = {line for other in parts for line in other.own} - part.own
     kept = ["" if number in gone else line for number, line in enumerate(text.splitlines(), 1)]
     return "\n".join(kept) + "\n"
 
 
 def chosen_installer(text: str) -> dict[str, int]:
-    """Name -> line of the functions one of which is meant to install a patch that importing it does not install.
+    """Name -> line of the functions one of which is meant to install a patch that importing it does
+    not install.
 
     Without those that take back what another one does. Raises Unreadable.
     """
@@ -61,23 +66,30 @@ def chosen_installer(text: str) -> dict[str, int]:
     _, installing = _installing(tree)
     torch = _torch_names(tree)
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or _is_main(node):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or _is_main(
+            node
+        ):
             continue
         called = {_root(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
         if any(_writes(node, torch)) or called & installing:
             return {}
     found = uncalled_installers(text)
-    return {name: line for name, line in found.items() if not name.lstrip("_").startswith(_UNDOING)} or found
+    return {
+        name: line for name, line in found.items() if not name.lstrip("_").startswith(_UNDOING)
+    } or found
 
 
 def is_scope(text: str, name: str) -> bool:
     """True if the function is a context manager."""
     function = _functions(parse(text)).get(name)
-    return function is not None and any(ast.unparse(each) in SCOPES for each in function.decorator_list)
+    return function is not None and any(
+        ast.unparse(each) in SCOPES for each in function.decorator_list
+    )
 
 
 def uncalled_installers(text: str) -> dict[str, int]:
-    """Functions that assign to something of torch, themselves or by another one, and that nothing in the file names.
+    """Functions that assign to something of torch, themselves or by another one, and that nothing
+    in the file names.
 
     Name -> line; of those that need no arguments.
     """
@@ -86,18 +98,25 @@ def uncalled_installers(text: str) -> dict[str, int]:
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     # A decorator of the file has the function, and may call it or leave it to somebody who does.
     for name, node in functions.items():
-        decorators = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
+        decorators = (
+            each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
+        )
         used |= {name for each in decorators if _root(each) in functions}
     return {
-        name: functions[name].lineno for name in functions if name in installing - used and _is_free(functions[name])
+        name: functions[name].lineno
+        for name in functions
+        if name in installing - used and _is_free(functions[name])
     }
 
 
 def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:
-    """The functions of a file, and the names of those that assign to something of torch, if only by another one."""
+    """The functions of a file, and the names of those that assign to something of torch, if only by
+    another one.
+    """
     torch, functions = _torch_names(tree), _functions(tree)
     named = {
-        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in functions.items()
+        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        for name, node in functions.items()
     }
     installing = {name for name, node in functions.items() if any(_writes(node, torch))}
     while grown := {name for name, names in named.items() if names & installing} - installing:
@@ -106,10 +125,16 @@ def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]
 
 
 def _torch_names(tree: ast.Module) -> set[str]:
-    """The names that imports from torch bind, and those that are assigned a part of one: `table = torch.a.table`."""
+    """The names that imports from torch bind, and those that are assigned a part of one:
+    `table = torch.a.table`.
+    """
     names = set(_imported(tree, _TORCH))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and _root(node.value) in names:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Attribute)
+            and _root(node.value) in names
+        ):
             names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return names
 
@@ -129,17 +154,25 @@ def _lines(node: ast.stmt) -> range:
 
 
 def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """The statements behind a condition: its own body, and the functions of the file that it calls."""
+    """The statements behind a condition: its own body, and the functions of the file that it
+    calls.
+    """
     called = [
         functions[each.func.id]
         for each in ast.walk(node)
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in functions
+        if isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Name)
+        and each.func.id in functions
     ]
     if isinstance(node, ast.If):
         yield node
         yield from called
     elif isinstance(node, ast.Expr):
-        yield from (function for function in called if any(isinstance(each, ast.If) for each in ast.walk(function)))
+        yield from (
+            function
+            for function in called
+            if any(isinstance(each, ast.If) for each in ast.walk(function))
+        )
 
 
 def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
@@ -148,7 +181,11 @@ def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
         if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
             if _root(each) in imported:
                 yield each.attr if isinstance(each, ast.Attribute) else "entry"
-        elif isinstance(each, ast.Call) and ast.unparse(each.func) == "setattr" and len(each.args) == 3:
+        elif (
+            isinstance(each, ast.Call)
+            and ast.unparse(each.func) == "setattr"
+            and len(each.args) == 3
+        ):
             owner, name = each.args[:2]
             if _root(owner) in imported:
                 yield str(name.value) if isinstance(name, ast.Constant) else "attribute"

@@ -1,6 +1,7 @@
 """TOML files -> tables and records.
 
-A file that is not TOML, or does not fit its record, is refused with file:line, what is there and what to write instead.
+A file that is not TOML, or does not fit its record, is refused with file:line, what is there and
+what to write instead.
 """
 
 from __future__ import annotations
@@ -52,15 +53,25 @@ def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
 
 
 def table_around(place: Path) -> Path | None:
-    """The file with the nearest table of ours in the folders around a place, no further than its repository.
+    """The file with the nearest table of ours in the folders around a place, no further than its
+    repository.
 
     Raises UsageError where one folder has two.
     """
     for folder in folders_around(place):
-        found = [path for path in (folder / OWN_FILE, folder / PYPROJECT) if path.is_file() and _has_table(path)]
+        found = [
+            path
+            for path in (folder / OWN_FILE, folder / PYPROJECT)
+            if path.is_file() and _has_table(path)
+        ]
         if len(found) > 1:
-            got, advice = f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it", "keep one of the two"
-            raise UsageError("two tables of one project", where=display_path(found[0]), got=got, next=advice)
+            got, advice = (
+                f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it",
+                "keep one of the two",
+            )
+            raise UsageError(
+                "two tables of one project", where=display_path(found[0]), got=got, next=advice
+            )
         if found:
             return found[0]
         if (folder / ".git").exists():
@@ -83,7 +94,9 @@ def folders_around(place: Path) -> Iterator[Path]:
 
 
 def _has_table(path: Path) -> bool:
-    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or somebody's template."""
+    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or
+    somebody's template.
+    """
     if path.name == OWN_FILE:
         return True
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -101,8 +114,9 @@ def load_toml_record(
 
     Raises UsageError with file:line for the first thing that is wrong.
 
-    `check` raises `Invalid` for what no single key can tell: names in other files, keys that contradict each other.
-    `defaults` are values of keys that the file may leave out, beside those of the record.
+    `check` raises `Invalid` for what no single key can tell: names in other files, keys that
+    contradict each other. `defaults` are values of keys that the file may leave out, beside those
+    of the record.
     """
     # Only for records: cattrs takes longer to import than a small file to lint.
     from patchgate.inputs.validation import Invalid, structure, value_at
@@ -124,7 +138,8 @@ def load_toml_record(
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    """The 1-based number of the line of a TOML text that sets the key at `path`, or opens the table there.
+    """The 1-based number of the line of a TOML text that sets the key at `path`, or opens the table
+    there.
 
     Where the key is not there it is the line of its table, else 1.
     """

@@ -1,6 +1,7 @@
 """Which torch releases a project supports: what its own files require, read and never run.
 
-The nearest folder above a path whose files name torch decides, and of its files the first kind that does.
+The nearest folder above a path whose files name torch decides, and of its files the first kind that
+does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 
-# A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from, then a marker.
+# A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from,
+# then a marker.
 _TORCH, _TRITON = (
     re.compile(name + r"\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
     for name in ("torch", "(?:pytorch-)?triton")
@@ -39,9 +41,16 @@ _ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_pa
 _WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
 
 # Files that have requirements one a line, or as an environment of conda.
-_REQUIREMENTS = ("*requirements*.txt", "*requirements*.in", "requirements/*.txt", "constraints*.txt")
+_REQUIREMENTS = (
+    "*requirements*.txt",
+    "*requirements*.in",
+    "requirements/*.txt",
+    "constraints*.txt",
+)
 _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
-_IN_ENVIRONMENT = re.compile(r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M)
+_IN_ENVIRONMENT = re.compile(
+    r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M
+)
 # What a README tells to install.
 _ADVICE = re.compile(
     r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
@@ -58,7 +67,10 @@ Stated = Iterator[tuple[Iterable[object], Path]]
 
 @dataclass(frozen=True, kw_only=True)
 class TorchRange:
-    """The releases that one of these specifiers allows; all of them without any. `where` is the file that says so."""
+    """The releases that one of these specifiers allows; all of them without any.
+
+    `where` is the file that says so.
+    """
 
     specifiers: tuple[str, ...] = ()
     where: str = ""
@@ -66,7 +78,8 @@ class TorchRange:
     by_triton: bool = False
 
     def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
-        """Of these releases the ones that are allowed; where a pin allows none, the other patches of its minor.
+        """Of these releases the ones that are allowed; where a pin allows none, the other patches
+        of its minor.
 
         `tritons` has for each release the version of triton that it requires.
         """
@@ -78,8 +91,14 @@ class TorchRange:
             allowed_tritons = by_torch.of(sorted({each for each in own.values() if each}))
             return [torch for torch in known if own[torch] in allowed_tritons] or list(known)
         allowed = [SpecifierSet(each) for each in self.specifiers]
-        return [torch for torch in known if any(each.contains(torch, prereleases=True) for each in allowed)] or [
-            torch for torch in known if any(each.contains(patch) for each in allowed for patch in _patches(torch))
+        return [
+            torch
+            for torch in known
+            if any(each.contains(torch, prereleases=True) for each in allowed)
+        ] or [
+            torch
+            for torch in known
+            if any(each.contains(patch) for each in allowed for patch in _patches(torch))
         ]
 
     def __str__(self) -> str:
@@ -94,42 +113,72 @@ def _patches(torch: str) -> Iterator[str]:
 
 
 def torch_range(path: Path) -> TorchRange:
-    """The range of torch that the project around a file or folder requires; every release if it requires none."""
+    """The range of torch that the project around a file or folder requires; every release if it
+    requires none.
+    """
     place = path.resolve()
     if table_around(place) is not None:
-        from patchgate.inputs.project import find_project  # only for who has a table: it takes a tenth of a second
+        from patchgate.inputs.project import (
+            find_project,
+        )  # only for who has a table: it takes a tenth of a second
 
         project = find_project(place)
         if project.torch_range:
-            return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
+            return TorchRange(
+                specifiers=(project.torch_range,),
+                where=project.where("torch_range").rpartition(":")[0],
+            )
     folder = place if place.is_dir() else place.parent
     required = _around(folder, "")
     if required.specifiers:
         return required
-    # Beside a bare `torch` a README has a say where it states a lower bound: a pin may be an example.
+    # Beside a bare `torch` a README has a say where it states a lower bound: a pin may be an
+    # example.
     advised = _advised(folder, bounds_only=bool(required.where))
     return advised if advised.specifiers else required
 
 
 def _around(folder: Path, package: str, named: str = "") -> TorchRange:
-    """The range that a folder or one above it states. `package` is the folder below from which the walk came.
+    """The range that a folder or one above it states.
+
+    `package` is the folder below from which the walk came.
 
     `named` is a file below that wants any torch.
     """
     table = _table(folder)
-    own = (_overrides(folder, table), _dependencies(folder, table), _requirements(folder), _extras(folder, table))
+    own = (
+        _overrides(folder, table),
+        _dependencies(folder, table),
+        _requirements(folder),
+        _extras(folder, table),
+    )
     metadata = _metadata(folder, package), _packages(folder)
-    kinds = [[(list(requirements), file) for requirements, file in stated] for stated in (*own, *metadata)]
-    pins = [(requirements, file) for requirements, file in _requirements(folder) if file.name == "requirements.txt"]
+    kinds = [
+        [(list(requirements), file) for requirements, file in stated]
+        for stated in (*own, *metadata)
+    ]
+    pins = [
+        (requirements, file)
+        for requirements, file in _requirements(folder)
+        if file.name == "requirements.txt"
+    ]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
             found = _required(stated, wanted)
-            if any(not each for each, _ in found):  # any can be installed; which one is, a file of pins may say
+            if any(
+                not each for each, _ in found
+            ):  # any can be installed; which one is, a file of pins may say
                 found = _required(pins, wanted) or found
             # A bare `torch` beside a bounded one allows all; it leaves triton's bounds to say more.
-            bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
+            bounds = (
+                ()
+                if any(not each for each, _ in found)
+                else tuple(dict.fromkeys(each for each, _ in found))
+            )
             if bounds:
-                return TorchRange(specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton)
+                return TorchRange(
+                    specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton
+                )
             if found:
                 named = named or display_path(found[0][1])
                 break
@@ -138,18 +187,30 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     return _around(folder.parent, folder.name, named)
 
 
-def _required(stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Pattern[str]) -> list[tuple[str, Path]]:
+def _required(
+    stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Pattern[str]
+) -> list[tuple[str, Path]]:
     """The specifiers of what is wanted, each with the file that has it."""
-    return [(each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)]
+    return [
+        (each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)
+    ]
 
 
 def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
-    """The range that the nearest README tells to install, for a project whose files state no bound."""
+    """The range that the nearest README tells to install, for a project whose files state no
+    bound.
+    """
     for here in (folder, *folder.parents):
         for file in sorted(here.glob("README*")):
             found = _ADVICE.findall(_text(file))
-            stated = ((sign.replace("≥", ">=") or ">=", version) for sign, version, more in found if sign or more)
-            wanted = ((sign, version) for sign, version in stated if sign == ">=" or not bounds_only)
+            stated = (
+                (sign.replace("≥", ">=") or ">=", version)
+                for sign, version, more in found
+                if sign or more
+            )
+            wanted = (
+                (sign, version) for sign, version in stated if sign == ">=" or not bounds_only
+            )
             bounds = tuple(dict.fromkeys(f"{sign}{version}" for sign, version in wanted))
             if bounds:
                 return TorchRange(specifiers=bounds, where=display_path(file))
@@ -166,13 +227,17 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
             wheel = _WHEEL.match(required[0])
             try:
                 specifier = f"=={wheel[1]}" if wheel else required[1] or required[2] or ""
-                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(_PRERELEASE.sub(r"==\2.*", specifier))))
+                yield re.sub(
+                    r"\+[\w.]+", "", str(SpecifierSet(_PRERELEASE.sub(r"==\2.*", specifier)))
+                )
             except InvalidSpecifier:
                 continue
 
 
 def _has_wheels(marker: str) -> bool:
-    """True if indexed releases have wheels for a platform that a marker allows: not for macOS on Intel."""
+    """True if indexed releases have wheels for a platform that a marker allows: not for macOS on
+    Intel.
+    """
     if "platform" not in marker or "extra" in marker:
         return True
     try:
@@ -180,7 +245,9 @@ def _has_wheels(marker: str) -> bool:
     except InvalidMarker:
         return True
     return any(
-        condition.evaluate({"sys_platform": name, "platform_system": system, "platform_machine": machine, **python})
+        condition.evaluate(
+            {"sys_platform": name, "platform_system": system, "platform_machine": machine, **python}
+        )
         for name, system, machine in _PLATFORMS
         for python in ({"python_version": f"3.{minor}"} for minor in range(9, 15))
     )
@@ -215,18 +282,28 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
         except (SyntaxError, ValueError, RecursionError):
             return
         # Every bounded requirement that is written out; a bare "torch" may be the name of anything.
-        yield [text for node in ast.walk(tree) if (text := _string(node)) and text.strip() != "torch"], setup
+        yield (
+            [
+                text
+                for node in ast.walk(tree)
+                if (text := _string(node)) and text.strip() != "torch"
+            ],
+            setup,
+        )
         yield [f"torch{each}" for each in _demanded(tree)], setup
 
 
 def _of_poetry(table: dict[str, Any]) -> Iterator[str]:
-    """The requirements of a table of Poetry's: its `^2.6` is `>=2.6,<3`, its `~2.6` is `==2.6.*`."""
+    """The requirements of a table of Poetry's: its `^2.6` is `>=2.6,<3`, its `~2.6` is
+    `==2.6.*`.
+    """
     dependencies = table.get("dependencies")
     wanted = dependencies.get("torch") if isinstance(dependencies, dict) else None
     for each in wanted if isinstance(wanted, list) else [wanted]:
         text = each.get("version") if isinstance(each, dict) else each
         for bounds in text.split("||") if isinstance(text, str) else ():
-            yield f"torch{','.join(_plain(bound.strip()) for bound in bounds.split(',') if bound.strip() != '*')}"
+            stated = [bound.strip() for bound in bounds.split(",")]
+            yield f"torch{','.join(_plain(bound) for bound in stated if bound != '*')}"
 
 
 def _plain(bound: str) -> str:
@@ -240,12 +317,28 @@ def _plain(bound: str) -> str:
 
 
 def _demanded(tree: ast.Module) -> Iterator[str]:
-    """The range that a setup.py enforces: `if parse(torch.__version__) < parse("2.11"): raise ...` means `>=2.11`."""
+    """The range that a setup.py enforces: `if parse(torch.__version__) < parse("2.11"): raise ...`
+    means `>=2.11`.
+    """
     for node in tree.body:
-        test = node.test if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) else None
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and "torch" in ast.unparse(test.left):
-            opposite = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.NotEq: "=="}.get(type(test.ops[0]))
-            version = next((text for each in ast.walk(test.comparators[0]) if (text := _string(each))), "")
+        test = (
+            node.test if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) else None
+        )
+        if (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and "torch" in ast.unparse(test.left)
+        ):
+            opposite = {
+                ast.Lt: ">=",
+                ast.LtE: ">",
+                ast.Gt: "<=",
+                ast.GtE: "<",
+                ast.NotEq: "==",
+            }.get(type(test.ops[0]))
+            version = next(
+                (text for each in ast.walk(test.comparators[0]) if (text := _string(each))), ""
+            )
             if opposite and version:
                 yield opposite + version
 
@@ -256,14 +349,23 @@ def _requirements(folder: Path) -> Stated:
         yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
     for file in sorted(each for pattern in _ENVIRONMENTS for each in folder.glob(pattern)):
         found = _IN_ENVIRONMENT.findall(_text(file))
-        yield [f"torch=={version}.*" if sign == "=" else f"torch{sign}{version}" for sign, version in found], file
+        yield (
+            [
+                f"torch=={version}.*" if sign == "=" else f"torch{sign}{version}"
+                for sign, version in found
+            ],
+            file,
+        )
 
 
 def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
     """The requirements of an extra, a dependency group or the build."""
     project, build = table.get("project"), table.get("build-system")
     groups = [project.get("optional-dependencies") if isinstance(project, dict) else None]
-    groups += [table.get("dependency-groups"), {"": build.get("requires")} if isinstance(build, dict) else None]
+    groups += [
+        table.get("dependency-groups"),
+        {"": build.get("requires")} if isinstance(build, dict) else None,
+    ]
     for group in groups:
         for requirements in group.values() if isinstance(group, dict) else ():
             yield _strings(requirements), folder / "pyproject.toml"
@@ -273,18 +375,31 @@ def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
 
 
 def _metadata(folder: Path, package: str) -> Stated:
-    """The metadata of an unpacked distribution: a PKG-INFO, or the METADATA next to an installed package."""
+    """The metadata of an unpacked distribution: a PKG-INFO, or the METADATA next to an installed
+    package.
+    """
     files = sorted((*folder.glob("PKG-INFO"), *folder.glob("*.dist-info/METADATA")))
-    own = [file for file in files if _normal(file.parent.name).startswith(f"{_normal(package)}-")] if package else []
+    own = (
+        [file for file in files if _normal(file.parent.name).startswith(f"{_normal(package)}-")]
+        if package
+        else []
+    )
     for file in own or (files if len(files) == 1 else ()):
         lines = _text(file).partition("\n\n")[0].splitlines()
-        yield [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")], file
+        yield (
+            [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")],
+            file,
+        )
 
 
 def _packages(repository: Path) -> Stated:
-    """The requirements of a repository's packages, if the repository itself states none: any of them may be meant."""
+    """The requirements of a repository's packages, if the repository itself states none: any of
+    them may be meant.
+    """
     if (repository / ".git").exists():
-        files = (file for at in _PACKAGES for name in _STATING for file in repository.glob(at + name))
+        files = (
+            file for at in _PACKAGES for name in _STATING for file in repository.glob(at + name)
+        )
         for folder in sorted({file.parent.relative_to(repository) for file in files}):
             if not _ASIDE & {*folder.parts}:
                 yield from _dependencies(repository / folder, _table(repository / folder))

@@ -1,6 +1,8 @@
-"""Tables that people write (TOML, constants of a workload) -> frozen records, checked by the types of their fields.
+"""Tables that people write (TOML, constants of a workload) -> frozen records, checked by the types
+of their fields.
 
-Nothing is converted silently: `title = 3` is refused. The first key that does not fit is named by its path.
+Nothing is converted silently: `title = 3` is refused. The first key that does not fit is named by
+its path.
 """
 
 from __future__ import annotations
@@ -11,7 +13,12 @@ from enum import Enum
 from typing import Any, TypeVar, cast, get_args
 
 from cattrs import Converter
-from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError, IterableValidationNote
+from cattrs.errors import (
+    AttributeValidationNote,
+    BaseValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationNote,
+)
 from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
@@ -28,7 +35,9 @@ _SCALARS = {str: ("string", '"..."'), int: ("whole number", "1"), float: ("numbe
 
 
 class Invalid(ValueError):
-    """An invalid value at `path`: the problem, what it `got` ("" for the value itself), and a suggestion (`next`)."""
+    """An invalid value at `path`: the problem, what it `got` ("" for the value itself), and a
+    suggestion (`next`).
+    """
 
     def __init__(self, what: str, *, path: KeyPath = (), got: str = "", next: str = "") -> None:
         self.what, self.path, self.got, self.next = what, path, got, next
@@ -39,7 +48,9 @@ class Invalid(ValueError):
 class Key:
     """The description of a key beyond the name and the type of its field."""
 
-    name: str | None = ""  #: the key, where it is not the name of the field; None when no key sets the field
+    name: str | None = (
+        ""  #: the key, where it is not the name of the field; None when no key sets the field
+    )
     read: Reader | None = None  #: takes the place of the field's type
     example: str = ""  #: what to write instead of a value that does not fit
 
@@ -54,7 +65,10 @@ def declare_keys(kind: type, /, **keys: Key) -> None:
 
 
 def structure(kind: type[Record], table: Mapping[str, Any]) -> Record:
-    """The record that `table` describes. Raises Invalid for the first unknown key, else the first that does not fit."""
+    """The record that `table` describes.
+
+    Raises Invalid for the first unknown key, else the first that does not fit.
+    """
     try:
         return _converter.structure(table, kind)
     except BaseValidationError as error:
@@ -84,7 +98,10 @@ def read_requirement(value: Any) -> str:
     except InvalidRequirement:
         raise Invalid("not a requirement as pip takes it") from None
     if name.lower() == "torch":
-        raise Invalid("torch itself: the gate installs each release of it", next='releases = ["2.11.0", "2.12.1"]')
+        raise Invalid(
+            "torch itself: the gate installs each release of it",
+            next='releases = ["2.11.0", "2.12.1"]',
+        )
     return str(value)
 
 
@@ -123,7 +140,9 @@ def _first_fault(error: BaseException, table: Mapping[str, Any]) -> Invalid:
     example, kind = "", None
     while isinstance(error, BaseValidationError):
         keys = _keys.get(error.cl, {})
-        error = min(error.exceptions, key=lambda each: not isinstance(each, ForbiddenExtraKeysError))
+        error = min(
+            error.exceptions, key=lambda each: not isinstance(each, ForbiddenExtraKeysError)
+        )
         for note in getattr(error, "__notes__", ()):
             if isinstance(note, AttributeValidationNote):
                 key = keys.get(note.name, Key())
@@ -132,10 +151,16 @@ def _first_fault(error: BaseException, table: Mapping[str, Any]) -> Invalid:
             elif isinstance(note, IterableValidationNote):
                 path = (*path, note.index)
     if isinstance(error, ForbiddenExtraKeysError):
-        keys = {field.name: Key() for field in fields(cast("Any", error.cl))} | dict(_keys.get(error.cl, {}))
+        keys = {field.name: Key() for field in fields(cast("Any", error.cl))} | dict(
+            _keys.get(error.cl, {})
+        )
         known = sorted(key.name or name for name, key in keys.items() if key.name is not None)
         path = (*path, next(key for key in value_at(table, path) if key not in known))
-        return Invalid(f"`{_dotted(path)}`: unknown key", path=path, next=nearest(str(path[-1]), known, "known keys"))
+        return Invalid(
+            f"`{_dotted(path)}`: unknown key",
+            path=path,
+            next=nearest(str(path[-1]), known, "known keys"),
+        )
     while path and isinstance(path[-1], int):
         path = path[:-1]  # an item has no line of its own
     example = example or f"{path[-1]} = {_example(kind)}"
@@ -149,7 +174,9 @@ def _first_fault(error: BaseException, table: Mapping[str, Any]) -> Invalid:
 def _example(kind: Any) -> str:
     if getattr(kind, "__origin__", None) is tuple:
         return "[...]"
-    return next((text for scalar, (_, text) in _SCALARS.items() if scalar in (kind, *get_args(kind))), "...")
+    return next(
+        (text for scalar, (_, text) in _SCALARS.items() if scalar in (kind, *get_args(kind))), "..."
+    )
 
 
 def _dotted(path: KeyPath) -> str:
@@ -186,10 +213,14 @@ def _table_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     inner: Any
     if is_dataclass(kind):
         overrides: Any = {
-            name: override(omit=key.name is None, rename=key.name or None, struct_hook=_hook(key.read))
+            name: override(
+                omit=key.name is None, rename=key.name or None, struct_hook=_hook(key.read)
+            )
             for name, key in _keys.get(kind, {}).items()
         }
-        inner = make_dict_structure_fn(cast("type", kind), converter, _cattrs_forbid_extra_keys=True, **overrides)
+        inner = make_dict_structure_fn(
+            cast("type", kind), converter, _cattrs_forbid_extra_keys=True, **overrides
+        )
     else:
         inner = make_mapping_structure_fn(kind, converter)
 
@@ -211,7 +242,9 @@ def _has_origin(origin: type) -> Callable[[Any], bool]:
 
 for _scalar in _SCALARS:
     _converter.register_structure_hook(_scalar, _read_scalar)
-_converter.register_structure_hook_func(lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _read_enum)
+_converter.register_structure_hook_func(
+    lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _read_enum
+)
 _converter.register_structure_hook_func(_has_origin(tuple), _read_list)
 for _is_table in (is_dataclass, _has_origin(dict)):
     _converter.register_structure_hook_factory(_is_table)(_table_hook)

@@ -22,15 +22,18 @@ from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
 from patchgate.model.records import Workload
 
 #: The options of torch.compile: facts of no workload, but of the compiler itself.
-OPTIONS = Workload(name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options")
+OPTIONS = Workload(
+    name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options"
+)
 
 CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity", "recompile")
 _FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
-# How alike a name is to one of ours that it is taken for it: `CHECK` to `CHECKS` is 0.91, `CHUNKS` 0.67.
+# How alike a name is to one of ours that it is taken for it: `CHECK` to `CHECKS` is 0.91, `CHUNKS`
+# 0.67.
 _MISSPELT = 0.8
 _TUNED = "autotuning runs every candidate kernel on the device and keeps the fastest"
-#: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with the file's own
-#: dtype, static shapes and torch.compile's default mode.
+#: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with
+#: the file's own dtype, static shapes and torch.compile's default mode.
 VARIANTS: dict[str, dict[str, Any]] = {
     "static": {},
     "dynamic": {"dynamic": True},
@@ -49,14 +52,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The constants that a workload file may have; one that `Workload` has in small letters is copied there."""
+    """The constants that a workload file may have; one that `Workload` has in small letters is
+    copied there.
+    """
 
     DTYPE: str  #: dtype of the inputs and weights in the plain variant, as torch names it
     CHECKS: tuple[str, ...] = ()  #: those of CHECKS that run it
     VARIANTS: tuple[str, ...] = ("static",)  #: those of VARIANTS that it is compiled in
     PREMERGE: tuple[str, ...] = ()  #: those of its variants that are judged before a merge
     READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
-    TOKENS: tuple[int, ...] = ()  #: numbers of tokens at which it is timed, in place of its full size
+    TOKENS: tuple[
+        int, ...
+    ] = ()  #: numbers of tokens at which it is timed, in place of its full size
 
 
 declare_keys(
@@ -69,7 +76,8 @@ declare_keys(
 
 
 def load_workloads(place: Path = WORKLOADS) -> dict[str, Workload]:
-    """Every workload of a file, or of a folder of them, by name; its variants are called `<file>_<variant>`.
+    """Every workload of a file, or of a folder of them, by name; its variants are called
+    `<file>_<variant>`.
 
     Raises UsageError where a file's constants do not hold together.
     """
@@ -82,15 +90,24 @@ def workload_files(place: Path) -> list[Path]:
 
 
 def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
-    """The workloads that come with patchgate, all that `own_workloads` finds, and the project's models.
+    """The workloads that come with patchgate, all that `own_workloads` finds, and the project's
+    models.
 
     Raises UsageError for a name that comes with patchgate too.
     """
-    shipped, own = load_workloads(), own_workloads(patch, project) | model_workloads(project.models, Path(project.root))
+    shipped, own = (
+        load_workloads(),
+        own_workloads(patch, project) | model_workloads(project.models, Path(project.root)),
+    )
     for name in sorted(shipped.keys() & own.keys()):
-        advice = "rename the file: the recorded facts of that name belong to the workload of patchgate"
+        advice = (
+            "rename the file: the recorded facts of that name belong to the workload of patchgate"
+        )
         raise UsageError(
-            f"a workload `{name}` comes with patchgate", where=display_path(own[name].path), got=name, next=advice
+            f"a workload `{name}` comes with patchgate",
+            where=display_path(own[name].path),
+            got=name,
+            next=advice,
         )
     return shipped | own
 
@@ -101,21 +118,27 @@ def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> t
     return tuple(
         name
         for name, one in workloads.items()
-        if (name in listed or one.premerge) and (not listed or name in listed or Path(one.path).parent != WORKLOADS)
+        if (name in listed or one.premerge)
+        and (not listed or name in listed or Path(one.path).parent != WORKLOADS)
     )
 
 
 def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
-    """The workloads of the project's table, and those in `workloads` in the patch's folder or next to its file.
+    """The workloads of the project's table, and those in `workloads` in the patch's folder or next
+    to its file.
 
-    A file without CHECKS gets facts and numbers. Without PREMERGE it is judged before a merge in its plain variant, or
-    in its first one if it has no plain one.
+    A file without CHECKS gets facts and numbers. Without PREMERGE it is judged before a merge in
+    its plain variant, or in its first one if it has no plain one.
     """
     patch, _ = split_entry(patch)
     next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
     found: dict[str, Workload] = {}
-    for file in [file for place in (next_to_it, *project.own_workloads()) for file in workload_files(place)]:
-        own = {workload.name: workload for workload in _variants(file, checks=("kernels", "parity"))}
+    for file in [
+        file for place in (next_to_it, *project.own_workloads()) for file in workload_files(place)
+    ]:
+        own = {
+            workload.name: workload for workload in _variants(file, checks=("kernels", "parity"))
+        }
         if own and not any(each.premerge for each in own.values()):
             chosen = file.stem if file.stem in own else next(iter(own))
             own[chosen] = replace(own[chosen], premerge=True)
@@ -147,9 +170,16 @@ def _variants(path: Path, checks: tuple[str, ...] = ()) -> Iterator[Workload]:
     constants = _read_constants(path)
     checks = constants.CHECKS or checks
     of_workload = {field.name for field in fields(Workload)}
-    copied = {name.lower(): value for name, value in vars(constants).items() if name.lower() in of_workload}
+    copied = {
+        name.lower(): value
+        for name, value in vars(constants).items()
+        if name.lower() in of_workload
+    }
     for variant in constants.VARIANTS:
-        own = {"checks": checks_of_variant(variant, checks), "premerge": variant in constants.PREMERGE}
+        own = {
+            "checks": checks_of_variant(variant, checks),
+            "premerge": variant in constants.PREMERGE,
+        }
         name = name_of_variant(path.stem, variant)
         yield Workload(name=name, path=str(path.resolve()), **(copied | own | VARIANTS[variant]))
 
@@ -168,10 +198,16 @@ def _read_constants(path: Path) -> Constants:
     nodes = {name: node for name, node in assigned.items() if name in known}
     _refuse_misspelt([name for name in assigned if name not in known], assigned, path)
     try:
-        constants = structure(Constants, {name: _literal(name, node) for name, node in nodes.items()})
+        constants = structure(
+            Constants, {name: _literal(name, node) for name, node in nodes.items()}
+        )
         if not {*constants.PREMERGE} <= {*constants.VARIANTS}:
-            raise Invalid("`PREMERGE` names a variant that `VARIANTS` does not have", path=("PREMERGE",))
-        if not any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body):
+            raise Invalid(
+                "`PREMERGE` names a variant that `VARIANTS` does not have", path=("PREMERGE",)
+            )
+        if not any(
+            isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body
+        ):
             raise Invalid("no function `build`")
     except Invalid as fault:
         at = nodes.get(str(fault.path[0])) if fault.path else None
@@ -185,7 +221,9 @@ def _read_constants(path: Path) -> Constants:
 
 
 def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], path: Path) -> None:
-    """Raises UsageError for a constant of the file's own whose name is nearly one of ours: it would have no effect."""
+    """Raises UsageError for a constant of the file's own whose name is nearly one of ours: it would
+    have no effect.
+    """
     ours = {field.name for field in fields(Constants)} | {"FORMS"}
     for name in own:
         close = get_close_matches(name, ours - assigned.keys(), n=1, cutoff=_MISSPELT)
@@ -202,4 +240,6 @@ def _literal(name: str, node: ast.Assign) -> Any:
     try:
         return ast.literal_eval(node.value)
     except (ValueError, TypeError, RecursionError, MemoryError, SyntaxError):
-        raise Invalid(f"`{name}` must be a literal", path=(name,), next='DTYPE = "bfloat16"') from None
+        raise Invalid(
+            f"`{name}` must be a literal", path=(name,), next='DTYPE = "bfloat16"'
+        ) from None

@@ -1,7 +1,7 @@
 """A file of the findings that a package had when it began to use lint: they are not red again.
 
-An entry is known by what it says and by the text of its line, never by the number of the line. It comes back where it
-hurts sooner than it did, or in more places.
+An entry is known by what it says and by the text of its line, never by the number of the line. It
+comes back where it hurts sooner than it did, or in more places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _ORDER = tuple(When)
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Findings of one text; `path` is seen from the folder of the baseline, `when` and `places` are at its writing."""
+    """Findings of one text; `path` is seen from the folder of the baseline, `when` and `places` are
+    at its writing.
+    """
 
     path: str
     code: str
@@ -44,8 +46,11 @@ def write_baseline(file: Path, findings: Iterable[Finding]) -> int:
     return len(entries)
 
 
-def without_known(file: Path, findings: Sequence[Finding], files: Iterable[str]) -> tuple[list[Finding], list[Known]]:
-    """The findings that are left, and the stale entries: of the files that were judged, those that nothing says now.
+def without_known(
+    file: Path, findings: Sequence[Finding], files: Iterable[str]
+) -> tuple[list[Finding], list[Known]]:
+    """The findings that are left, and the stale entries: of the files that were judged, those that
+    nothing says now.
 
     Raises UsageError for a file that is no baseline.
     """
@@ -57,12 +62,16 @@ def without_known(file: Path, findings: Sequence[Finding], files: Iterable[str])
 
 
 def _is_known(
-    entry: Known, found: dict[tuple[str, str, str, str], Known], known: dict[tuple[str, str, str, str], Known]
+    entry: Known,
+    found: dict[tuple[str, str, str, str], Known],
+    known: dict[tuple[str, str, str, str], Known],
 ) -> bool:
     now, before = found.get(entry.text), known.get(entry.text)
     if now is None or before is None:
         return False
-    return now.places <= before.places and _ORDER.index(When(now.when)) >= _ORDER.index(When(before.when))
+    return now.places <= before.places and _ORDER.index(When(now.when)) >= _ORDER.index(
+        When(before.when)
+    )
 
 
 def _by_text(findings: Iterable[Finding], file: Path) -> dict[tuple[str, str, str, str], Known]:
@@ -72,8 +81,13 @@ def _by_text(findings: Iterable[Finding], file: Path) -> dict[tuple[str, str, st
         if each.severity is Severity.RED:
             new = _entry(each, file)
             same = entries.get(new.text)
-            soonest = min((each.when for each in (new, same) if each), key=lambda text: _ORDER.index(When(text)))
-            entries[new.text] = replace(new, when=soonest, places=new.places + (same.places if same else 0))
+            soonest = min(
+                (each.when for each in (new, same) if each),
+                key=lambda text: _ORDER.index(When(text)),
+            )
+            entries[new.text] = replace(
+                new, when=soonest, places=new.places + (same.places if same else 0)
+            )
     return entries
 
 
@@ -105,5 +119,7 @@ def _read(file: Path) -> list[Known]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         advice = "patchgate lint --write-baseline FILE ..."
         where = display_path(file)
-        raise UsageError("not a baseline of patchgate lint", where=where, got=str(error)[:200], next=advice) from None
+        raise UsageError(
+            "not a baseline of patchgate lint", where=where, got=str(error)[:200], next=advice
+        ) from None
     return entries

@@ -1,6 +1,7 @@
 """Paths -> the patches at them, each with the releases on which it is judged.
 
-Of a folder every file is looked at, and only what has to do with torch's compiler is a place to judge.
+Of a folder every file is looked at, and only what has to do with torch's compiler is a place to
+judge.
 """
 
 from __future__ import annotations
@@ -25,21 +26,26 @@ from patchgate.model.paths import display_path, leaves_project
 from patchgate.model.versions import in_order
 
 _BELOW = {
-    root: "|".join(each.split(".")[1] for each in SCOPE if each.startswith(f"{root}.")) for root in ("torch", "triton")
+    root: "|".join(each.split(".")[1] for each in SCOPE if each.startswith(f"{root}."))
+    for root in ("torch", "triton")
 }
 # A file without any of these says nothing that lint could judge.
 _TOUCHES = re.compile(
     "|".join(
         [
             *(rf"\b{root}\.(?:{below})\b" for root, below in _BELOW.items()),
-            *(rf"\bfrom {root} import[^\n]*(?:\(|\b(?:{below})\b)" for root, below in _BELOW.items()),
+            *(
+                rf"\bfrom {root} import[^\n]*(?:\(|\b(?:{below})\b)"
+                for root, below in _BELOW.items()
+            ),
             r"\bimport torch as\b|\btorch\.(?:version\.)?__version__",
             rf"\b(?:{'|'.join(HELPERS)})\(",
         ]
     )
 )
 _FROM_TORCH = re.compile(
-    r"^\s*from (?:torch|triton)[\w.]* import (\([^)]*\)|[^\n]*)|^\s*import torch[\w.]+ as (\w+)", re.M
+    r"^\s*from (?:torch|triton)[\w.]* import (\([^)]*\)|[^\n]*)|^\s*import torch[\w.]+ as (\w+)",
+    re.M,
 )
 _FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -80,7 +86,10 @@ class Place:
 
 @dataclass(kw_only=True)
 class Walk:
-    """The files at some paths. `files` counts all that were looked at; `ranges` are the projects' own, in words."""
+    """The files at some paths.
+
+    `files` counts all that were looked at; `ranges` are the projects' own, in words.
+    """
 
     places: list[Place] = field(default_factory=list)
     files: int = 0
@@ -92,8 +101,11 @@ class Walk:
         return in_order(release.version for place in self.places for release in place.releases)
 
 
-def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = "") -> Walk:
-    """Every patch at `paths`, to be judged on the releases that its project supports; on all of them where `whole`.
+def walk(
+    paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = ""
+) -> Walk:
+    """Every patch at `paths`, to be judged on the releases that its project supports; on all of
+    them where `whole`.
 
     Where `since` is given, no older ones. Raises UsageError for a path that is not there.
     """
@@ -128,7 +140,9 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
 
 
 def patch_files(path: Path) -> list[Path]:
-    """The patches at `path`: itself, a folder's patch.py or patch.diff, or every Python file and diff below it."""
+    """The patches at `path`: itself, a folder's patch.py or patch.diff, or every Python file and
+    diff below it.
+    """
     if not path.is_dir():
         return [source_and_manifest(path)[0]]
     return _patches_in(path) or sorted(_files_below(path))
@@ -144,10 +158,13 @@ def _files_below(folder: Path) -> Iterator[Path]:
         folders[:] = [
             each
             for each in folders
-            if not each.startswith(".") and each not in _SKIPPED and not (here / each / "pyvenv.cfg").exists()
+            if not each.startswith(".")
+            and each not in _SKIPPED
+            and not (here / each / "pyvenv.cfg").exists()
         ]
         for path in (here / name for name in names if name.endswith((".py", *DIFFS))):
-            # No pipe, no link to nowhere, as some editors leave beside a file that is open, and none to a stranger's.
+            # No pipe, no link to nowhere, as some editors leave beside a file that is open, and
+            # none to a stranger's.
             if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
                 yield path
 
@@ -156,24 +173,32 @@ def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
     """`Owner.name` that a file of the project sets -> the files that do; a test puts it back."""
     found: dict[str, set[Path]] = {}
     for file in (each for each in files if not is_of_tests(each)):
-        for owner, name, holder, text in _SET.findall(read_lossy(file)) if file.suffix == ".py" else ():
+        for owner, name, holder, text in (
+            _SET.findall(read_lossy(file)) if file.suffix == ".py" else ()
+        ):
             if owner not in ("self", "cls"):
                 found.setdefault(f"{owner or holder}.{name or text}", set()).add(file.resolve())
     return found
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:
-    """The files that have to do with torch's compiler, and those that import such names from them."""
+    """The files that have to do with torch's compiler, and those that import such names from
+    them.
+    """
     texts = {file: read_lossy(file) for file in files}
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {file: frozenset(_names(_FROM_TORCH, texts[file])) for file in touching}
     by_module: dict[str, set[str]] = {}
     for file, brought in names.items():
-        by_module.setdefault(file.parent.name if file.stem == "__init__" else file.stem, set()).update(brought)
+        by_module.setdefault(
+            file.parent.name if file.stem == "__init__" else file.stem, set()
+        ).update(brought)
     for file, text in texts.items():
         if file not in touching and file.suffix == ".py":
             for module, brought in _FROM.findall(text):
-                if by_module.get(module.rpartition(".")[2], set()).intersection(_NAME.findall(brought)):
+                if by_module.get(module.rpartition(".")[2], set()).intersection(
+                    _NAME.findall(brought)
+                ):
                     touching.add(file)
                     break
     return [file for file in files if file in touching]
@@ -195,7 +220,9 @@ def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
         return None
-    from patchgate.inputs.patch import load_claims  # only for who has one: it takes a tenth of a second
+    from patchgate.inputs.patch import (
+        load_claims,
+    )  # only for who has one: it takes a tenth of a second
 
     claims = load_claims(manifest)
     return SpecifierSet(claims.applies_to) if claims.applies_to else None

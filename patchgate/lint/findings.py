@@ -1,4 +1,5 @@
-"""The views that rules read (a file in single releases), and their findings, merged into ranges of releases.
+"""The views that rules read (a file in single releases), and their findings, merged into ranges of
+releases.
 
 Findings that say the same of several releases become one. `When` says when a finding hurts.
 """
@@ -31,14 +32,18 @@ class When(str, Enum):
 
 
 def when(releases: Sequence[str], admitted: Sequence[str], installed: str = "") -> When:
-    """When it hurts that something is wrong on `releases`, of those that a project admits, oldest first."""
+    """When it hurts that something is wrong on `releases`, of those that a project admits, oldest
+    first.
+    """
     if not releases or not admitted or {admitted[-1], installed} & {*releases}:
         return When.NOW
     return When.LOWER_BOUND if list(releases) == list(admitted[: len(releases)]) else When.OLDER
 
 
 def first_after(releases: Collection[str], admitted: Sequence[str]) -> str:
-    """The oldest release that all of these releases are older than: the lower bound that the code needs."""
+    """The oldest release that all of these releases are older than: the lower bound that the code
+    needs.
+    """
     newest = max(map(Version, releases))
     return next((each for each in admitted if Version(each) > newest), "")
 
@@ -65,8 +70,9 @@ class Severity(str, Enum):
 class Finding:
     """One line of a file, one code, the releases for which it holds.
 
-    A rule gives one for each release; `merged` makes one of those that say the same, and fills in `path`, `line` (the
-    text of the line) and `shown_releases` (`releases` as ranges). From then on `span` counts characters.
+    A rule gives one for each release; `merged` makes one of those that say the same, and fills in
+    `path`, `line` (the text of the line) and `shown_releases` (`releases` as ranges). From then on
+    `span` counts characters.
     """
 
     code: str
@@ -138,14 +144,20 @@ class View:
         )
 
 
-def finding_in_file(code: Code, path: str, span: Span, message: str, source: str, fix: str = "") -> Finding:
+def finding_in_file(
+    code: Code, path: str, span: Span, message: str, source: str, fix: str = ""
+) -> Finding:
     """A red finding about the file itself, of no release."""
     line = _line(lines_of(source), span)
     return Finding(code=code.code, path=path, span=span, message=message, fix=fix, line=line)
 
 
-def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source: str) -> list[Finding]:
-    """One finding for all releases in which a rule finds a fault at the same place: the newest's, others as detail."""
+def merged(
+    findings: Iterable[Finding], path: str, known: Sequence[str], source: str
+) -> list[Finding]:
+    """One finding for all releases in which a rule finds a fault at the same place: the newest's,
+    others as detail.
+    """
     groups: dict[tuple[object, ...], dict[str, Finding]] = {}
     for finding in findings:
         key = (finding.span, finding.code, finding.severity, finding.name)
@@ -154,7 +166,11 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
     for group in groups.values():
         releases = tuple(version for version in known if version in group)
         last = group[releases[-1]]
-        span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
+        span, line, text = (
+            _in_characters(last.span, lines),
+            _line(lines, last.span),
+            show_releases(releases, known),
+        )
         detail = "\n".join(filter(None, [*_other_wordings(group, last, known), last.detail]))
         alike = [version for version in releases if group[version].message == last.message]
         message = (
@@ -163,13 +179,17 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
             else f"{last.message} (this text: {show_releases(alike, known)}; the others: --details)"
         )
         fix = last.fix.replace(THIS_FILE, shlex.quote(path))
-        placed = replace(last, path=path, span=span, line=line, message=message, fix=fix, detail=detail)
+        placed = replace(
+            last, path=path, span=span, line=line, message=message, fix=fix, detail=detail
+        )
         result.append(replace(placed, releases=releases, shown_releases=text))
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
 
 
 def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
-    """One finding for all places of a file of which the same is said, and one note for all that a gate keeps out."""
+    """One finding for all places of a file of which the same is said, and one note for all that a
+    gate keeps out.
+    """
     by_gate: dict[Span, list[Finding]] = {}
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for each in findings:
@@ -178,7 +198,9 @@ def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
         else:
             key = (each.code, each.message, each.severity, each.fix, each.releases)
             alike.setdefault(key, []).append(each)
-    result = [replace(same[0], also=tuple(each.span for each in same[1:])) for same in alike.values()]
+    result = [
+        replace(same[0], also=tuple(each.span for each in same[1:])) for same in alike.values()
+    ]
     for gate, behind in by_gate.items():
         result += behind if len(behind) == 1 else [_behind(gate, behind, source)]
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
@@ -197,7 +219,8 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
         line=_line(lines, gate),
         releases=(),
         shown_releases="",
-        message=f"the version check excludes the releases without {', '.join(shown[:_SHOWN])}{more}",
+        message="the version check excludes the releases without "
+        f"{', '.join(shown[:_SHOWN])}{more}",
         fix="",
         evidence="",
         detail="\n".join(shown),
@@ -205,7 +228,9 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
     )
 
 
-def _other_wordings(group: Mapping[str, Finding], last: Finding, known: Sequence[str]) -> Iterator[str]:
+def _other_wordings(
+    group: Mapping[str, Finding], last: Finding, known: Sequence[str]
+) -> Iterator[str]:
     """`message [releases]` for each wording that the newest release no longer has."""
     wordings: dict[str, list[str]] = {}
     for version, finding in group.items():

@@ -1,7 +1,8 @@
 """Infers a patch's claims from its text, without running it, and writes a manifest of them.
 
-Each inferred claim has the line that suggests it; in the manifest, a comment says which command or code settles it.
-`applies_to` comes from version checks: the patch is read at each release, at each version that it names, and near them.
+Each inferred claim has the line that suggests it; in the manifest, a comment says which command or
+code settles it. `applies_to` comes from version checks: the patch is read at each release, at each
+version that it names, and near them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
 _REST = """
 # Not guessed, because only you know; the strict default holds for what is left out:
 # fixed_in = "2.14"            # the release that is said to make it needless
-# numerics = "rounding"        # default: "bit-identical". Settle: PG501 tells how many elements differ
+# numerics = "rounding"        # default: "bit-identical". PG501 tells how many elements differ
 # [symptom]                    # the defect that it cures, so that "still needed?" is measured
 # workload = "residual_stack"
 # device = "h200"
@@ -48,16 +49,19 @@ class Inferred:
 
     value: str
     line: int
-    applies_to: str = ""  #: of a target: the releases on which it is replaced, where others are replaced on more
+    applies_to: str = (
+        ""  #: of a target: the releases on which it is replaced, where others are replaced on more
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferredClaims:
     """`applies_to` is None where the patch has no version check, or one that no two bounds can say.
 
-    `unnamed` are lines that change torch in a way whose name only running the patch would tell, `checks` those of
-    version checks that decide on a part of it, `open_checks` those of checks that could not be followed, and `apply`
-    functions that change torch and that nothing in the file calls.
+    `unnamed` are lines that change torch in a way whose name only running the patch would tell,
+    `checks` those of version checks that decide on a part of it, `open_checks` those of checks that
+    could not be followed, and `apply` functions that change torch and that nothing in the file
+    calls.
     """
 
     title: Inferred | None
@@ -76,18 +80,27 @@ class InferredClaims:
 def infer_claims_of_diff(text: str) -> InferredClaims:
     """The title and the source of a diff: the words before its first file."""
     head = _DIFF_BEGINS.split(text, maxsplit=1)[0]
-    subject = re.search(r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", head, re.M)
+    subject = re.search(
+        r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", head, re.M
+    )
     line = head.count("\n", 0, subject.start()) + 1 if subject else 1
     return InferredClaims(title=_sentence(subject[1], line) if subject else None, source=_url(head))
 
 
-def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None) -> InferredClaims:
-    """The claims that the source of a Python patch suggests; names of its project's other files are followed."""
+def infer_claims(
+    text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None
+) -> InferredClaims:
+    """The claims that the source of a Python patch suggests; names of its project's other files are
+    followed.
+    """
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
     apply = chosen_installer(text)
     targets = _targets(tree, releases, usages, {*uncalled_installers(text)} - {*apply})
-    effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
+    effects = sorted(
+        (*_options(tree, usages), *_environment(tree), *_compiles(tree)),
+        key=lambda effect: effect.line,
+    )
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
     scope, docstring = _scope(tree, usages), ast.get_docstring(tree)
@@ -103,7 +116,9 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
         apply=tuple(
-            Inferred(value=name, line=line) for name, line in apply.items() if not scope or name != scope.value
+            Inferred(value=name, line=line)
+            for name, line in apply.items()
+            if not scope or name != scope.value
         ),
     )
 
@@ -115,18 +130,33 @@ def _sentence(text: str, line: int) -> Inferred:
 
 def _url(text: str) -> Inferred | None:
     url = _URL.search(text)
-    return Inferred(value=url[0].rstrip(".,;:"), line=text.count("\n", 0, url.start()) + 1) if url else None
+    return (
+        Inferred(value=url[0].rstrip(".,;:"), line=text.count("\n", 0, url.start()) + 1)
+        if url
+        else None
+    )
 
 
 def _targets(
-    tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage], dead: Collection[str]
+    tree: ast.Module,
+    releases: Sequence[Release],
+    usages: Mapping[str, Usage],
+    dead: Collection[str],
 ) -> list[Inferred]:
-    """The targets that the patch may replace, named as the gate does: a method by the module that defines its class.
+    """The targets that the patch may replace, named as the gate does: a method by the module that
+    defines its class.
 
-    A name that no release has is the patch's own, and replaces nothing; nor does a function of `dead` names.
+    A name that no release has is the patch's own, and replaces nothing; nor does a function of
+    `dead` names.
     """
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead]
-    never = {line for node in functions for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    functions = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead
+    ]
+    never = {
+        line
+        for node in functions
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
     targets: dict[str, int] = {}
     on: dict[str, set[str]] = {}
     replaced = {
@@ -136,12 +166,17 @@ def _targets(
         if not _is_added(release, rebinding)
     }
     lines = {
-        reference.span.line for usage in usages.values() for reference in usage.references if reference.kind == "config"
+        reference.span.line
+        for usage in usages.values()
+        for reference in usage.references
+        if reference.kind == "config"
     }
     for release in releases:
         for rebinding in usages[release.version].rebindings:
             lines.add(rebinding.span.line)
-            owner = release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
+            owner = (
+                release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
+            )
             runs = rebinding.reachability in (Reachability.REACHABLE, Reachability.UNDECIDED)
             if runs and rebinding.span.line not in never and rebinding.target in replaced:
                 target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
@@ -153,21 +188,36 @@ def _targets(
     known, anywhere = [release.version for release in releases], set().union(*on.values())
 
     def bounds(name: str) -> str:
-        return "" if on.get(name, anywhere) == anywhere else specifier(known, on[name].__contains__, known) or ""
+        return (
+            ""
+            if on.get(name, anywhere) == anywhere
+            else specifier(known, on[name].__contains__, known) or ""
+        )
 
-    return [Inferred(value=name, line=line, applies_to=bounds(name)) for name, line in targets.items()]
+    return [
+        Inferred(value=name, line=line, applies_to=bounds(name)) for name, line in targets.items()
+    ]
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
-    """True if the name is new in torch. What a class answers by `__getattr__` its instances have, and not the class."""
-    if rebinding.on_class and hasattr(type, rebinding.name):  # `__getattribute__`, which every class has
+    """True if the name is new in torch.
+
+    What a class answers by `__getattr__` its instances have, and not the class.
+    """
+    if rebinding.on_class and hasattr(
+        type, rebinding.name
+    ):  # `__getattribute__`, which every class has
         return False
     if rebinding.presence is Presence.MISSING or not rebinding.on_class:
         return rebinding.presence is Presence.MISSING
     member = release.member(rebinding.target.rpartition(".")[0], rebinding.name)
-    found = release.resolve(member.origin) if member is not None and member.kind == "maybe" else None
+    found = (
+        release.resolve(member.origin) if member is not None and member.kind == "maybe" else None
+    )
     symbol = found.symbol if found is not None else None
-    return isinstance(symbol, Class) and symbol.has_getattr and all(map(release.resolve, symbol.bases))
+    return (
+        isinstance(symbol, Class) and symbol.has_getattr and all(map(release.resolve, symbol.bases))
+    )
 
 
 def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred]:
@@ -180,13 +230,18 @@ def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred
     patch_calls = [
         (node.lineno, node.end_lineno or node.lineno)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "patch"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "patch"
     ]
     options: dict[str, int] = {}
     for usage in usages.values():
         for reference in usage.references:
             line, end = reference.span.line, reference.span.column + reference.span.width - 1
-            patched = any(first <= line <= last for first, last in patch_calls) and reference.name != "patch"
+            patched = (
+                any(first <= line <= last for first, last in patch_calls)
+                and reference.name != "patch"
+            )
             if reference.kind == "config" and (patched or (line, end) in assigned):
                 options.setdefault(reference.dotted, line)
     return (Inferred(value=f"config {name}", line=line) for name, line in options.items())
@@ -198,7 +253,9 @@ def _environment(tree: ast.Module) -> Iterator[Inferred]:
         key: ast.expr | None = None
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             key = node.slice if ast.unparse(node.value).endswith("environ") else None
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("environ.setdefault", "os.putenv")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("environ.setdefault", "os.putenv")
+        ):
             key = node.args[0] if node.args else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield Inferred(value=f"environment {key.value}", line=key.lineno)
@@ -207,7 +264,9 @@ def _environment(tree: ast.Module) -> Iterator[Inferred]:
 def _compiles(tree: ast.Module) -> Iterator[Inferred]:
     """`torch.compile` in a statement of the module itself."""
     for node in tree.body:
-        executed = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [node]
+        executed = (
+            node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [node]
+        )
         for part in (part for statement in executed for part in ast.walk(statement)):
             if isinstance(part, ast.Attribute) and ast.unparse(part) == "torch.compile":
                 yield Inferred(value="compile", line=part.lineno)
@@ -215,10 +274,14 @@ def _compiles(tree: ast.Module) -> Iterator[Inferred]:
 
 
 def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
-    """The one context manager of the patch that has to do with torch, itself or by a function of the file."""
+    """The one context manager of the patch that has to do with torch, itself or by a function of
+    the file.
+    """
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions}
-    lines = {use.span.line for usage in usages.values() for use in (*usage.references, *usage.rebindings)}
+    lines = {
+        use.span.line for usage in usages.values() for use in (*usage.references, *usage.rebindings)
+    }
     scopes = [
         node
         for node in functions
@@ -234,10 +297,11 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
 def _applies_to(
     tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred], file: Path | None
 ) -> tuple[tuple[str, ...], Inferred | None]:
-    """The releases on which the patch does something, and a specifier for them where a version check decides it.
+    """The releases on which the patch does something, and a specifier for them where a version
+    check decides it.
 
-    One release is read under other versions, as the gate runs one torch under others: what decides is then the
-    version alone, and not which names a release has.
+    One release is read under other versions, as the gate runs one torch under others: what decides
+    is then the version alone, and not which names a release has.
     """
     lines, own = {change.line for change in changes}, OwnFiles()
 
@@ -276,7 +340,9 @@ def _unnamed(tree: ast.Module) -> Iterator[int]:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
-    """Assignments below a name that was imported from torch, and what they are called from torch on."""
+    """Assignments below a name that was imported from torch, and what they are called from torch
+    on.
+    """
     names = dict(_imported(tree))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
@@ -291,17 +357,35 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Import):
             for each in node.names:
                 if each.name.partition(".")[0] in ("torch", "triton"):
-                    yield (each.asname, each.name) if each.asname else (each.name.partition(".")[0],) * 2
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("torch", "triton"):
+                    yield (
+                        (each.asname, each.name)
+                        if each.asname
+                        else (each.name.partition(".")[0],) * 2
+                    )
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
+            "torch",
+            "triton",
+        ):
             for each in node.names:
                 yield each.asname or each.name, f"{node.module}.{each.name}"
 
 
-def manifest_text(claims: InferredClaims, file: str, name: str, again: str, known: Sequence[str]) -> str:
-    """The manifest of `file`, of the patch called `name`; `again` judges it, `known` are the releases looked at."""
-    lines = [f"# Written by `patchgate init` from {file}, without running it. Each guess says what settles it;"]
+def manifest_text(
+    claims: InferredClaims, file: str, name: str, again: str, known: Sequence[str]
+) -> str:
+    """The manifest of `file`, of the patch called `name`; `again` judges it, `known` are the
+    releases looked at.
+    """
+    lines = [
+        f"# Written by `patchgate init` from {file}, without running it. Each guess says what "
+        "settles it;"
+    ]
     lines += [f"# all at once: {again}"]
-    for part in (_title_lines(claims, file, name), _source_lines(claims, file), _releases_lines(claims, file, known)):
+    for part in (
+        _title_lines(claims, file, name),
+        _source_lines(claims, file),
+        _releases_lines(claims, file, known),
+    ):
         lines += ["", *part]
     for part in (
         _targets_lines(claims, file),
@@ -319,13 +403,19 @@ def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
         yield f"# guessed: how {file} begins"
         yield f"title = {_string(claims.title.value)}"
     else:
-        yield f"# guessed: its name, because {file} begins with no sentence. Settle: say what the patch does"
+        yield (
+            f"# guessed: its name, because {file} begins with no sentence. Settle: say what the "
+            "patch does"
+        )
         yield f"title = {_string(name)}"
 
 
 def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.source:
-        yield f"# guessed: the first change or issue, {_at(file, claims.source)}. Settle: where the patch is from"
+        yield (
+            f"# guessed: the first change or issue, {_at(file, claims.source)}. Settle: where "
+            "the patch is from"
+        )
         yield f"source = {_string(claims.source.value)}"
     else:
         yield f"# {file} names no pull request, issue or commit: where is it from?"
@@ -335,12 +425,17 @@ def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
 def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> Iterator[str]:
     on = show_releases(claims.holds_on, known)
     if claims.applies_to:
-        yield f"# guessed: the version check, {_at(file, claims.applies_to)}, lets it through: {on}."
+        yield (
+            f"# guessed: the version check, {_at(file, claims.applies_to)}, lets it through: {on}."
+        )
         yield "# Settle: PG201 and PG202 say where this is not so"
         yield f"applies_to = {_string(claims.applies_to.value)}"
         return
     if file.endswith(DIFFS):
-        yield f"# A diff has no version check of its own: without the line, {file} is applied everywhere."
+        yield (
+            f"# A diff has no version check of its own: without the line, {file} is applied "
+            "everywhere."
+        )
         yield "# Settle: `patchgate lint --fetch` says on which releases its hunks apply"
     elif claims.holds_on and len(claims.holds_on) < len(known):
         yield f"# The version checks let it through on {on}, which no two bounds can say."
@@ -356,7 +451,10 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     settle = "Settle: PG207 names what it replaces besides, PG209 what it does not"
     if claims.unnamed:
         lines = ", ".join(f"{file}:{line}" for line in claims.unnamed)
-        yield f"# {lines} writes into a table of torch; PG207 gives the name of the entry, if that is meant"
+        yield (
+            f"# {lines} writes into a table of torch; PG207 gives the name of the entry, if that "
+            "is meant"
+        )
     if file.endswith(DIFFS):
         yield "# The functions that its hunks change. Settle: PG207 names them"
         yield '# targets = ["torch._inductor..."]'
@@ -365,8 +463,12 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
         everywhere = [claim for claim in claims.targets if not claim.applies_to]
         *first, last = _list("targets", everywhere)
         yield from first
-        for bounds in dict.fromkeys(claim.applies_to for claim in claims.targets if claim.applies_to):
-            names = ", ".join(_string(claim.value) for claim in claims.targets if claim.applies_to == bounds)
+        for bounds in dict.fromkeys(
+            claim.applies_to for claim in claims.targets if claim.applies_to
+        ):
+            names = ", ".join(
+                _string(claim.value) for claim in claims.targets if claim.applies_to == bounds
+            )
             yield f"    {{ names = [{names}], applies_to = {_string(bounds)} }},"
         yield last
     else:
@@ -376,20 +478,29 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
 
 def _apply_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.apply:
-        yield f"# guessed: changes torch, and nothing in the file calls it, {_lines(file, claims.apply)}."
+        yield (
+            "# guessed: changes torch, and nothing in the file calls it, "
+            f"{_lines(file, claims.apply)}."
+        )
         yield "# Settle: keep what your project calls, with its arguments: `install(True)`"
         yield from _list("apply", claims.apply)
 
 
 def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.scope:
-        yield f"# guessed: the one context manager, {_at(file, claims.scope)}. Settle: PG219 says what leaks"
+        yield (
+            f"# guessed: the one context manager, {_at(file, claims.scope)}. Settle: PG219 says "
+            "what leaks"
+        )
         yield f"scope = {_string(claims.scope.value)}"
 
 
 def _effects_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.effects:
-        yield f"# guessed: set at {_lines(file, claims.effects)}. Settle: keep those that every user of the patch"
+        yield (
+            f"# guessed: set at {_lines(file, claims.effects)}. Settle: keep those that every "
+            "user of the patch"
+        )
         yield "# shall get; without its line, an effect is a verdict (PG208)"
         yield from _list("effects", claims.effects)
 
@@ -440,7 +551,9 @@ def _named(tree: ast.AST) -> Iterator[str]:
 
 
 def points_around(releases: Sequence[str], named: set[str]) -> list[str]:
-    """The versions to ask about: each release, each named version, and what is near them; oldest first."""
+    """The versions to ask about: each release, each named version, and what is near them; oldest
+    first.
+    """
     near = [text for each in (*releases, *named) for text in _near(Version(each))]
     points = {Version(text): text for text in near}
     points |= {Version(text): text for text in (*releases, *sorted(named))}
@@ -454,8 +567,11 @@ def _near(version: Version) -> Iterator[str]:
         yield f"{version.major}.{version.minor}.0.dev0"
 
 
-def specifier(points: Sequence[str], holds: Callable[[str], bool], releases: Sequence[str]) -> str | None:
-    """The bounds of the one stretch of `points` (oldest first) on which it holds; "" for all of them.
+def specifier(
+    points: Sequence[str], holds: Callable[[str], bool], releases: Sequence[str]
+) -> str | None:
+    """The bounds of the one stretch of `points` (oldest first) on which it holds; "" for all of
+    them.
 
     None where it holds nowhere, or on several stretches, which no two bounds can say.
     """
@@ -474,6 +590,12 @@ def specifier(points: Sequence[str], holds: Callable[[str], bool], releases: Seq
 
 
 def _before(text: str) -> str:
-    """`<2.14` leaves out the nightlies of 2.14 too, so it is the short way to say `<2.14.0.dev0`."""
+    """`<2.14` leaves out the nightlies of 2.14 too, so it is the short way to say
+    `<2.14.0.dev0`.
+    """
     version = Version(text)
-    return f"{version.major}.{version.minor}" if text == f"{version.major}.{version.minor}.0.dev0" else text
+    return (
+        f"{version.major}.{version.minor}"
+        if text == f"{version.major}.{version.minor}.0.dev0"
+        else text
+    )

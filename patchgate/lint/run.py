@@ -1,4 +1,5 @@
-"""Patches and releases -> findings: each file is read once for each release, and every rule is asked.
+"""Patches and releases -> findings: each file is read once for each release, and every rule is
+asked.
 
 A file that cannot be read is a finding of its own. Diffs are judged hunk by hunk.
 """
@@ -38,8 +39,20 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 
-# Releases that may be asked for and are older than every index; how many that are not out yet may be asked for.
-_BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2", "1.7.1", "1.4.0")
+# Releases that may be asked for and are older than every index; how many that are not out yet may
+# be asked for.
+_BEFORE_THE_INDEX = (
+    "2.5.1",
+    "2.4.1",
+    "2.3.1",
+    "2.2.2",
+    "2.1.2",
+    "2.0.1",
+    "1.13.1",
+    "1.10.2",
+    "1.7.1",
+    "1.4.0",
+)
 _AFTER_THE_INDEX = 4
 # Numbers of more bits are not written in decimal digits.
 _BITS = 14_000
@@ -48,10 +61,11 @@ _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The result of lint: the files and releases that it read, and the findings in the order of the files.
+    """The result of lint: the files and releases that it read, and the findings in the order of the
+    files.
 
-    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require;
-    `ahead` are the releases after those, which were looked at too.
+    `walked` counts the files that were looked at, where a folder was given; `ranges` are what
+    projects require; `ahead` are the releases after those, which were looked at too.
     """
 
     files: tuple[str, ...]
@@ -66,7 +80,9 @@ class Report:
         """0 nothing red, 1 red, 3 nothing that could be judged."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
-        not_judged = {each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)}
+        not_judged = {
+            each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)
+        }
         judged = set(self.files) - not_judged if self.files else self.walked
         return 0 if judged and (self.releases or not self.files) else 3
 
@@ -82,11 +98,12 @@ def lint(
     since: str = "",
     installed: str = "",
 ) -> Report:
-    """Findings for every patch at `paths`; `matrix` has the releases of a project that states no range.
+    """Findings for every patch at `paths`; `matrix` has the releases of a project that states no
+    range.
 
-    A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
-    Large folders are shared out to as many processes as `jobs` says. No release is judged that is older than `since`;
-    what breaks on the `installed` one is broken now.
+    A patch is judged on the releases that its project supports and its manifest claims, on all
+    where `whole`. Large folders are shared out to as many processes as `jobs` says. No release is
+    judged that is older than `since`; what breaks on the `installed` one is broken now.
     Raises UsageError for a path that is not there.
     """
     found = walk(paths, releases, whole=whole, since=since)
@@ -97,13 +114,17 @@ def lint(
         files=tuple(place.name for place in found.places),
         releases=tuple(found.versions),
         findings=tuple(findings),
-        walked=found.files if any(place.walked for place in found.places) or not found.places else 0,
+        walked=found.files
+        if any(place.walked for place in found.places) or not found.places
+        else 0,
         ranges=tuple(found.ranges),
         ahead=tuple(in_order(each.version for place in found.places for each in place.ahead)),
     )
 
 
-def _lint_place(place: Place, sources: Sources, matrix: Collection[str], installed: str = "") -> list[Finding]:
+def _lint_place(
+    place: Place, sources: Sources, matrix: Collection[str], installed: str = ""
+) -> list[Finding]:
     name, known = place.name, [release.version for release in place.releases]
     if not known:
         return []
@@ -113,7 +134,9 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str], install
         source = read_source(place.file)
         rows = () if place.stated else matrix
         with time_limit(SECONDS):
-            findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
+            findings, _ = lint_source(
+                source, name, place.releases, claimed=place.claimed, matrix=rows, place=place
+            )
             findings = _left_over_as_notes(findings, place) + _breaking_next(source, place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
@@ -121,22 +144,31 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str], install
         findings = [out_of_time(SECONDS, name, source)]
     if place.walked:  # a template, or an example of what does not parse
         findings = [
-            replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
+            replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each
+            for each in findings
         ]
     return [
-        replace(each, when=when(each.releases, known, installed)) if each.severity is Severity.RED else each
+        replace(each, when=when(each.releases, known, installed))
+        if each.severity is Severity.RED
+        else each
         for each in findings
     ]
 
 
 def _breaking_next(source: str, place: Place) -> list[Finding]:
-    """Notes of what is red on the first newer release that breaks anything, and not on the newest one supported."""
+    """Notes of what is red on the first newer release that breaks anything, and not on the newest
+    one supported.
+    """
     if not place.ahead or place.claimed is not None:
         return []
     newest, known = place.releases[-1].version, [each.version for each in place.ahead]
     later, _ = lint_source(source, place.name, [place.releases[-1], *place.ahead], place=place)
-    breaking = [each for each in later if each.severity is Severity.RED and newest not in each.releases]
-    first = next((version for version in known if any(version in each.releases for each in breaking)), "")
+    breaking = [
+        each for each in later if each.severity is Severity.RED and newest not in each.releases
+    ]
+    first = next(
+        (version for version in known if any(version in each.releases for each in breaking)), ""
+    )
     return [
         replace(each, severity=Severity.NOTE, when=When.NEXT, shown_releases=f"from {first}")
         for each in breaking
@@ -145,12 +177,22 @@ def _breaking_next(source: str, place: Place) -> list[Finding]:
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """A check that comes out otherwise on a release which is not judged by it is no mistake: a note is left of it."""
+    """A check that comes out otherwise on a release which is not judged by it is no mistake: a note
+    is left of it.
+    """
     for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
-        lines = {each.span.line for each in findings if each.code == code and each.severity is Severity.RED}
+        lines = {
+            each.span.line
+            for each in findings
+            if each.code == code and each.severity is Severity.RED
+        }
         otherwise = _otherwise(lines, place, holds)
         findings = [
-            replace(each, severity=Severity.NOTE, message=f"{each.message}; it is otherwise on others, not judged")
+            replace(
+                each,
+                severity=Severity.NOTE,
+                message=f"{each.message}; it is otherwise on others, not judged",
+            )
             if each.code == code and each.severity is Severity.RED and each.span.line in otherwise
             else each
             for each in findings
@@ -159,17 +201,27 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
-    """The lines with a gate that may come out otherwise on any release, of those older than the index too."""
+    """The lines with a gate that may come out otherwise on any release, of those older than the
+    index too.
+    """
     if not lines:
         return set()
     otherwise: set[int] = set()
     by_age = sorted((*place.releases, *place.others), key=lambda each: Version(each.version))
     oldest, newest = by_age[0], by_age[-1]
     major, minor = Version(newest.version).release[:2]
-    newer = [renamed(newest, f"{major}.{minor + step}.0") for step in range(1, _AFTER_THE_INDEX + 1)]
-    older = [renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version)]
+    newer = [
+        renamed(newest, f"{major}.{minor + step}.0") for step in range(1, _AFTER_THE_INDEX + 1)
+    ]
+    older = [
+        renamed(oldest, version)
+        for version in _BEFORE_THE_INDEX
+        if Version(version) < Version(oldest.version)
+    ]
     tree = parse(read_source(place.file))
-    for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines):
+    for _, usage in _readings(
+        tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines
+    ):
         # A test that depends on more than the version there is no gate, and may hold.
         otherwise |= lines - {gate.span.line for gate in usage.gates if gate.holds is holds}
         if lines <= otherwise:
@@ -198,9 +250,15 @@ def lint_source(
         return [not_python(1, "nested too deeply", path, source)], []
     known = [release.version for release in releases]
     outside = {view.version for view in views if not view.claimed}
-    findings = merged((each for each in by_release if each.releases[0] not in outside), path, known, source)
-    beyond = merged((each for each in by_release if each.releases[0] in outside), path, known, source)
-    findings += _beyond_the_claims([each for each in beyond if each.severity is Severity.RED], known)
+    findings = merged(
+        (each for each in by_release if each.releases[0] not in outside), path, known, source
+    )
+    beyond = merged(
+        (each for each in by_release if each.releases[0] in outside), path, known, source
+    )
+    findings += _beyond_the_claims(
+        [each for each in beyond if each.severity is Severity.RED], known
+    )
     return folded(apply_ignores(findings, source, path), source), views
 
 
@@ -218,7 +276,15 @@ def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Fin
     more = f", and {len(red) - 1} more like it" if len(red) > 1 else ""
     message = f"{red[0].message}{more}, on releases that the manifest does not claim"
     text = show_releases(versions, known)
-    return [replace(red[0], severity=Severity.NOTE, message=message, releases=tuple(versions), shown_releases=text)]
+    return [
+        replace(
+            red[0],
+            severity=Severity.NOTE,
+            message=message,
+            releases=tuple(versions),
+            shown_releases=text,
+        )
+    ]
 
 
 def views_of(
@@ -248,16 +314,29 @@ def views_of(
 
 
 def _shorten_numbers(tree: ast.Module) -> None:
-    """Python reads a number of any length in hexadecimal digits, and refuses to write it in decimal ones."""
+    """Python reads a number of any length in hexadecimal digits, and refuses to write it in decimal
+    ones.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > _BITS:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, int)
+            and node.value.bit_length() > _BITS
+        ):
             node.value = 1 << _BITS
 
 
 def _readings(
-    tree: ast.Module, releases: Sequence[Release], place: Place | None, lines: Collection[int] | None = None
+    tree: ast.Module,
+    releases: Sequence[Release],
+    place: Place | None,
+    lines: Collection[int] | None = None,
 ) -> Iterator[tuple[str, Usage]]:
-    """By release. Where all that was asked of one release has the same answers in the next, the reading is the same."""
+    """By release.
+
+    Where all that was asked of one release has the same answers in the next, the reading is the
+    same.
+    """
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []
     for release in releases:

@@ -1,4 +1,6 @@
-"""The processor time that lint gives one file: a file that was written to take forever must not stop the others."""
+"""The processor time that lint gives one file: a file that was written to take forever must not
+stop the others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The private names of torch that patches or a whole package use, and the releases that have them."""
+"""The private names of torch that patches or a whole package use, and the releases that have
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ from patchgate.lint.run import views_of
 class UsedName:
     """One private name of torch.
 
-    `since` and `until` are the first and the last release that has it, "" where that is the oldest or the newest
-    known; `lacking` are the releases of the project that do not have it, `maybe` those where a `__getattr__` or a
-    subclass may answer. `places` are file:line, `ungated` those that run on a release that lacks it.
+    `since` and `until` are the first and the last release that has it, "" where that is the oldest
+    or the newest known; `lacking` are the releases of the project that do not have it, `maybe`
+    those where a `__getattr__` or a subclass may answer. `places` are file:line, `ungated` those
+    that run on a release that lacks it.
     """
 
     name: str
@@ -37,7 +40,8 @@ class UsedName:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageReport:
-    """The names in alphabetical order, the files that have them, and the releases that the projects support.
+    """The names in alphabetical order, the files that have them, and the releases that the projects
+    support.
 
     `unreadable` are file:line and the reason of each file that Python refuses.
     """
@@ -50,8 +54,11 @@ class UsageReport:
     ranges: tuple[str, ...]
 
 
-def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None) -> UsageReport:
-    """The private names behind the patches at `paths`, on `chosen` releases or those that their projects support.
+def usage(
+    paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None
+) -> UsageReport:
+    """The private names behind the patches at `paths`, on `chosen` releases or those that their
+    projects support.
 
     Raises UsageError for a path that is not there.
     """
@@ -69,7 +76,12 @@ def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Rele
         except (RecursionError, MemoryError):
             unreadable.append(f"{place.name}:1: nested too deeply")
             continue
-        private = [(view, each) for view in views for each in view.usage.references if is_private(each.dotted)]
+        private = [
+            (view, each)
+            for view in views
+            for each in view.usage.references
+            if is_private(each.dotted)
+        ]
         files += [place.name] if private else []
         for view, each in private:
             uses.setdefault(each.dotted, []).append((place.name, view, each))
@@ -89,14 +101,23 @@ def is_private(dotted: str) -> bool:
 
 
 def _used(
-    name: str, uses: Sequence[tuple[str, View, Reference]], releases: Sequence[Release], supported: Sequence[str]
+    name: str,
+    uses: Sequence[tuple[str, View, Reference]],
+    releases: Sequence[Release],
+    supported: Sequence[str],
 ) -> UsedName:
     example = uses[0][2]
     seen = {view.version: each.presence for _, view, each in uses}
-    presence = {each.version: seen.get(each.version) or _presence(each, example) for each in releases}
-    having = [version for version, there in presence.items() if there is not Presence.MISSING] or [""]
+    presence = {
+        each.version: seen.get(each.version) or _presence(each, example) for each in releases
+    }
+    having = [version for version, there in presence.items() if there is not Presence.MISSING] or [
+        ""
+    ]
     lacking = tuple(version for version in supported if presence[version] is Presence.MISSING)
-    ungated = {_at(file, each) for file, view, each in uses if each.reachable and view.version in lacking}
+    ungated = {
+        _at(file, each) for file, view, each in uses if each.reachable and view.version in lacking
+    }
     return UsedName(
         name=name,
         kind=example.kind,

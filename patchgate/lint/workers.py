@@ -15,7 +15,8 @@ from patchgate.lint.find_patches import Place
 Answer = TypeVar("Answer")
 # Bytes of files from which on a process of its own is worth its start.
 _WORTH = 200_000
-# Objects that are made before Python looks for garbage: a syntax tree is many objects and no garbage.
+# Objects that are made before Python looks for garbage: a syntax tree is many objects and no
+# garbage.
 _OBJECTS = 300_000
 
 
@@ -30,8 +31,12 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def shared_out(judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int) -> list[Answer]:
-    """`judge(place)` of each place, in their order, by as many processes as are asked for and worth it."""
+def shared_out(
+    judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int
+) -> list[Answer]:
+    """`judge(place)` of each place, in their order, by as many processes as are asked for and worth
+    it.
+    """
     sizes = [each.file.stat().st_size for each in places]
     judge = partial(_judged_tidily, judge)
     jobs = min(jobs, 1 + sum(sizes) // _WORTH, len(places))
@@ -54,7 +59,9 @@ def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
     return answer
 
 
-def _judged(judge: Callable[[Place], Answer], places: Sequence[Place], shares: Sequence[list[int]]) -> list[Answer]:
+def _judged(
+    judge: Callable[[Place], Answer], places: Sequence[Place], shares: Sequence[list[int]]
+) -> list[Answer]:
     """The first share is judged here, and so is one whose process has died."""
     fork = get_context("fork")
     answers: dict[int, Answer] = {}

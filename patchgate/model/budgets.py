@@ -1,4 +1,6 @@
-"""Budgets: how far a metric may move under a patch, how a manifest writes it, and whether a change is within."""
+"""Budgets: how far a metric may move under a patch, how a manifest writes it, and whether a change
+is within.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,27 @@ class Cost:
 
     facts: tuple[str, ...]  #: names, or prefixes that end with a dot; of a list the sum counts
     noun: str  #: as a reader knows it
-    limit: float  #: the largest growth that is no finding, as a share; a manifest or a project may state another
+    #: the largest growth that is no finding, as a share; a manifest or a project may state another
+    limit: float
 
 
-#: By the name of its budget, the most telling first. Every other fact tells what code is, and not what it costs.
+#: By the name of its budget, the most telling first. Every other fact tells what code is, and not
+#: what it costs.
 COSTS = {
     "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.0),
     "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.02),
     "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
     "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1),
     "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),
-    "options_left": Cost(facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0),
-    "graph_breaks": Cost(facts=("dynamo.graph_breaks", "shapes.breaks."), noun="graph breaks", limit=0.0),
-    "recompiles": Cost(facts=("shapes.compiled.", "shapes.eager.", "shapes.limit."), noun="compiles", limit=0.0),
+    "options_left": Cost(
+        facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0
+    ),
+    "graph_breaks": Cost(
+        facts=("dynamo.graph_breaks", "shapes.breaks."), noun="graph breaks", limit=0.0
+    ),
+    "recompiles": Cost(
+        facts=("shapes.compiled.", "shapes.eager.", "shapes.limit."), noun="compiles", limit=0.0
+    ),
 }
 
 
@@ -38,7 +48,9 @@ _FORM = re.compile(rf"\s*{_PERCENT}(?:\s*\.\.\s*{_PERCENT})?\s*")
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget that `0.1 %` (as much either way) or `-2 % .. 0.1 %` describes. Raises ValueError."""
+    """The budget that `0.1 %` (as much either way) or `-2 % .. 0.1 %` describes. Raises
+    ValueError.
+    """
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError("not a budget: write 0.1 %, or a range as -2 % .. 0.1 %")
@@ -60,15 +72,18 @@ def show_budget(budget: Budget) -> str:
 
 
 def budget_for(low: float, high: float) -> str:
-    """A manifest's text, in whole percents, for a budget that a change between `low` and `high` is within."""
+    """A manifest's text, in whole percents, for a budget that a change between `low` and `high` is
+    within.
+    """
     return f"{min(0, math.floor(low * 100))} % .. {max(0, math.ceil(high * 100))} %"
 
 
 def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Kind:
     """The kind of a change that was measured to be between `low` and `high` (equal if it is exact).
 
-    OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end. A gain beyond a budget
-    that a manifest or a project has `stated` contradicts it, and is OVER as well.
+    OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end. A
+    gain beyond a budget that a manifest or a project has `stated` contradicts it, and is OVER as
+    well.
     """
     if not low <= high:
         return Kind.UNMEASURED  # NaN included
@@ -85,11 +100,15 @@ def cost_of(fact: str) -> str:
 
 
 def _tells(cost: Cost, fact: str) -> bool:
-    return any(fact == name or (name.endswith(".") and fact.startswith(name)) for name in cost.facts)
+    return any(
+        fact == name or (name.endswith(".") and fact.startswith(name)) for name in cost.facts
+    )
 
 
 def growth(before: FactValue | None, after: FactValue | None) -> float:
-    """How much more a cost is, as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 where it is no more."""
+    """How much more a cost is, as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 where it is no
+    more.
+    """
     old, new = _amount(before), _amount(after)
     if new <= old:
         return 0.0

@@ -1,4 +1,6 @@
-"""The one error that a user of patchgate causes and reads; the command line turns it into exit code 2."""
+"""The one error that a user of patchgate causes and reads; the command line turns it into exit code
+2.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ _LENGTH = 1500
 
 
 class UsageError(Exception):
-    """Bad input. `where` is file:line or the option's name, `next` a Command, or an edit in words."""
+    """Bad input. `where` is file:line or the option's name, `next` a Command, or an edit in
+    words.
+    """
 
     def __init__(self, what: str, *, where: str = "", got: str = "", next: object = "") -> None:
         self.what, self.where, self.got, self.next = what, where, got, next

@@ -11,7 +11,9 @@ MACHINE = 4
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did not end."""
+    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did
+    not end.
+    """
     if is_partial(verdicts):
         return MACHINE
     if any(verdict.colour is Colour.RED for verdict in verdicts):

@@ -1,4 +1,6 @@
-"""The algebra of facts: their text, their default in a histogram, which check owns them, which a run may leave out."""
+"""The algebra of facts: their text, their default in a histogram, which check owns them, which a
+run may leave out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ UNPATCHED = "unpatched"
 FAILURE = "failure"
 #: 1 where a case compiles and 0 where it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
-#: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is known.
+#: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is
+#: known.
 HISTOGRAMS = (
     "aten.op.",
     "dynamo.break.",
@@ -30,12 +33,15 @@ HISTOGRAMS = (
     "shapes.guard.",
     "shapes.reason.",
 )
-#: Prefix of the facts of a nightly run: compiling every kernel takes longer than all other facts together.
+#: Prefix of the facts of a nightly run: compiling every kernel takes longer than all other facts
+#: together.
 ON_REQUEST = "resources."
 
 
 def check_of(fact: str) -> str:
-    """The check that owns a fact: `shapes`, `options`, `graph` (up to the captured graph) or `kernels` (below it)."""
+    """The check that owns a fact: `shapes`, `options`, `graph` (up to the captured graph) or
+    `kernels` (below it).
+    """
     stage = fact.partition(".")[0]
     if stage in ("shapes", "options"):
         return stage
@@ -43,7 +49,9 @@ def check_of(fact: str) -> str:
 
 
 def format_value(value: FactValue) -> str:
-    """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`, `unmeasured (why)`."""
+    """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`,
+    `unmeasured (why)`.
+    """
     if isinstance(value, Unmeasured):
         return f"unmeasured ({value.reason})"
     if isinstance(value, tuple):
@@ -52,7 +60,9 @@ def format_value(value: FactValue) -> str:
 
 
 def parse_value(text: str) -> FactValue:
-    """Inverse of `format_value`, but for `unmeasured`, which is never recorded. Raises ValueError."""
+    """Inverse of `format_value`, but for `unmeasured`, which is never recorded. Raises
+    ValueError.
+    """
     if text.startswith("[") and text.endswith("]"):
         return tuple(int(item) for item in text[1:-1].split())
     return str(json.loads(text)) if text.startswith('"') else int(text)
@@ -78,11 +88,14 @@ _DIFFERING = 4
 
 
 def changed_facts(before: Facts, after: Facts) -> str:
-    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ; empty for none.
+    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ;
+    empty for none.
 
     A fact that neither could take shows no difference.
     """
-    values = {name: (value_in(before, name), value_in(after, name)) for name in sorted(before | after)}
+    values = {
+        name: (value_in(before, name), value_in(after, name)) for name in sorted(before | after)
+    }
     changed = [
         f"{name} {format_value(old)} -> {format_value(new)}"
         for name, (old, new) in values.items()
@@ -92,7 +105,9 @@ def changed_facts(before: Facts, after: Facts) -> str:
 
 
 def _differ(before: FactValue, after: FactValue) -> bool:
-    return before != after and not (isinstance(before, Unmeasured) and isinstance(after, Unmeasured))
+    return before != after and not (
+        isinstance(before, Unmeasured) and isinstance(after, Unmeasured)
+    )
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:

@@ -1,4 +1,6 @@
-"""Files that are replaced whole, so that a reader sees the old text or the new; reading with bounds; folders."""
+"""Files that are replaced whole, so that a reader sees the old text or the new; reading with
+bounds; folders.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from patchgate.model.paths import display_path, leaves_project
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
     """Replace `path` with `content`; on any failure the old file stays as it was.
 
-    It waits for the disk, so that the file outlasts a loss of power; one that need not be `lasting` does not.
-    What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
+    It waits for the disk, so that the file outlasts a loss of power; one that need not be `lasting`
+    does not. What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written
+    as its escape.
     """
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,8 +30,14 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
             # Without a name until it is whole: nothing is left of it when its writer is killed.
             with open(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644), "wb") as file:
                 _fill(file, data, lasting)
-                # Only with a folder's descriptor, which counts for no absolute path, does Python follow the link.
-                os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno(), follow_symlinks=True)
+                # Only with a folder's descriptor, which counts for no absolute path, does Python
+                # follow the link.
+                os.link(
+                    f"/proc/self/fd/{file.fileno()}",
+                    temporary,
+                    src_dir_fd=file.fileno(),
+                    follow_symlinks=True,
+                )
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -49,7 +58,8 @@ def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
         os.fsync(file.fileno())
 
 
-#: In a folder of results: the file that the run locks which writes there, and what an earlier run left.
+#: In a folder of results: the file that the run locks which writes there, and what an earlier run
+#: left.
 HELD, PUT_ASIDE = ".held", ".earlier"
 # What is reserved in a run's folder, and how many bytes.
 _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
@@ -58,7 +68,8 @@ _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 def reserve_space(folder: Path) -> None:
     """Take space in a folder, so that a report can be written there once the disk is full.
 
-    Raises OSError where the disk is full already; what else keeps space from being taken does not matter.
+    Raises OSError where the disk is full already; what else keeps space from being taken does not
+    matter.
     """
     try:
         with open(folder / _RESERVED, "wb") as file:
@@ -81,7 +92,10 @@ _TEXT_BYTES = 16 << 20
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The bytes of a file. Raises OSError for what is none (a folder, a pipe that nobody writes) or is larger."""
+    """The bytes of a file.
+
+    Raises OSError for what is none (a folder, a pipe that nobody writes) or is larger.
+    """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -93,29 +107,43 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def read_text(path: Path, next: str = "") -> str:
-    """A text in UTF-8. Raises UsageError for anything else, with the line where it ends to be UTF-8."""
+    """A text in UTF-8.
+
+    Raises UsageError for anything else, with the line where it ends to be UTF-8.
+    """
     where = display_path(path)
     refuse_outer_link(path)
     try:
         data = read_regular(path, _TEXT_BYTES)
         return data.decode().replace("\r\n", "\n")
     except OSError as error:
-        raise UsageError("cannot be read", where=where, got=error.strerror or str(error), next=next) from None
+        raise UsageError(
+            "cannot be read", where=where, got=error.strerror or str(error), next=next
+        ) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         advice = next or "save the file as UTF-8"
-        raise UsageError("not UTF-8", where=f"{where}:{line}", got=str(error), next=advice) from None
+        raise UsageError(
+            "not UTF-8", where=f"{where}:{line}", got=str(error), next=advice
+        ) from None
 
 
 def refuse_outer_link(path: Path) -> None:
-    """Raises UsageError for a link that leads out of the repository: a message, or a patch, could say what is there."""
+    """Raises UsageError for a link that leads out of the repository: a message, or a patch, could
+    say what is there.
+    """
     if path.is_symlink() and leaves_project(path, path.parent):
         advice = "the path of the file itself, or a copy of it"
-        raise UsageError("a link out of the repository", where=str(path), got=str(path.resolve()), next=advice)
+        raise UsageError(
+            "a link out of the repository", where=str(path), got=str(path.resolve()), next=advice
+        )
 
 
 def make_folder(path: Path, where: str) -> None:
-    """Make a folder that will be written to. Raises UsageError, with `where` it was asked for, when it cannot be."""
+    """Make a folder that will be written to.
+
+    Raises UsageError, with `where` it was asked for, when it cannot be.
+    """
     import tempfile
 
     try:
@@ -124,7 +152,9 @@ def make_folder(path: Path, where: str) -> None:
             pass
     except OSError as error:
         got = f"{path}: {error.strerror or error}"
-        raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
+        raise UsageError(
+            "no folder that can be written to", where=where, got=got, next=f"another {where}"
+        ) from None
 
 
 def files_in_git(folder: Path, *which: str) -> list[str] | None:
@@ -145,11 +175,15 @@ def files_in_git(folder: Path, *which: str) -> list[str] | None:
 
 
 def refuse_tracked(path: Path) -> None:
-    """Raises UsageError for results that git knows: a pull request could bring its own verdicts, and its own cache."""
+    """Raises UsageError for results that git knows: a pull request could bring its own verdicts,
+    and its own cache.
+    """
     found = files_in_git(path.parent, "--", path.name) if os.path.lexists(path) else None
     if found:
         advice = f"git rm -r --cached {path}, delete it, and add it to .gitignore"
-        raise UsageError("results that are part of the repository", where=str(path), got=found[0], next=advice)
+        raise UsageError(
+            "results that are part of the repository", where=str(path), got=found[0], next=advice
+        )
 
 
 #: How far below a folder of ours others of ours may lie: .patchgate, gate, the patch, observations.
@@ -157,27 +191,47 @@ _DEPTH = 3
 
 
 def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
-    """Raises UsageError for a link in the place of a folder of ours, or in it: what it leads to would be deleted."""
+    """Raises UsageError for a link in the place of a folder of ours, or in it: what it leads to
+    would be deleted.
+    """
     places = [(folder, 0)]
     while places:
         place, level = places.pop()
         if place.is_symlink():
             advice = f"delete it: rm {display_path(place.parent)}/{place.name}"
-            raise UsageError("a link among results", where=str(place), got=f"a link to {place.readlink()}", next=advice)
+            raise UsageError(
+                "a link among results",
+                where=str(place),
+                got=f"a link to {place.readlink()}",
+                next=advice,
+            )
         if level < depth and place.is_dir():
             with os.scandir(place) as entries:
-                found = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
+                found = [
+                    entry
+                    for entry in entries
+                    if entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+                ]
             places += [(Path(entry.path), level + 1) for entry in found]
 
 
 def make_results_folder(path: Path, where: str, mark: str) -> None:
-    """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`.
+    """Make a folder whose contents a run will replace.
+
+    Raises UsageError where it holds something, and no `mark`.
 
     Of several patches each has a folder of its own in it, with the mark.
     """
     refuse_tracked(path)
     make_folder(path, where)
-    found = sorted(each.name for each in path.iterdir() if each.name not in (HELD, PUT_ASIDE, _RESERVED))
+    found = sorted(
+        each.name for each in path.iterdir() if each.name not in (HELD, PUT_ASIDE, _RESERVED)
+    )
     if found and mark not in found and not any(path.glob(f"*/{mark}")):
         got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
-        raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")
+        raise UsageError(
+            "not results of a run, and would be deleted",
+            where=where,
+            got=got,
+            next=f"another {where}",
+        )

@@ -1,4 +1,6 @@
-"""The folders of fixtures and golden: those of a checkout, or the copy that an installed wheel carries."""
+"""The folders of fixtures and golden: those of a checkout, or the copy that an installed wheel
+carries.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ MODELS = ROOT / "fixtures" / "models"
 DEVICES = ROOT / "fixtures" / "devices"
 GOLDEN = ROOT / "golden"
 # Every folder whose subfolders may hold a corpus.toml.
-CORPUS = (ROOT / "fixtures" / "patches", ROOT / "fixtures" / "faults", ROOT / "fixtures" / "hostile")
+CORPUS = (
+    ROOT / "fixtures" / "patches",
+    ROOT / "fixtures" / "faults",
+    ROOT / "fixtures" / "hostile",
+)
 # What codes printed for cases of the corpus; `python -m benchmarks.corpus --examples` writes it.
 EXAMPLES = ROOT / "fixtures" / "examples.json"
 MATRIX = ROOT / "ci" / "matrix.toml"
 
 
 def display_path(path: Path | str) -> str:
-    """A path as the user would type it, in one line: relative to where they are, when it lies below."""
+    """A path as the user would type it, in one line: relative to where they are, when it lies
+    below.
+    """
     path = Path(path)
     with contextlib.suppress(ValueError):
         path = path.resolve().relative_to(Path.cwd())
@@ -30,7 +38,9 @@ def display_path(path: Path | str) -> str:
 
 
 def leaves_project(path: Path, place: Path) -> bool:
-    """True if a path, its links followed, lies outside the repository around a folder; without one, the project."""
+    """True if a path, its links followed, lies outside the repository around a folder; without one,
+    the project.
+    """
     marks = (".git", "pyproject.toml", "patchgate.toml")
     around = (place.resolve(), *place.resolve().parents)
     found = (folder for mark in marks for folder in around if (folder / mark).exists())
@@ -38,7 +48,9 @@ def leaves_project(path: Path, place: Path) -> bool:
 
 
 def split_entry(path: Path) -> tuple[Path, str]:
-    """`pkg/patch.py::install(True)`, as pytest names a test of a file -> its two sides; no entry without the colons."""
+    """`pkg/patch.py::install(True)`, as pytest names a test of a file -> its two sides; no entry
+    without the colons.
+    """
     file, _, entry = str(path).partition("::")
     return Path(file), entry
 

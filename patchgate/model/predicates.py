@@ -22,10 +22,15 @@ _FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 
 def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
-    """The test that `text` describes; a fact that was not measured satisfies none. Raises ValueError."""
+    """The test that `text` describes; a fact that was not measured satisfies none.
+
+    Raises ValueError.
+    """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and a number")
+        raise ValueError(
+            f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and a number"
+        )
     compare, number = _OPERATORS[match.group(1)], match.group(2)
     bound = float(number) if "." in number else int(number)
 

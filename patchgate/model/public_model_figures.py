@@ -1,6 +1,7 @@
 """Gains and losses of models from one side to another: counts and sizes of both, and their change.
 
-The sides are a patch and its absence on one release, or two releases without a patch. Nothing here is judged.
+The sides are a patch and its absence on one release, or two releases without a patch. Nothing here
+is judged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass, field
 from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Facts, Observation, Unmeasured
 
-#: The least change that the first line names, as a fraction: below it the cause of another peak may be alignment.
+#: The least change that the first line names, as a fraction: below it the cause of another peak may
+#: be alignment.
 TELLS = 0.01
 
 
@@ -53,7 +55,9 @@ BYTES = Figure(name="bytes", facts=("bytes.total",), unit="bytes")
 PEAK = Figure(name="peak memory", facts=("memory.peak",), unit="bytes", combine=max)
 #: In the order in which they matter.
 FIGURES = (
-    Figure(name="launches", facts=("kernels.called", "kernels.kind.extern", "kernels.kind.fallback")),
+    Figure(
+        name="launches", facts=("kernels.called", "kernels.kind.extern", "kernels.kind.fallback")
+    ),
     Figure(name="kernels", facts=("kernels.distinct",)),
     BYTES,
     PEAK,
@@ -76,7 +80,9 @@ class ModelImpact:
         return (self.changes[figure.name].share or 0.0) if figure.name in self.changes else 0.0
 
     def direction(self, figure: Figure) -> int:
-        """1 where a figure grew by more than the first line leaves out, -1 where it shrank by more, otherwise 0."""
+        """1 where a figure grew by more than the first line leaves out, -1 where it shrank by more,
+        otherwise 0.
+        """
         share = self.share(figure)
         return (share > TELLS) - (share < -TELLS)
 
@@ -96,16 +102,26 @@ class Impact:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """The figures that some model has."""
-        return tuple(figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows))
+        return tuple(
+            figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows)
+        )
 
     @property
     def summary(self) -> str:
         """`24 models: 3 with fewer bytes moved (up to -9.4 %: mamba), 21 unchanged`."""
         broken = [row.model for row in self.rows if row.broken]
         failed = [row.model for row in self.rows if row.failed and not row.broken]
-        rest = [row for row in self.rows if not (row.failed or row.direction(BYTES) or row.direction(PEAK))]
+        rest = [
+            row
+            for row in self.rows
+            if not (row.failed or row.direction(BYTES) or row.direction(PEAK))
+        ]
         little = sum(row.changed for row in rest)
-        parts = [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"] if broken else []
+        parts = (
+            [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"]
+            if broken
+            else []
+        )
         for figure, direction, words in (
             (BYTES, 1, "more bytes moved"),
             (BYTES, -1, "fewer bytes moved"),
@@ -116,12 +132,17 @@ class Impact:
             if rows:
                 parts.append(f"{len(rows)} with {words} ({_extent(rows, figure)})")
         if little:
-            parts.append(f"{little} changed in other figures only, or by less than {TELLS * 100:g} %")
+            parts.append(
+                f"{little} changed in other figures only, or by less than {TELLS * 100:g} %"
+            )
         if len(rest) > little:
             parts.append(f"{len(rest) - little} unchanged")
         if failed:
             parts.append(f"{len(failed)} not compared ({_names(failed)})")
-        return f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'nothing to compare'}"
+        return (
+            f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: "
+            f"{', '.join(parts) or 'nothing to compare'}"
+        )
 
 
 def _extent(rows: Sequence[ModelImpact], figure: Figure) -> str:
@@ -134,36 +155,54 @@ def _names(models: Sequence[str]) -> str:
 
 
 def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) -> Impact:
-    """The impact on each of `models`, name -> its parts; failures first, then by how far each figure moved."""
+    """The impact on each of `models`, name -> its parts; failures first, then by how far each
+    figure moved.
+    """
     rows = [_row(model, parts) for model, parts in models.items()]
     rows.sort(
-        key=lambda row: (not row.failed, *(-abs(row.share(each)) for each in FIGURES), not row.changed, row.model)
+        key=lambda row: (
+            not row.failed,
+            *(-abs(row.share(each)) for each in FIGURES),
+            not row.changed,
+            row.model,
+        )
     )
     return Impact(before=before, after=after, rows=tuple(rows))
 
 
 def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
     missing = [
-        (side.case, reason) for part in parts for side in (part.before, part.after) if (reason := _unmeasured(side))
+        (side.case, reason)
+        for part in parts
+        for side in (part.before, part.after)
+        if (reason := _unmeasured(side))
     ]
     if missing:
         case, reason = missing[0]
         broken = any(_broken(part) for part in parts)
         return ModelImpact(
-            model=model, failed=f"torch {case.torch}, {case.patch or UNPATCHED}: {reason}", broken=broken
+            model=model,
+            failed=f"torch {case.torch}, {case.patch or UNPATCHED}: {reason}",
+            broken=broken,
         )
     changes = {}
     for figure in FIGURES:
         before = [_value(figure, part.before, part.count) for part in parts]
         after = [_value(figure, part.after, part.count) for part in parts]
         if parts and None not in (*before, *after):
-            sums = (figure.combine(value for value in side if value is not None) for side in (before, after))
+            sums = (
+                figure.combine(value for value in side if value is not None)
+                for side in (before, after)
+            )
             changes[figure.name] = Change(before=next(sums), after=next(sums))
     return ModelImpact(model=model, changes=changes)
 
 
 def _broken(part: Part) -> bool:
-    """True if the second side alone does not compile. A network that could not be made says nothing of a compiler."""
+    """True if the second side alone does not compile.
+
+    A network that could not be made says nothing of a compiler.
+    """
     failure = part.after.failure
     return failure is not None and failure.stage != "build" and not _unmeasured(part.before)
 

@@ -33,11 +33,13 @@ class Cause(Enum):
 
 
 class Kind(Enum):
-    """The result of a comparison: of facts, in the order of `compare`; of metrics, OVER to AMBIGUOUS.
+    """The result of a comparison: of facts, in the order of `compare`; of metrics, OVER to
+    AMBIGUOUS.
 
-    FIRST is a change of which nothing is accepted yet and no cost is worse beyond its limit. WARNING is unusual,
-    suspected or not exercised, and nobody is known to be hurt by it. ASSUMED could not be judged because it cannot be
-    run or seen here. STOPPED could not, because the run ended before it.
+    FIRST is a change of which nothing is accepted yet and no cost is worse beyond its limit.
+    WARNING is unusual, suspected or not exercised, and nobody is known to be hurt by it. ASSUMED
+    could not be judged because it cannot be run or seen here. STOPPED could not, because the run
+    ended before it.
     """
 
     INFRA = "infra"
@@ -62,7 +64,9 @@ class Kind(Enum):
 
 
 class Colour(Enum):
-    """The meaning of a verdict for a merge: RED blocks it; GREY is for a reader, and blocks nothing."""
+    """The meaning of a verdict for a merge: RED blocks it; GREY is for a reader, and blocks
+    nothing.
+    """
 
     GREEN = "green"
     RED = "red"
@@ -70,7 +74,9 @@ class Colour(Enum):
 
 
 class Meaning(Enum):
-    """RED hurts whoever merges; a reviewer may read a NOTE; another run may answer NOT_JUDGED; GREEN is well."""
+    """RED hurts whoever merges; a reviewer may read a NOTE; another run may answer NOT_JUDGED;
+    GREEN is well.
+    """
 
     RED = "red"
     NOTE = "note"
@@ -79,7 +85,8 @@ class Meaning(Enum):
     GREEN = "green"
 
 
-#: The policy of the gate, in one table (docs/concepts.md gives the reasons). `--strict` makes each NOTE red.
+#: The policy of the gate, in one table (docs/concepts.md gives the reasons). `--strict` makes each
+#: NOTE red.
 POLICY = {
     Kind.INFRA: Meaning.NOT_JUDGED,
     Kind.KNOWN: Meaning.GREEN,
@@ -122,7 +129,9 @@ Facts = dict[str, FactValue]
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for `-2 % .. 0.1 %`."""
+    """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for
+    `-2 % .. 0.1 %`.
+    """
 
     low: float
     high: float
@@ -130,12 +139,14 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A small model with inputs, compiled in one way, and the `checks` that run it; `premerge`: before a merge too.
+    """A small model with inputs, compiled in one way, and the `checks` that run it; `premerge`:
+    before a merge too.
 
-    `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()` gives, call by call.
-    `needs_device` tells why no simulation can take its facts; `tokens` are the sizes at which it is timed.
-    `asks`: the question to the probe that its facts answer. `model` is what its file says, where it is a public model;
-    `count` is how often what is compiled occurs in the published network.
+    `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()`
+    gives, call by call. `needs_device` tells why no simulation can take its facts; `tokens` are the
+    sizes at which it is timed.
+    `asks`: the question to the probe that its facts answer. `model` is what its file says, where it
+    is a public model; `count` is how often what is compiled occurs in the published network.
     """
 
     name: str
@@ -184,15 +195,23 @@ class Failure:
 
     cause: Cause
     stage: str  #: the compiler stage or step
-    signature: str  #: the exception and its text, or how the process ended; the same for the same failure
+    signature: (
+        str  #: the exception and its text, or how the process ended; the same for the same failure
+    )
     detail: str = ""
-    where: str | None = None  #: file:line of the patch, the innermost one that took part; the patch where none did
+    where: str | None = (
+        None  #: file:line of the patch, the innermost one that took part; the patch where none did
+    )
     raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
 
     @property
     def text(self) -> str:
-        """`TypeError: 'int' object is not callable, during `lowering`, raised at torch/_inductor/graph.py:77`."""
-        cause = f"{self.cause.value}: " if self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE) else ""
+        """`TypeError: 'int' object is not callable, during `lowering`, raised at
+        torch/_inductor/graph.py:77`.
+        """
+        cause = (
+            f"{self.cause.value}: " if self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE) else ""
+        )
         stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
         place = f", raised at {self.raised_at}" if self.raised_at else ""
         return f"{cause}{self.signature}{stage}{place}"
@@ -202,9 +221,9 @@ class Failure:
 class Observation:
     """All that was measured for one case: `facts` are compared exactly.
 
-    `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
-    `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came out, `stubbed` the names that
-    were used of stubs (`StubUse`).
+    `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever
+    compares. `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came
+    out, `stubbed` the names that were used of stubs (`StubUse`).
     """
 
     case: Case
@@ -247,7 +266,8 @@ class Verdict:
     kind: Kind  #: what the comparison found; decides the colour
     check: str  #: the check that judged, as reports list it
     case: Case  #: workload and device are empty where it is about no compile
-    item: str  #: the line of a report's matrix: the case's name, or what was looked at (`versions`, `calls`)
+    #: the line of a report's matrix: the case's name, or what was looked at (`versions`, `calls`)
+    item: str
     fact: str = ""  #: what of the item: a fact's name, `bits`, `latency`
     expected: str = ""  #: one phrase
     actual: str = ""  #: one phrase
@@ -270,7 +290,9 @@ class Verdict:
 
     @property
     def is_judged(self) -> bool:
-        """True if the question was answered: neither the machine nor a missing figure prevented it."""
+        """True if the question was answered: neither the machine nor a missing figure prevented
+        it.
+        """
         return POLICY[self.kind] is not Meaning.NOT_JUDGED
 
     @property
@@ -295,7 +317,9 @@ class Code:
 
 
 def read_codes(text: str) -> tuple[Code, ...]:
-    """The codes of a text: `PG101 title`, and indented below it what happened, `Why: ...` and `Fix: ...`."""
+    """The codes of a text: `PG101 title`, and indented below it what happened, `Why: ...` and
+    `Fix: ...`.
+    """
     codes = []
     for block in re.split(r"\n(?=PG\d)", text.strip()):
         heading, _, body = block.partition("\n")

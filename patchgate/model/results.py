@@ -1,4 +1,5 @@
-"""Results of a run, a sweep, a search and a comparison with a real device: what `runs` computes and `report` shows.
+"""Results of a run, a sweep, a search and a comparison with a real device: what `runs` computes and
+`report` shows.
 
 Plain records: nothing here reads a file or knows how anything is shown.
 """
@@ -130,7 +131,9 @@ class Reading:
 
     answer: Answer
     shown: str  #: the value, or why there is none
-    facts: Facts = field(default_factory=dict)  #: all facts of the case, where the question is about a fact
+    facts: Facts = field(
+        default_factory=dict
+    )  #: all facts of the case, where the question is about a fact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,8 @@ class Outcome:
     between: tuple[str, ...]  #: items that cannot tell: the turn is at one of them or at `first`
     readings: Mapping[str, Reading]  #: by item, for every item that was measured
     asked: int  #: how many items were measured
-    turns: int = 1  #: how often all known answers turn; more than once means that this is only the first turn
+    #: how often all known answers turn; more than once means that this is only the first turn
+    turns: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +171,8 @@ class TurnFound:
     notes: tuple[str, ...] = ()  #: on how the search went
     #: Lines on what else changed at the turn, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What a search of torch's commits between both sides found, or why there is none; None where nobody asked.
+    #: What a search of torch's commits between both sides found, or why there is none; None where
+    #: nobody asked.
     commits: TurnFound | str | None = None
 
 
@@ -179,7 +184,9 @@ class CulpritsFound:
     what: str  #: "hunks" or "targets"
     question: str  #: the question as it was typed
     size: int  #: how many parts there were
-    commands: tuple[str, ...]  #: the one-line commands that ask with these parts, and with all others
+    commands: tuple[
+        str, ...
+    ]  #: the one-line commands that ask with these parts, and with all others
 
 
 # -- fidelity: the simulated device against the real one
@@ -203,7 +210,9 @@ class Fidelity:
     patch: str | None  #: the patch's id; None for unpatched
     compared: int = 0  #: how many facts were compared
     unlike: tuple[Difference, ...] = ()  #: those that differ
-    excluded: Mapping[str, str] = field(default_factory=dict)  #: facts that were not compared, each with the reason
+    excluded: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: facts that were not compared, each with the reason
     failed: str = ""  #: why nothing was compared; empty when something was
 
 

@@ -38,9 +38,13 @@ def fact_to(value: FactValue) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-_converter.register_structure_hook_func(lambda kind: kind == FactValue, lambda value, _: fact_from(value))
+_converter.register_structure_hook_func(
+    lambda kind: kind == FactValue, lambda value, _: fact_from(value)
+)
 _converter.register_unstructure_hook_func(lambda kind: kind == FactValue, fact_to)
-_converter.register_unstructure_hook(tuple, lambda value: [_converter.unstructure(item) for item in value])
+_converter.register_unstructure_hook(
+    tuple, lambda value: [_converter.unstructure(item) for item in value]
+)
 _converter.register_unstructure_hook(Unmeasured, fact_to)
 
 
@@ -59,7 +63,10 @@ def to_dict(record: object) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
-    """The record that `data` describes. Raises UsageError naming `where` and each path that does not fit."""
+    """The record that `data` describes.
+
+    Raises UsageError naming `where` and each path that does not fit.
+    """
     what = f"not a valid {kind.__name__.lower()}"
     if not isinstance(data, dict):
         raise UsageError(what, where=where, got=repr(data))
@@ -73,9 +80,15 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:
-    """The lines that ran, the outcomes that were taken and the stubs that were used, as an `Observation` has them."""
+    """The lines that ran, the outcomes that were taken and the stubs that were used, as an
+    `Observation` has them.
+    """
     took = tuple((line, word) for line, word in answer.get("took", ()))
-    return {"ran": tuple(answer.get("ran", ())), "took": took, "stubbed": tuple(answer.get("stubbed", ()))}
+    return {
+        "ran": tuple(answer.get("ran", ())),
+        "took": took,
+        "stubbed": tuple(answer.get("stubbed", ())),
+    }
 
 
 def failure_of(answer: Mapping[str, Any]) -> Failure | None:

@@ -1,21 +1,27 @@
-"""Text from a patch, torch or a file, made safe to print; a time in words; the nearest name to a misspelt one."""
+"""Text from a patch, torch or a file, made safe to print; a time in words; the nearest name to a
+misspelt one.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
 
-# Unicode categories: control and format characters (escape sequences, bells, changes of writing direction),
-# unpaired surrogates, line and paragraph separators.
+# Unicode categories: control and format characters (escape sequences, bells, changes of writing
+# direction), unpaired surrogates, line and paragraph separators.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _ALLOWED = "\n\t"
 
 
 def escape_control(text: str) -> str:
-    r"""`text` with each invisible character as its escape (\x1b, \u202e); line feeds and tabs stay."""
+    r"""`text` with each invisible character as its escape (\x1b, \u202e); line feeds and tabs
+    stay.
+    """
     if text.isprintable():
         return text
-    return "".join(_escape(char) if unicodedata.category(char) in _INVISIBLE else char for char in text)
+    return "".join(
+        _escape(char) if unicodedata.category(char) in _INVISIBLE else char for char in text
+    )
 
 
 def _escape(char: str) -> str:
@@ -33,7 +39,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is near."""
+    """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is
+    near.
+    """
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=1)

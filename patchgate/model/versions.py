@@ -1,6 +1,7 @@
 """Ranges and sets of torch releases, and the one way to write them: `2.11.0..2.13.0`.
 
-golden/ has one value for each range of releases; golden/surface has for each line the set of releases it holds for.
+golden/ has one value for each range of releases; golden/surface has for each line the set of
+releases it holds for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class ReleaseRange:
 
 
 def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
-    """`2.11.0`, `2.11.0..2.13.0`, or `2.11.0..` up to `newest`. Raises ValueError (InvalidVersion is one) on others."""
+    """`2.11.0`, `2.11.0..2.13.0`, or `2.11.0..` up to `newest`.
+
+    Raises ValueError (InvalidVersion is one) on others.
+    """
     first, dots, last = text.partition("..")
     last = last or (dots and newest) or first
     if Version(first) > Version(last):
@@ -50,7 +54,9 @@ def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
 
 
 def release_line(torch: str) -> str:
-    """The name by which a torch is compared: each nightly build is another version of the same line, `2.16.0.dev`."""
+    """The name by which a torch is compared: each nightly build is another version of the same
+    line, `2.16.0.dev`.
+    """
     version = Version(torch)
     return f"{version.base_version}.dev" if version.is_devrelease else torch
 
@@ -61,7 +67,9 @@ def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
         allowed = SpecifierSet(spec)
     except InvalidSpecifier:
         advice = '--torch ">=2.9,<2.13"'
-        raise UsageError("not a PEP 440 specifier", where="--torch", got=spec, next=advice) from None
+        raise UsageError(
+            "not a PEP 440 specifier", where="--torch", got=spec, next=advice
+        ) from None
     return tuple(version for version in known if allowed.contains(version, prereleases=True))
 
 
@@ -70,7 +78,9 @@ def in_order(releases: Iterable[str]) -> list[str]:
 
 
 def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(first, last) place in `known`, oldest first, of each run of neighbours that are all members."""
+    """(first, last) place in `known`, oldest first, of each run of neighbours that are all
+    members.
+    """
     for inside, places in groupby(range(len(known)), lambda at: known[at] in members):
         run = list(places)
         if inside:
@@ -80,8 +90,8 @@ def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, i
 class ReleaseSets:
     """Sets of these releases, oldest first, as bit masks; the oldest is the lowest bit.
 
-    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest has no end, so that a release more changes only
-    the lines that end with it.
+    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest has no end, so that a release
+    more changes only the lines that end with it.
     """
 
     def __init__(self, releases: Sequence[str]) -> None:
@@ -94,7 +104,9 @@ class ReleaseSets:
         names, newest = self.releases, len(self.releases) - 1
         members = {version for version, bit in self.bits.items() if mask & bit}
         return ",".join(
-            f"{names[first]}.." if last == newest else str(ReleaseRange(first=names[first], last=names[last]))
+            f"{names[first]}.."
+            if last == newest
+            else str(ReleaseRange(first=names[first], last=names[last]))
             for first, last in runs(members, names)
         )
 
@@ -108,7 +120,8 @@ class ReleaseSets:
 
 
 def range_text(members: Iterable[str], known: Iterable[str]) -> str:
-    """`2.6.0 to 2.9.1, 2.11.0`: a known release that is no member ends a range, and so does a minor release unknown.
+    """`2.6.0 to 2.9.1, 2.11.0`: a known release that is no member ends a range, and so does a minor
+    release unknown.
 
     Patch releases that are not known may lie within a range: an index seldom has all of them.
     """
@@ -130,7 +143,9 @@ def _adjoin(before: str, after: str) -> bool:
 
 
 def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
-    """For people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release` when it is."""
+    """For people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release`
+    when it is.
+    """
     if not versions or len(set(versions)) == len(known) > 1:
         return "every release" if versions else "no release"
     return ", ".join(_run_text(first, last, known) for first, last in runs(versions, known))
@@ -138,13 +153,17 @@ def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
 
 def _run_text(first: int, last: int, known: Sequence[str]) -> str:
     start = _short(known[first], first == 0 or _minor(known[first - 1]) != _minor(known[first]))
-    end = _short(known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last]))
+    end = _short(
+        known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last])
+    )
     if first == 0 and last < len(known) - 1:
         return f"{end} and before"
     if last == len(known) - 1 and first > 0:
         return f"from {start}"
     if first == last:
-        whole = all(_minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first)
+        whole = all(
+            _minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first
+        )
         return _short(known[first], whole)
     return start if start == end else f"{start} to {end}"
 

@@ -1,7 +1,7 @@
 """The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
 
-Host and probe read their types here, and the server holds each reply to them. `patchgate.probe.questions` says which
-belong together. `failure` stands for any answer.
+Host and probe read their types here, and the server holds each reply to them.
+`patchgate.probe.questions` says which belong together. `failure` stands for any answer.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-# How many times its limit a child may take, and the host waits: its clock leaves out waits for a core. Chosen.
+# How many times its limit a child may take, and the host waits: its clock leaves out waits for a
+# core. Chosen.
 PATIENCE = 3.0
-#: The question for the server that has nothing of torch loaded; the other server answers all others.
+#: The question for the server that has nothing of torch loaded; the other server answers all
+#: others.
 WITHOUT_TORCH = "plain run"
 #: How an error begins that says that only a real device could answer.
 NEEDS_DEVICE = "needs a real device"
@@ -25,11 +27,20 @@ NO_DEVICE = (
 )
 #: Questions that our own code answers from finished outputs and texts: nothing of a patch runs.
 OWN_STEPS = frozenset(
-    ("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "code", "functions"),
+    (
+        "differ",
+        "differ runs",
+        "differ forms",
+        "differ traces",
+        "differ tokens",
+        "code",
+        "functions",
+    ),
 )
 
-#: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
-#: "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads` and others where a kind has any.
+#: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated",
+#: "codegen", "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`,
+#: `threads` and others where a kind has any.
 Profile = dict[str, Any]
 #: Any request, for functions that read keys of several questions.
 Request = Mapping[str, Any]
@@ -76,7 +87,9 @@ class Loading(TypedDict, total=False):
     """How a patch is imported and installed."""
 
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
-    install: list[str]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
+    install: list[
+        str
+    ]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
     stubs: list[str]  #: Modules that a stub stands for.
     part_of: str  #: File in whose place the patch is imported; empty for its own.
     environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
@@ -85,7 +98,10 @@ class Loading(TypedDict, total=False):
 
 def variables_of(how: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables that a patch finds set."""
-    return {name: value for name, _, value in (each.partition("=") for each in how.get("environment", ()))}
+    return {
+        name: value
+        for name, _, value in (each.partition("=") for each in how.get("environment", ()))
+    }
 
 
 class OtherPatch(Loading):
@@ -116,7 +132,9 @@ class Compile(_Workload, total=False):
     training: bool  #: Compile the backward graph too.
     mode: str  #: Of torch.compile.
     reads: list[float]  #: What `.item()` gives, call by call.
-    model: dict[str, Any]  #: A public model to build, in place of what the file builds (`inputs/models.py`).
+    model: dict[
+        str, Any
+    ]  #: A public model to build, in place of what the file builds (`inputs/models.py`).
     cover: bool  #: Also which lines of the patch ran.
 
 
@@ -140,7 +158,8 @@ class Run(Compile):
 
 
 class RunOffers(Compile):
-    outputs: str  #: The file to write for the first offer; the number of each other one is added to its name.
+    #: The file to write for the first offer; the number of each other one is added to its name.
+    outputs: str
     offers: list[str]  #: As in `Applied`.
 
 
@@ -186,7 +205,9 @@ class InspectSurface(_Import):
 
 class Apply(InspectSurface):
     version: str  #: What the patch reads as torch's version.
-    entry_points: list[str]  #: Functions of the patch that its project names as backends of torch.compile.
+    entry_points: list[
+        str
+    ]  #: Functions of the patch that its project names as backends of torch.compile.
 
 
 class ApplyEach(InspectSurface):
@@ -215,7 +236,9 @@ class Failure(TypedDict):
     stage: str  #: The step that ran.
     signature: str  #: One line, the same for the same failure.
     detail: str  #: A traceback, or the end of the output.
-    where: str | None  #: file:line of the patch, the innermost one that took part; the patch where none did.
+    where: (
+        str | None
+    )  #: file:line of the patch, the innermost one that took part; the patch where none did.
     raised_at: str | None  #: file:line where it was raised, when that is not `where`.
 
 
@@ -224,7 +247,9 @@ class Failed(TypedDict):
 
 
 class Completed(TypedDict):
-    environment: dict[str, str]  #: Versions of torch, Triton and Python, the device, options that decide fusion.
+    environment: dict[
+        str, str
+    ]  #: Versions of torch, Triton and Python, the device, options that decide fusion.
 
 
 class Coverage(TypedDict):
@@ -241,13 +266,17 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Observed(ShapeFacts, total=False):
-    code: list[str]  #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
+    code: list[
+        str
+    ]  #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
 
 
 class Sentinel(Observed):
     expected: Facts  #: What its facts are where counters count.
-    confinement: dict[str, Any]  #: `Sandbox.report` of what confined the child; filled in by the server.
+    confinement: dict[
+        str, Any
+    ]  #: `Sandbox.report` of what confined the child; filled in by the server.
 
 
 class FailingStage(TypedDict):
@@ -273,7 +302,8 @@ class MemoryFault(TypedDict):
 
 class Ran(Completed):
     code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
-    unmeasured: str  #: Why code for a simulated device cannot be run; empty where it was, or for another device.
+    #: Why code for a simulated device cannot be run; empty where it was, or for another device.
+    unmeasured: str
 
 
 class OfferRun(TypedDict):
@@ -292,13 +322,19 @@ class RanPlainly(TypedDict):
 
 
 class Operators(Completed, Coverage):
-    operators: dict[str, list[str]]  #: Changed name -> operators of which samples were run; none where none is known.
+    operators: dict[
+        str, list[str]
+    ]  #: Changed name -> operators of which samples were run; none where none is known.
     unmeasured: str  #: Why there are no samples; empty where there are.
 
 
 class Compared(TypedDict):
-    metrics: dict[str, Any]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
-    unreadable: str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
+    metrics: dict[
+        str, Any
+    ]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    unreadable: (
+        str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
+    )
 
 
 class Times(Completed):
@@ -317,7 +353,9 @@ class Cached(Coverage):
 
 
 class Kernels(Completed):
-    kernels: dict[str, str]  #: Digest of the source -> digest of the machine code, or why there is none.
+    kernels: dict[
+        str, str
+    ]  #: Digest of the source -> digest of the machine code, or why there is none.
 
 
 class Calls(Completed):
@@ -326,12 +364,16 @@ class Calls(Completed):
 
 
 class Recompiles(TypedDict):
-    counts: dict[str, dict[str, dict[str, int]]]  #: Way of calling -> step -> graphs, and those with symbolic sizes.
+    counts: dict[
+        str, dict[str, dict[str, int]]
+    ]  #: Way of calling -> step -> graphs, and those with symbolic sizes.
 
 
 class Hooks(TypedDict):
     called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
-    asked: dict[str, dict[str, str]]  #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
+    asked: dict[
+        str, dict[str, str]
+    ]  #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
 
 
 class Functions(TypedDict):
@@ -344,7 +386,9 @@ class Functions(TypedDict):
 class Effect(TypedDict):
     """Something that importing a patch does besides changing torch."""
 
-    kind: str  #: environment, config, process, device, compile, threads, processes, network or files.
+    kind: (
+        str  #: environment, config, process, device, compile, threads, processes, network or files.
+    )
     name: str  #: The setting, call or file.
     what: str  #: What happened, for a reader.
     line: int | None  #: Of the patch.
@@ -364,7 +408,9 @@ class StandIns(TypedDict):
 
 
 class Changes(TypedDict):
-    changed: list[str]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
+    changed: list[
+        str
+    ]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
     claimed: dict[str, list[str]]  #: Target -> the changed names that it means.
     defined: list[str]  #: Operators that were not there before, as `namespace::name`.
     effects: list[Effect]
@@ -381,17 +427,31 @@ class Applied(Changes):
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
     unseen: list[Effect]  #: Options that another thread reads otherwise.
     leaks: list[str]  #: Names changed outside the scope.
-    held: list[str]  #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
-    calls: list[str]  #: Functions of torch that it calls for their effect; recorded where nothing at all was found.
+    held: list[
+        str
+    ]  #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
+    calls: list[
+        str
+        #: Functions of torch that it calls for their effect, if nothing at all was found.
+    ]
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
-    runs_again: str  #: What in the project runs the patch a second time; empty where nothing does, or none is nested.
+    #: What in the project runs the patch a second time; empty where nothing does, or none is
+    #: nested.
+    runs_again: str
     added: list[str]  #: Changed names that torch does not have, inherit or look up.
     again: str  #: What the second run raised; empty where it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
-    package: str  #: The package around the patch, whose own changes are not listed here; empty where it is in none.
-    offers: list[str]  #: For users to call: `backend NAME`, `function NAME` (a backend too), `pass NAME` over graphs.
-    absent: list[str]  #: Packages that the patch imports where they are installed, and that are not installed here.
+    #: The package around the patch, whose own changes are not listed here; empty where it is in
+    #: none.
+    package: str
+    offers: list[
+        str
+        #: For users to call: `backend NAME`, `function NAME` (also a backend), `pass NAME`.
+    ]
+    absent: list[
+        str
+    ]  #: Packages that the patch imports where they are installed, and that are not installed here.
 
 
 class RunAnewResult(TypedDict, total=False):
@@ -409,7 +469,9 @@ class Finding(TypedDict):
     line: int | None  #: Of the patch.
     expected: str
     actual: str
-    by_name: list[str]  #: Parameters that only a caller which passes them by name misses; otherwise empty.
+    by_name: list[
+        str
+    ]  #: Parameters that only a caller which passes them by name misses; otherwise empty.
 
 
 class Surface(TypedDict):

@@ -1,4 +1,5 @@
-"""The answer of a search as text: what turned where, what changed with it, and how to see both sides.
+"""The answer of a search as text: what turned where, what changed with it, and how to see both
+sides.
 
 A list of changes is cut after some lines and says how many more there are.
 """
@@ -20,14 +21,20 @@ def render_turn(turn: TurnFound) -> Iterator[str]:
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:
         between = ", ".join(labels[item] for item in outcome.between)
-        yield f"the {turn.what} from which `{turn.question}` {verb} is one of: {between}, {labels[outcome.first]}"
+        yield (
+            f"the {turn.what} from which `{turn.question}` {verb} is one of: {between}, "
+            f"{labels[outcome.first]}"
+        )
     else:
         yield f"first {turn.what} in which `{turn.question}` {verb}: {labels[outcome.first]}"
     for side, item in (("last before", outcome.last), ("first after", outcome.first)):
         yield f"  {side}: {labels[item]}  {outcome.readings[item].shown}"
     yield f"  asked {outcome.asked} of {turn.size}" + "".join(f"; {note}" for note in turn.notes)
     if outcome.turns > 1:
-        yield f"  the recorded answer changes {outcome.turns} times in this range; this is the first change"
+        yield (
+            f"  the recorded answer changes {outcome.turns} times in this range; this is the "
+            "first change"
+        )
     yield from _section("facts that changed", changed_facts(outcome))
     for title, lines in turn.changes.items():
         yield from _section(title, lines)
@@ -42,7 +49,10 @@ def render_turn(turn: TurnFound) -> Iterator[str]:
 def render_culprits(culprits: CulpritsFound) -> Iterator[str]:
     """Lines about a minimal set of hunks or targets."""
     minimal = culprits.minimal
-    yield f"{len(minimal.items)} of {culprits.size} {culprits.what} together turn `{culprits.question}`:"
+    yield (
+        f"{len(minimal.items)} of {culprits.size} {culprits.what} together turn "
+        f"`{culprits.question}`:"
+    )
     yield from (f"  {item}" for item in minimal.items)
     if minimal.doubtful:
         yield f"  (unknown without {', '.join(minimal.doubtful)})"

@@ -1,6 +1,7 @@
 """Red verdicts -> the causes that they share.
 
-A cause has one sentence of what happened, and an order of evidence. All of it is decided by the table below.
+A cause has one sentence of what happened, and an order of evidence. All of it is decided by the
+table below.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.budgets import COSTS
 from patchgate.model.records import Colour, Kind, Verdict
 
-# Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are called in short.
+# Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are
+# called in short.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
 # Costs that have one figure on both sides of each case: fact -> noun.
 _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
@@ -25,7 +27,12 @@ _FACTS = 4
 _SHARE = re.compile(r"(?:[\d.]+ ?% -> )?([\d.]+) ?%")
 
 
-_DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = "does not run", "does not compile", "does not fit", "code"
+_DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = (
+    "does not run",
+    "does not compile",
+    "does not fit",
+    "code",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +58,16 @@ class CauseGroup:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """Facts as `without the patch -> with it`, a line for each code and case; the evidence's case first."""
+        """Facts as `without the patch -> with it`, a line for each code and case; the evidence's
+        case first.
+        """
         cases: dict[tuple[str, str, str], list[Verdict]] = {}
         for verdict in self.verdicts:
             if is_change(verdict):
                 cases.setdefault((verdict.code, verdict.item, verdict.torch), []).append(verdict)
         return tuple(
-            f"{code} {item} on torch {torch}: {_changes(facts)}" for (code, item, torch), facts in cases.items()
+            f"{code} {item} on torch {torch}: {_changes(facts)}"
+            for (code, item, torch), facts in cases.items()
         )
 
     @property
@@ -70,19 +80,28 @@ class CauseGroup:
             before, after = verdict.before or "", verdict.after or ""
             if verdict.fact in _COSTS and before.isdecimal() and after.isdecimal():
                 changed[verdict.item, verdict.torch][verdict.fact] = int(before), int(after)
-        lines = [f"{_cost_text(costs)} ({item} on torch {torch})" for (item, torch), costs in sorted(changed.items())]
+        lines = [
+            f"{_cost_text(costs)} ({item} on torch {torch})"
+            for (item, torch), costs in sorted(changed.items())
+        ]
         return tuple(lines) or (f"no change in {', '.join(_COSTS.values())}",)
 
 
 def is_change(verdict: Verdict) -> bool:
     """True if the verdict is on a fact that has a value on both sides."""
-    return verdict.before is not None and verdict.after is not None and verdict.before != verdict.after
+    return (
+        verdict.before is not None and verdict.after is not None and verdict.before != verdict.after
+    )
 
 
 def _changes(verdicts: Sequence[Verdict]) -> str:
-    """`kernels.called 13 -> 12, loads [2 6] -> [2 4] (recorded [2 5])`: the strongest evidence first."""
+    """`kernels.called 13 -> 12, loads [2 6] -> [2 4] (recorded [2 5])`: the strongest evidence
+    first.
+    """
     shown = ", ".join(map(change_text, verdicts[:_FACTS]))
-    return shown + (f" and {len(verdicts) - _FACTS} more in the report" if len(verdicts) > _FACTS else "")
+    return shown + (
+        f" and {len(verdicts) - _FACTS} more in the report" if len(verdicts) > _FACTS else ""
+    )
 
 
 def change_text(verdict: Verdict) -> str:
@@ -100,17 +119,21 @@ def _with_commas(value: str) -> str:
 
 def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     """`better: kernels called 7 -> 6 (-14.3%)`; `worse`, or `better and worse`."""
-    words = {after > before: "worse" if after > before else "better" for before, after in costs.values()}
+    words = {
+        after > before: "worse" if after > before else "better" for before, after in costs.values()
+    }
     changes = [
-        f"{_COSTS[fact]} {before:,} -> {after:,}" + (f" ({after / before - 1:+.1%})" if before else "")
+        f"{_COSTS[fact]} {before:,} -> {after:,}"
+        + (f" ({after / before - 1:+.1%})" if before else "")
         for fact in _COSTS
         for before, after in ([costs[fact]] if fact in costs else [])
     ]
     return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
 
 
-# In reading order: what makes the causes after it meaningless comes first. Each has its name; codes, the strongest
-# evidence first; kinds that have this cause whatever their code; and its sentence.
+# In reading order: what makes the causes after it meaningless comes first. Each has its name;
+# codes, the strongest evidence first; kinds that have this cause whatever their code; and its
+# sentence.
 _TABLE = """
 does not run: PG210
     Importing the patch fails, so nothing else can be judged.
@@ -123,7 +146,7 @@ changes nothing: PG221 inert
 memory: PG516
     A kernel for the GPU misuses memory: its users get wrong numbers, or a crash somewhere else.
 offered: PG531 PG532 PG533
-    A backend or a pass that the patch offers fails, or computes otherwise than eager mode: its users are hurt.
+    A backend or a pass that the patch offers fails, or differs from eager mode: its users are hurt.
 numbers: PG510 PG512 PG502 PG505 PG506 PG501 PG507
     The outputs change more than the manifest claims: jobs that compare text exactly can fail.
 version check too narrow: PG203
@@ -173,7 +196,8 @@ def _read_causes(table: str) -> Iterator[Cause]:
 CAUSES = tuple(_read_causes(_TABLE))
 _BY_NAME = {cause.name: cause for cause in CAUSES}
 _BY_KIND = {kind: cause for cause in CAUSES for kind in cause.kinds}
-# Facts of a compile have the same codes where there is no compile: the later cause is that of the facts.
+# Facts of a compile have the same codes where there is no compile: the later cause is that of the
+# facts.
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 
 
@@ -187,14 +211,20 @@ def cause_of(verdict: Verdict) -> Cause:
     if known:
         return known
     title = title_of(verdict.code) or verdict.code
-    return Cause(name=verdict.code, sentence=f"{title[0].upper()}{title[1:]}.", codes=(verdict.code,))
+    return Cause(
+        name=verdict.code, sentence=f"{title[0].upper()}{title[1:]}.", codes=(verdict.code,)
+    )
 
 
 def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
     """The causes of the red verdicts, in reading order."""
     groups = defaultdict(list)
     red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
-    roots = {verdict.where for verdict in red if verdict.where and cause_of(verdict).name == _DOES_NOT_FIT}
+    roots = {
+        verdict.where
+        for verdict in red
+        if verdict.where and cause_of(verdict).name == _DOES_NOT_FIT
+    }
     for verdict in red:
         cause = cause_of(verdict)
         # What fails at a line that uses a missing name fails because of that name.
@@ -204,12 +234,17 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
     order = [cause.name for cause in CAUSES]
     return tuple(
         CauseGroup(cause=cause, verdicts=tuple(_strongest_first(cause, groups[cause])))
-        for cause in sorted(groups, key=lambda c: (c.name not in order, order.index(c.name) if c.name in order else 0))
+        for cause in sorted(
+            groups,
+            key=lambda c: (c.name not in order, order.index(c.name) if c.name in order else 0),
+        )
     )
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """By the cause's order of codes, then facts that sum up, then the share that the text names, then by subject."""
+    """By the cause's order of codes, then facts that sum up, then the share that the text names,
+    then by subject.
+    """
 
     def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:
         rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)

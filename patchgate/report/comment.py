@@ -1,6 +1,7 @@
 """Results of runs on other machines as one comment of a pull request.
 
-All of it is shown as text and nothing more: whoever wrote the patch may have written the results too.
+All of it is shown as text and nothing more: whoever wrote the patch may have written the results
+too.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ _LONGEST = 60_000
 
 
 def render_comment(folders: Sequence[Path]) -> str:
-    """One section a patch, with the torches of all folders side by side. Raises UsageError for what is no result."""
+    """One section a patch, with the torches of all folders side by side.
+
+    Raises UsageError for what is no result.
+    """
     verdicts: dict[str, list[Verdict]] = {}
     torches: dict[str, list[str]] = {}
     runs: dict[str, Run] = {}
     for folder in folders:
         run, judged = load_run(folder / NAME), load_verdicts(folder)
-        _refuse_foreign(folder, [*run.torches, *(v.torch or "0" for v in judged)], [v.code for v in judged])
+        _refuse_foreign(
+            folder, [*run.torches, *(v.torch or "0" for v in judged)], [v.code for v in judged]
+        )
         name = Path(run.patch).name
         verdicts.setdefault(name, []).extend(judged)
         torches.setdefault(name, []).extend(run.torches)
@@ -40,7 +46,12 @@ def render_comment(folders: Sequence[Path]) -> str:
         runs[name] = replace(run, rows=rows)
     sections = [
         render_markdown(
-            name, view(list(dict.fromkeys(judged)), sorted({*torches[name]}), quick_look_of(runs[name], judged))
+            name,
+            view(
+                list(dict.fromkeys(judged)),
+                sorted({*torches[name]}),
+                quick_look_of(runs[name], judged),
+            ),
         )
         for name, judged in sorted(verdicts.items())
     ]
@@ -55,7 +66,11 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
         try:
             Version(torch)
         except InvalidVersion:
-            raise UsageError("not a torch release", where=str(folder), got=torch[:80], next="run the gate") from None
+            raise UsageError(
+                "not a torch release", where=str(folder), got=torch[:80], next="run the gate"
+            ) from None
     for code in codes:
         if code not in catalogue():
-            raise UsageError("no such code", where=str(folder), got=code[:80], next="patchgate explain")
+            raise UsageError(
+                "no such code", where=str(folder), got=code[:80], next="patchgate explain"
+            )

@@ -1,4 +1,6 @@
-"""The explanation of a code, with an example of the corpus, and all checks and codes as the page docs/verdicts.md."""
+"""The explanation of a code, with an example of the corpus, and all checks and codes as the page
+docs/verdicts.md.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ _AROUND, _CORRECTION = 2, 12
 
 
 def show_code(console: Console, code: Code) -> None:
-    """Print what a verdict code means, why it matters, how to fix it, and an example where the corpus has one."""
+    """Print what a verdict code means, why it matters, how to fix it, and an example where the
+    corpus has one.
+    """
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
-    for label, text in (("what", code.what), ("why", code.why), ("fix", next_step(code.fix, code.commands))):
+    for label, text in (
+        ("what", code.what),
+        ("why", code.why),
+        ("fix", next_step(code.fix, code.commands)),
+    ):
         console.print(labelled(label, text))
     example = example_of(code.code)
     if example:
@@ -37,14 +45,18 @@ def show_code(console: Console, code: Code) -> None:
 
 
 def example_of(code: str) -> Example | None:
-    """One that has a corrected form where there is one: the shortest correction, or else the shortest patch."""
+    """One that has a corrected form where there is one: the shortest correction, or else the
+    shortest patch.
+    """
 
     def length(example: Example) -> tuple[bool, int, str]:
         source, fixed = _source(_patch(example)), _corrected(example)
         lines = len(list(_changed_lines(source, _source(fixed)))) if fixed else len(source)
         return fixed is None, lines, example.case
 
-    return min((example for example in _examples() if example.code == code), key=length, default=None)
+    return min(
+        (example for example in _examples() if example.code == code), key=length, default=None
+    )
 
 
 @cache
@@ -74,11 +86,17 @@ def _source(path: Path) -> list[str]:
 
 def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
     claims = read_toml(ROOT / example.case / "patch.toml")
-    yield "example", f"{claims.get('title', Path(example.case).name)} ({claims.get('source', example.case)})"
+    yield (
+        "example",
+        f"{claims.get('title', Path(example.case).name)} ({claims.get('source', example.case)})",
+    )
     file, _, line = example.where.rpartition(":")
     if line.isdecimal() and (ROOT / file).is_file():
         yield "at", "\n".join([example.where, *_lines_around(_source(ROOT / file), int(line))])
-    yield "prints", f"{example.text}" + (f"\nexpected: {example.expected}" if example.expected else "")
+    yield (
+        "prints",
+        f"{example.text}" + (f"\nexpected: {example.expected}" if example.expected else ""),
+    )
     fixed = _corrected(example)
     if fixed:
         changes = list(_changed_lines(_source(_patch(example)), _source(fixed)))
@@ -103,19 +121,41 @@ def render_catalogue() -> Iterator[str]:
     """Lines of docs/verdicts.md."""
     yield "# Every check and every verdict code"
     yield ""
-    yield "Written by `patchgate explain --markdown`; a test compares it. A check is a file in `patchgate/checks`; its"
-    yield "codes are explained below. `patchgate explain CODE` prints the same, with the lines of the example and its"
+    yield (
+        "Written by `patchgate explain --markdown`; a test compares it. A check is a file in "
+        "`patchgate/checks`; its"
+    )
+    yield (
+        "codes are explained below. `patchgate explain CODE` prints the same, with the lines of "
+        "the example and its"
+    )
     yield "correction."
     yield ""
     yield "| listed as | check | question | codes of its own |"
     yield "| --- | --- | --- | --- |"
     for check in all_checks().values():
-        codes = " ".join(sorted(code.code for code in getattr(sys.modules[check.ask.__module__], "CODES", ())))
+        codes = " ".join(
+            sorted(code.code for code in getattr(sys.modules[check.ask.__module__], "CODES", ()))
+        )
         yield f"| {check.family} | {check.name} | {check.question} | {codes} |"
     for code in every_code().values():
-        fix = "; ".join([code.fix.removesuffix(".") if code.commands else code.fix, *map(str, code.commands)])
-        yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")
+        fix = "; ".join(
+            [code.fix.removesuffix(".") if code.commands else code.fix, *map(str, code.commands)]
+        )
+        yield from (
+            "",
+            f"## {code.code} {code.title}",
+            "",
+            code.what,
+            "",
+            f"Why: {code.why}",
+            "",
+            f"Fix: {fix}",
+        )
         example = example_of(code.code)
         if example:
             place = f" at {example.where}" if example.where else ""
-            yield from ("", f"Example: [{Path(example.case).name}](../{example.case}){place}: {example.text}")
+            yield from (
+                "",
+                f"Example: [{Path(example.case).name}](../{example.case}){place}: {example.text}",
+            )

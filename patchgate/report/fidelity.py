@@ -1,4 +1,6 @@
-"""How like the real device the simulated one is: a table with a line for each case, then what was not compared."""
+"""How like the real device the simulated one is: a table with a line for each case, then what was
+not compared.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ def show_fidelity(console: Console, cases: Sequence[Fidelity]) -> None:
     for case in cases:
         counts = str(case.compared), str(case.compared - len(case.unlike))
         style = "bold red" if case.unlike else "yellow" if case.failed else ""
-        table.add_row(case.torch, case.workload, case.patch or "-", *counts, Text(_difference(case), style=style))
+        table.add_row(
+            case.torch,
+            case.workload,
+            case.patch or "-",
+            *counts,
+            Text(_difference(case), style=style),
+        )
     console.print(table)
     for reason, facts in _exclusions(cases).items():
         console.print(Text(f"not compared: {', '.join(facts)}: {reason}"))
@@ -45,7 +53,9 @@ def _exclusions(cases: Sequence[Fidelity]) -> Mapping[str, list[str]]:
             workloads[reason, fact].add(case.workload)
     facts = defaultdict(list)
     for (reason, fact), names in workloads.items():
-        facts[reason].append(fact if len(names) > 1 and "." in fact else f"{fact} of {', '.join(sorted(names))}")
+        facts[reason].append(
+            fact if len(names) > 1 and "." in fact else f"{fact} of {', '.join(sorted(names))}"
+        )
     return facts
 
 

@@ -1,4 +1,6 @@
-"""The formats in which a judged patch is shown: the files that every run leaves, and what `--format` prints."""
+"""The formats in which a judged patch is shown: the files that every run leaves, and what
+`--format` prints.
+"""
 
 from __future__ import annotations
 
@@ -57,17 +59,26 @@ class JudgedPatch:
 def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
     for each in judged:
         known = workloads_with(Path(each.run.patch), each.run.project)
-        files = f"{display_path(Path(each.run.folder))}/{', '.join(('verdicts.json', *FILES))}", display_path(page)
+        files = (
+            f"{display_path(Path(each.run.folder))}/{', '.join(('verdicts.json', *FILES))}",
+            display_path(page),
+        )
         notes = load_costs(Path(each.run.folder))
         kept = sum(note.get("unasked") == KEPT and bool(note.get("patch")) for note in notes)
-        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept)
+        answer = answer_lines(
+            each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept
+        )
         to_stdout(partial(show_run, title=each.title, view=each.view, ending=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.checkout)))
 
 
 def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
-    results = [result for each in judged for result in verdict_results(each.view, each.patch, each.checkout)]
+    results = [
+        result
+        for each in judged
+        for result in verdict_results(each.view, each.patch, each.checkout)
+    ]
     print(render_sarif(codes_of(results), results), end="")
 
 
@@ -77,11 +88,16 @@ FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
 # `--format` -> what prints all patches; the path is that of the HTML page.
-FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {"text": _print_text, "sarif": _print_sarif}
+FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {
+    "text": _print_text,
+    "sarif": _print_sarif,
+}
 
 
 def write_files(judged: JudgedPatch) -> None:
-    """Leave the files of one patch in its folder; its summary is also that of the step of a GitHub workflow."""
+    """Leave the files of one patch in its folder; its summary is also that of the step of a GitHub
+    workflow.
+    """
     for name, render in FILES.items():
         write_atomically(Path(judged.run.folder, name), render(judged))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):

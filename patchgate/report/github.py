@@ -1,4 +1,6 @@
-"""Annotations on GitHub at a pull request's lines: workflow commands, one for each block that is not green."""
+"""Annotations on GitHub at a pull request's lines: workflow commands, one for each block that is
+not green.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from patchgate.model.text import escape_control
 if TYPE_CHECKING:
     from patchgate.report.view import Block, RunView
 
-# What a patch prints may look like a workflow command. Without this word, nobody can end that nothing is taken for one.
+# What a patch prints may look like a workflow command. Without this word, nobody can end that
+# nothing is taken for one.
 _WORD = os.urandom(16).hex()
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
@@ -25,7 +28,9 @@ def is_github() -> bool:
 
 
 def commands_end(end: bool) -> str:
-    """The line from which on GitHub's runner takes nothing that is printed for a command, or takes it again."""
+    """The line from which on GitHub's runner takes nothing that is printed for a command, or takes
+    it again.
+    """
     return f"::stop-commands::{_WORD}" if end else f"::{_WORD}::"
 
 
@@ -41,7 +46,9 @@ def annotation(kind: str, text: str, **properties: str | int) -> str:
 
 
 def render_annotations(view: RunView, checkout: Path) -> Iterator[str]:
-    """One for each block that is not green: at its first place, where that is a file of `checkout`."""
+    """One for each block that is not green: at its first place, where that is a file of
+    `checkout`.
+    """
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"
         place = place_in(checkout, block.places[0]) if block.places else {}

@@ -1,4 +1,5 @@
-"""A history as text: a series, what changed since the last run, and a check-list for an umbrella issue.
+"""A history as text: a series, what changed since the last run, and a check-list for an umbrella
+issue.
 
 Long lists are cut; patch names and messages are escaped.
 """
@@ -36,7 +37,11 @@ def render_regressions(regressions: Regressions) -> Iterator[str]:
 def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
     """Lines about what has another verdict than in the run before."""
     count = len(transitions)
-    yield f"{count} cells changed since the last run" if count else "nothing changed since the last run"
+    yield (
+        f"{count} cells changed since the last run"
+        if count
+        else "nothing changed since the last run"
+    )
     for transition in transitions:
         title = title_of(transition.after.code)
         yield f"  {_place(transition.key)}: {transition}{f': {title}' if title else ''}"
@@ -48,7 +53,10 @@ def render_checklist(regressions: Regressions) -> Iterator[str]:
         yield "no failures"
     for group in regressions.groups:
         box = "x" if group.bucket == "closed" else " "
-        cause = f"{group.code} {title_of(group.code)}: {_escape(group.signature)} ({len(group.keys)} cells)"
+        cause = (
+            f"{group.code} {title_of(group.code)}: {_escape(group.signature)} "
+            f"({len(group.keys)} cells)"
+        )
         yield f"- [{box}] **{group.bucket}** {cause}"
         yield from (f"  - {_escape(_place(key))}" for key in group.keys[:_LONGEST])
         if len(group.keys) > _LONGEST:

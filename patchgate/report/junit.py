@@ -1,4 +1,6 @@
-"""Verdicts as JUnit XML: one test case a verdict, so that a pipeline shows each one under a stable name."""
+"""Verdicts as JUnit XML: one test case a verdict, so that a pipeline shows each one under a stable
+name.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import next_step
 from patchgate.report.view import RunView
 
-# What XML 1.0 cannot hold: control characters, surrogates, two noncharacters. A patch may print any of them.
+# What XML 1.0 cannot hold: control characters, surrogates, two noncharacters. A patch may print any
+# of them.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def render_junit(verdicts: Sequence[Verdict], view: RunView | None = None, name: str = "") -> str:
-    """A failure for each red verdict, a skip for each that could not be judged, and one for what a run left out."""
+    """A failure for each red verdict, a skip for each that could not be judged, and one for what a
+    run left out.
+    """
     suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
     suite.add_testcases([_case(verdict) for verdict in verdicts])
     if view and view.quick_look and not view.causes:

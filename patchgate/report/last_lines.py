@@ -1,4 +1,6 @@
-"""The last lines of a run in the terminal: what was judged, what was not, the files, the counts and the exit code."""
+"""The last lines of a run in the terminal: what was judged, what was not, the files, the counts and
+the exit code.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,28 @@ def answer_lines(
     results: Sequence[str] = (),
     kept: int = 0,
 ) -> Ending:
-    """The last lines: what was judged and what was not, the files of results, and the counts with the exit code.
+    """The last lines: what was judged and what was not, the files of results, and the counts with
+    the exit code.
 
     `kept` answers are those of an earlier run of the same patch.
     """
-    judged_names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
+    judged_names = {
+        verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED
+    }
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     where = [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
-        nothing = f"nothing was judged: no workload, device or release was selected; exit code {code}"
+        nothing = (
+            f"nothing was judged: no workload, device or release was selected; exit code {code}"
+        )
         return Ending([], [*where, nothing])
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
-    again = f"not measured again: {counted(kept, 'result')} of the same patch, kept in .patchgate/patched"
+    again = (
+        f"not measured again: {counted(kept, 'result')} of the same patch, kept in "
+        ".patchgate/patched"
+    )
     scope = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else [])]
     if view.stopped or (view.quick_look and not view.causes):
         return Ending(scope, [*where, f"exit code {code}", count_line(view)])
@@ -58,7 +68,11 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
     if not run.is_narrowed:
         return None
     reached = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
-    checks = [check for check in all_checks().values() if not run.checks or {check.name, check.family} & {*run.checks}]
+    checks = [
+        check
+        for check in all_checks().values()
+        if not run.checks or {check.name, check.family} & {*run.checks}
+    ]
     return QuickLook(
         workloads=_share(reached & {*run.premerge, *run.workloads}, run.premerge),
         torches=_share(run.rows, {*run.torches, *run.torches_left_out}),
@@ -90,14 +104,24 @@ def count_line(view: RunView) -> str:
 
 def _interrupted_text(view: RunView) -> str:
     red = counted(len(view.causes), "problem") if view.causes else "nothing red"
-    when = f"after {view.done} of {view.done + view.stopped}" if view.done is not None else f"before {view.stopped}"
+    when = (
+        f"after {view.done} of {view.done + view.stopped}"
+        if view.done is not None
+        else f"before {view.stopped}"
+    )
     return f"Interrupted {when} checks ({red} so far). Run the same command to resume."
 
 
 def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
-    """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict; run: patchgate gate PATCH`."""
+    """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict; run:
+    patchgate gate PATCH`.
+    """
     sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
-    narrowed = [f"{word} {judged} of {wanted} {noun}" for word, (judged, wanted), noun in sorts if judged < wanted]
+    narrowed = [
+        f"{word} {judged} of {wanted} {noun}"
+        for word, (judged, wanted), noun in sorts
+        if judged < wanted
+    ]
     parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
     where += f", {unjudged} not judged" * bool(unjudged)
@@ -122,7 +146,11 @@ def _not_judged(
     elif rest and not run.nightly:
         yield f"{rest} workloads that only `--nightly` judges"
     if run.checks:
-        others = [check.name for check in all_checks().values() if not {check.name, check.family} & {*run.checks}]
+        others = [
+            check.name
+            for check in all_checks().values()
+            if not {check.name, check.family} & {*run.checks}
+        ]
         yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
     if run.devices_left_out:
         yield f"{', '.join(run.devices_left_out)} (this run has `--device`)"

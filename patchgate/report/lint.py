@@ -1,4 +1,5 @@
-"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; the names that a package uses.
+"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; the names that a package
+uses.
 
 All word a finding the same: its message, the releases for which it holds, the fix.
 """
@@ -36,7 +37,9 @@ def render_findings(report: Report, form: str, *, details: bool = False) -> str:
     if form == "text":
         return _text(report, details)
     if form == "github":
-        places = [replace(each, span=span) for each in report.findings for span in (each.span, *each.also)]
+        places = [
+            replace(each, span=span) for each in report.findings for span in (each.span, *each.also)
+        ]
         return f"{among_commands(map(_annotation, places))}\n" if places else ""
     if form == "sarif":
         return render_sarif(CODES, map(_sarif_result, report.findings))
@@ -49,7 +52,9 @@ def _message(finding: Finding) -> str:
 
 
 def _text(report: Report, details: bool) -> str:
-    """One line a finding, then the source line with a caret below; of a folder a table of what breaks; a summary."""
+    """One line a finding, then the source line with a caret below; of a folder a table of what
+    breaks; a summary.
+    """
     red = [finding for finding in report.findings if finding.severity is Severity.RED]
     if report.walked and report.files:
         lines = _by_hurt(report, details)
@@ -66,7 +71,9 @@ def _text(report: Report, details: bool) -> str:
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
-    """Three answers, then what is found in the order in which it hurts; what only old releases lack with `details`."""
+    """Three answers, then what is found in the order in which it hurts; what only old releases lack
+    with `details`.
+    """
     lines = list(_outlook(report))
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
         found = [each for each in report.findings if each.when is group]
@@ -81,7 +88,10 @@ def _outlook(report: Report) -> Iterator[str]:
     groups = {group: [each for each in report.findings if each.when is group] for group in When}
     now, later, low = groups[When.NOW], groups[When.NEXT], groups[When.LOWER_BOUND]
     newest = report.releases[-1] if report.releases else "none"
-    yield f"newest torch that is supported ({newest}): {_places_of(now) + ' broken now' if now else 'nothing red'}"
+    yield (
+        f"newest torch that is supported ({newest}): "
+        f"{_places_of(now) + ' broken now' if now else 'nothing red'}"
+    )
     if later:
         first = in_order(each.shown_releases.removeprefix("from ") for each in later)[0]
         yield f"next torch that breaks: {first}, {_places_of(later)}"
@@ -90,9 +100,15 @@ def _outlook(report: Report) -> Iterator[str]:
         yield f"next torch that breaks: {none}"
     if low:
         needed = in_order(first_after(each.releases, report.releases) for each in low)[-1]
-        first_places = (f"{each.path}:{each.span.line} `{each.name or each.message}`" for each in _newest_first(low))
+        first_places = (
+            f"{each.path}:{each.span.line} `{each.name or each.message}`"
+            for each in _newest_first(low)
+        )
         shown = ", ".join(islice(first_places, _FIRST))
-        yield f"lower bound too low: the code needs torch >= {needed}, {_places_of(low)} (--details); {shown}"
+        yield (
+            f"lower bound too low: the code needs torch >= {needed}, {_places_of(low)} "
+            f"(--details); {shown}"
+        )
     elif report.releases:
         yield f"lower bound: nothing red on {report.releases[0]} alone"
 
@@ -107,7 +123,9 @@ def _places_of(findings: Sequence[Finding]) -> str:
 
 
 def _breaks(red: Sequence[Finding]) -> list[list[str]]:
-    """File, name of torch (where a finding has none: what is wrong) and releases, each pair once."""
+    """File, name of torch (where a finding has none: what is wrong) and releases, each pair
+    once.
+    """
     titles = {code.code: code.title for code in CODES}
     rows: dict[tuple[str, str], list[str]] = {}
     for each in red:
@@ -123,7 +141,9 @@ def _table(heads: list[str], rows: Sequence[list[str]]) -> Iterator[str]:
 
 
 def render_usage(report: UsageReport, form: str) -> str:
-    """Every private name, the releases that have it and where it is used; `form` is text or json."""
+    """Every private name, the releases that have it and where it is used; `form` is text or
+    json.
+    """
     if form == "json":
         return json.dumps({"schema": _JSON_SCHEMA, **asdict(report)}, indent=1) + "\n"
     rows = [
@@ -141,7 +161,10 @@ def render_usage(report: UsageReport, form: str) -> str:
     lines += [f"not readable as Python: {each}" for each in report.unreadable]
     broken = sum(bool(each.ungated) for each in report.names)
     names, files = counted(len(rows), "private name"), _of_files(len(report.files), report.walked)
-    lines.append(f"{names} in {files}; {broken} used on a release that lacks it, of {_releases(report.releases)}")
+    lines.append(
+        f"{names} in {files}; {broken} used on a release that lacks it, of "
+        f"{_releases(report.releases)}"
+    )
     return escape_control("\n".join(lines)) + "\n"
 
 
@@ -159,7 +182,11 @@ def _releases(releases: Sequence[str]) -> str:
 
 def _places(name: UsedName) -> str:
     first, *others = name.ungated or name.places
-    return first + (f" and {len(others)} more" if others else "") + (" (runs there)" if name.ungated else "")
+    return (
+        first
+        + (f" and {len(others)} more" if others else "")
+        + (" (runs there)" if name.ungated else "")
+    )
 
 
 def _finding_lines(finding: Finding, details: bool) -> Iterator[str]:
@@ -182,7 +209,9 @@ def _source_lines(line: str, start: int, width: int) -> Iterator[str]:
     first, end = max(0, start - _AROUND), start + min(width, _AROUND)
     before = ("... " if first else "") + escape_control(line[first:start])
     marked = escape_control(line[start:end])
-    after = escape_control(line[end : end + _AROUND]) + (" ..." if end + _AROUND < len(line) else "")
+    after = escape_control(line[end : end + _AROUND]) + (
+        " ..." if end + _AROUND < len(line) else ""
+    )
     yield f"    {before}{marked}{after}"
     yield f"    {' ' * len(before)}{'^' * max(1, len(marked))}"
 
@@ -190,7 +219,9 @@ def _source_lines(line: str, start: int, width: int) -> Iterator[str]:
 def _annotation(finding: Finding) -> str:
     kind = "error" if finding.severity is Severity.RED else "notice"
     line, column = finding.span.line, finding.span.column
-    return annotation(kind, _message(finding), file=finding.path, line=line, col=column, title=finding.code)
+    return annotation(
+        kind, _message(finding), file=finding.path, line=line, col=column, title=finding.code
+    )
 
 
 def _json(report: Report) -> dict[str, object]:

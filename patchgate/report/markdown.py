@@ -43,7 +43,12 @@ def render_markdown(title: str, view: RunView) -> str:
     for line in view.lines:
         lines.append(table_row([as_code(line.check), as_code(line.item), *map(_cell, line.cells)]))
     for heading, notes in view.notes:
-        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {as_code(line)}" for line in notes)]
+        lines += [
+            "",
+            f"{heading[0].upper()}{heading[1:]}:",
+            "",
+            *(f"* {as_code(line)}" for line in notes),
+        ]
     for block in view.blocks:
         lines += ["", *_block(block)]
     return "\n".join([*lines, "", FOLD_END]) + "\n"
@@ -79,7 +84,9 @@ def _block(block: Block) -> Iterator[str]:
         texts = (entry.subject, entry.expected, entry.actual)
         yield table_row([", ".join(entry.torches), *map(as_code, texts)])
     if len(block.entries) > _ENTRIES:
-        yield table_row(["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""])
+        yield table_row(
+            ["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""]
+        )
     fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
     for name, text in (*fields, *(("Next", step) for step in block.next)):
         yield f"\n{name}: {as_code(text)}"

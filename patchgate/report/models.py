@@ -1,4 +1,6 @@
-"""Gains and losses of models, as a table in a terminal and in Markdown; the page is `report/html/models_page.py`."""
+"""Gains and losses of models, as a table in a terminal and in Markdown; the page is
+`report/html/models_page.py`.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,19 @@ def cell_text(change: Change, figure: Figure) -> str:
     before, after = value_text(change.before, figure), value_text(change.after, figure)
     if change.before == change.after:
         return after
-    return f"{before} -> {after} ({change_text(change)})" if before != after else f"{after} ({change_text(change)})"
+    return (
+        f"{before} -> {after} ({change_text(change)})"
+        if before != after
+        else f"{after} ({change_text(change)})"
+    )
 
 
 def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
     """A cell for each figure, `-` where it was not taken."""
-    return [cell_text(row.changes[each.name], each) if each.name in row.changes else "-" for each in figures]
+    return [
+        cell_text(row.changes[each.name], each) if each.name in row.changes else "-"
+        for each in figures
+    ]
 
 
 def show_impact(console: Console, impact: Impact) -> None:
@@ -57,13 +66,20 @@ def show_impact(console: Console, impact: Impact) -> None:
     for row in impact.rows:
         if row.failed:
             continue
-        name = Text(escape_control(row.model), style={0: "", 1: "red", -1: "green"}[row.direction(BYTES)])
-        table.add_row(name, *(Text(text, style="" if "(" in text else "dim") for text in row_texts(row, figures)))
+        name = Text(
+            escape_control(row.model), style={0: "", 1: "red", -1: "green"}[row.direction(BYTES)]
+        )
+        table.add_row(
+            name,
+            *(Text(text, style="" if "(" in text else "dim") for text in row_texts(row, figures)),
+        )
     if table.row_count:
         console.print(table)
     for row in impact.rows:
         if row.failed:
-            console.print(Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow"))
+            console.print(
+                Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow")
+            )
     console.print(Text(f"{impact.before} -> {impact.after}", style="dim"))
 
 
@@ -73,7 +89,14 @@ def impact_markdown(title: str, impact: Impact) -> str:
     lines = [f"## {as_code(title)}", "", as_code(impact.summary), ""]
     compared = [row for row in impact.rows if not row.failed]
     if compared:
-        lines += [table_row(["model", *(figure.name for figure in figures)]), table_row(["---"] * (1 + len(figures)))]
+        lines += [
+            table_row(["model", *(figure.name for figure in figures)]),
+            table_row(["---"] * (1 + len(figures))),
+        ]
         lines += [table_row([as_code(row.model), *row_texts(row, figures)]) for row in compared]
-    lines += [f"\nNot compared: {as_code(row.model)}: {as_code(row.failed)}" for row in impact.rows if row.failed]
+    lines += [
+        f"\nNot compared: {as_code(row.model)}: {as_code(row.failed)}"
+        for row in impact.rows
+        if row.failed
+    ]
     return "\n".join([*lines, "", as_code(f"{impact.before} -> {impact.after}"), ""])

@@ -1,4 +1,6 @@
-"""A next step as it is typed here: through nox in a checkout, by the command's own name anywhere else."""
+"""A next step as it is typed here: through nox in a checkout, by the command's own name anywhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +38,11 @@ def gate_command(patch: Path) -> str:
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
     """Advice and commands as one line."""
-    words = ["run the same command again" if command.is_again else typed(command) for command in commands]
-    steps = [f"{command.when}: {text}" if command.when else text for command, text in zip(commands, words, strict=True)]
+    words = [
+        "run the same command again" if command.is_again else typed(command) for command in commands
+    ]
+    steps = [
+        f"{command.when}: {text}" if command.when else text
+        for command, text in zip(commands, words, strict=True)
+    ]
     return "; ".join(filter(None, [advice.removesuffix(".") if steps else advice, *steps]))

@@ -1,4 +1,6 @@
-"""How far a run is: a bar in a terminal, plain lines elsewhere, and each cause as soon as it is found."""
+"""How far a run is: a bar in a terminal, plain lines elsewhere, and each cause as soon as it is
+found.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ _LINES = 10
 class RunProgress:
     """Shows how far one run is; `before` are the seconds of each cell in the last one."""
 
-    def __init__(self, console: Console, before: Mapping[str, float], *, workers: int, cells: bool, waits: str) -> None:
+    def __init__(
+        self,
+        console: Console,
+        before: Mapping[str, float],
+        *,
+        workers: int,
+        cells: bool,
+        waits: str,
+    ) -> None:
         self.console, self.before, self.workers, self.cells = console, before, workers, cells
         self.waiting: dict[str, None] = {}  # cells that were not judged yet, in their order
         self.total = 0
@@ -62,7 +72,9 @@ class RunProgress:
         self._show(ended=True)
 
     def left(self) -> float | None:
-        """The seconds that are left, from the last run and from the cells so far; None where neither says anything."""
+        """The seconds that are left, from the last run and from the cells so far; None where
+        neither says anything.
+        """
         known = [self.before[cell] for cell in self.waiting if cell in self.before]
         times = self._seconds or known
         if not times:
@@ -95,6 +107,12 @@ class RunProgress:
         about = "" if left is None or not self.waiting else f"about {time_text(left)} left"
         if self._bar and self._task is not None:
             now = ", ".join(self._running) if self.total else "starting torch"
-            self._bar.update(self._task, total=self.total or None, completed=done, left=about, description=now)
-        elif ended and self.total and done * _LINES // self.total > (done - 1) * _LINES // self.total:
-            print_line(self.console, ", ".join(filter(None, (f"{done} of {self.total} cells", about))))
+            self._bar.update(
+                self._task, total=self.total or None, completed=done, left=about, description=now
+            )
+        elif (
+            ended and self.total and done * _LINES // self.total > (done - 1) * _LINES // self.total
+        ):
+            print_line(
+                self.console, ", ".join(filter(None, (f"{done} of {self.total} cells", about)))
+            )

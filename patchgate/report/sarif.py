@@ -27,7 +27,9 @@ class Place:
 
     path: str  #: relative to the root of the repository
     line: int
-    columns: tuple[int, int] | None = None  #: the first, and the one behind the last; None for the whole line
+    columns: tuple[int, int] | None = (
+        None  #: the first, and the one behind the last; None for the whole line
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,10 @@ def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
             "id": code.code,
             "shortDescription": {"text": code.title},
             "fullDescription": {"text": f"{code.what} {code.why}"},
-            "help": {"text": code.fix, "markdown": f"{code.what}\n\n**Why:** {code.why}\n\n**Fix:** {code.fix}"},
+            "help": {
+                "text": code.fix,
+                "markdown": f"{code.what}\n\n**Why:** {code.why}\n\n**Fix:** {code.fix}",
+            },
         }
         for code in codes
     ]
@@ -64,7 +69,9 @@ def _result(result: SarifResult) -> dict[str, object]:
     return {
         "ruleId": result.code,
         "level": "error" if result.is_red else "note",
-        "message": {"text": result.message.replace("](", "] (")},  # not a link: SARIF has those in text
+        "message": {
+            "text": result.message.replace("](", "] (")
+        },  # not a link: SARIF has those in text
         "partialFingerprints": {"patchgate/v1": _fingerprint(result)},
         "locations": [_location(result.place)],
         "relatedLocations": [*map(_location, result.also)],
@@ -74,18 +81,27 @@ def _result(result: SarifResult) -> dict[str, object]:
 def _fingerprint(result: SarifResult) -> str:
     """The same wherever the line is: an alert stays the same one when the file above it grows."""
     what = result.subject or result.message
-    return hashlib.sha256("\0".join((result.code, result.place.path, what)).encode("utf-8", "replace")).hexdigest()[:32]
+    return hashlib.sha256(
+        "\0".join((result.code, result.place.path, what)).encode("utf-8", "replace")
+    ).hexdigest()[:32]
 
 
 def _location(place: Place) -> dict[str, object]:
     region = {"startLine": place.line}
     if place.columns:
         region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(place.path).as_posix())}, "region": region}}
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(Path(place.path).as_posix())},
+            "region": region,
+        }
+    }
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:
-    """One for each block that is not green: at its first place below `checkout`, else at the head of the patch."""
+    """One for each block that is not green: at its first place below `checkout`, else at the head
+    of the patch.
+    """
     for block in view.blocks:
         places = (place_in(checkout, text) for text in (*block.places[:1], patch.path))
         at: dict[str, Any] = next(filter(None, places), {"file": Path(patch.path).name, "line": 1})
@@ -100,6 +116,8 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Sar
 
 def codes_of(results: Iterable[SarifResult]) -> list[Code]:
     """The texts of the codes that the results have."""
-    from patchgate.checks.framework.find_checks import catalogue  # every check; lint has codes of its own
+    from patchgate.checks.framework.find_checks import (
+        catalogue,
+    )  # every check; lint has codes of its own
 
     return [catalogue()[name] for name in sorted({result.code for result in results})]

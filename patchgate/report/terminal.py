@@ -1,4 +1,5 @@
-"""The view in a terminal: the checks that are not green, what the patch does, the causes, and the answer as last lines.
+"""The view in a terminal: the checks that are not green, what the patch does, the causes, and the
+answer as last lines.
 
 Long lists are cut and say so; greens are only counted.
 """
@@ -44,7 +45,8 @@ from patchgate.report.view import (
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
-# Cases whose cost is shown, other verdicts of a cause, and subjects of which a verdict says the same.
+# Cases whose cost is shown, other verdicts of a cause, and subjects of which a verdict says the
+# same.
 _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 # Characters of the names of checks without a row of their own.
 _NAMES = 44
@@ -61,7 +63,9 @@ _WHAT, _PLACE = 28, 20
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
-    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without trailing blanks."""
+    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without trailing
+    blanks.
+    """
     if sys.stdout.isatty():
         show(stdout_console())
         return
@@ -73,20 +77,30 @@ def to_stdout(show: Callable[[Console], None]) -> None:
 
 def stdout_console(file: IO[str] | None = None) -> Console:
     """As wide as the terminal; in a file or a pipe as COLUMNS says."""
-    return Console(file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG)
+    return Console(
+        file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG
+    )
 
 
 def show_run(console: Console, title: str, view: RunView, ending: Ending | None = None) -> None:
-    """Print a run: title, matrix, causes, what was not judged, the list of problems, and the last lines."""
+    """Print a run: title, matrix, causes, what was not judged, the list of problems, and the last
+    lines.
+    """
     scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
     # The heading of its column says where it does not apply.
-    replaces = [line for line in view.replaces if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)]
+    replaces = [
+        line for line in view.replaces if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)
+    ]
     heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
     if replaces:
         console.print(Text(escape_control(heading + "\n  ".join(_cut(replaces, _NOTES)))))
-    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind not in _ELSEWHERE]
+    grey = [
+        block
+        for block in view.blocks
+        if block.colour is Colour.GREY and block.kind not in _ELSEWHERE
+    ]
     counts = ((sum(map(len, view.changes.values())), "accepted change"), (_notes(grey), "note"))
     noted = [counted(count, noun) for count, noun in counts if count]
     if noted:
@@ -117,13 +131,32 @@ def _problems(view: RunView) -> Table:
     """A line for each cause: its code and what that says, the evidence, and the place."""
     places = [(group.evidence.where or "").rpartition("/")[2] for group in view.causes]
     table = Table.grid(padding=(0, 1), expand=True)
-    for width in (len(f"{len(places)}."), len("PG301"), _WHAT, None, min(_PLACE, max(map(len, places)))):
+    for width in (
+        len(f"{len(places)}."),
+        len("PG301"),
+        _WHAT,
+        None,
+        min(_PLACE, max(map(len, places))),
+    ):
         table.add_column(no_wrap=True, overflow="ellipsis", width=width, ratio=None if width else 1)
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
         first = group.evidence
-        anywhere = replace(first, case=replace(first.case, torch=""))  # a line has room for what happened
-        texts = (f"{number}.", first.code, title_of(first.code), first_clause(verdict_text(anywhere)), place)
-        table.add_row(*(Text(escape_control(" ".join(text.split())), style=_STYLES[Colour.RED]) for text in texts))
+        anywhere = replace(
+            first, case=replace(first.case, torch="")
+        )  # a line has room for what happened
+        texts = (
+            f"{number}.",
+            first.code,
+            title_of(first.code),
+            first_clause(verdict_text(anywhere)),
+            place,
+        )
+        table.add_row(
+            *(
+                Text(escape_control(" ".join(text.split())), style=_STYLES[Colour.RED])
+                for text in texts
+            )
+        )
     return table
 
 
@@ -151,12 +184,16 @@ def _matrix(view: RunView) -> Table:
     for line in opened[:_ROWS]:
         check = line.check if line.check != before else ""
         before = line.check
-        table.add_row(Text(check), Text(escape_control(line.item)), *(_cell_text(cell) for cell in line.cells))
+        table.add_row(
+            Text(check), Text(escape_control(line.item)), *(_cell_text(cell) for cell in line.cells)
+        )
     if len(opened) > _ROWS:
         table.add_row(Text("..."), Text(f"{len(opened) - _ROWS} more rows, in the report"))
     rest = [line for line in view.lines if not _is_open(line)]
     if rest:
-        checks = shorten(", ".join(dict.fromkeys(line.check for line in rest)), _NAMES, placeholder=" ...")
+        checks = shorten(
+            ", ".join(dict.fromkeys(line.check for line in rest)), _NAMES, placeholder=" ..."
+        )
         cells = [_sum_text([line.cells[at] for line in rest]) for at in range(len(view.torches))]
         table.add_row(Text("others" if opened else "all"), Text(escape_control(checks)), *cells)
     return table
@@ -181,7 +218,11 @@ def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
         if cell:
             counts[cell.colour] += cell.count
     words = ((Colour.GREEN, "ok"), (Colour.GREY, "grey"))
-    texts = [Text(f"{counts[colour]} {word}", style=_STYLES[colour]) for colour, word in words if counts[colour]]
+    texts = [
+        Text(f"{counts[colour]} {word}", style=_STYLES[colour])
+        for colour, word in words
+        if counts[colour]
+    ]
     return Text(", ").join(texts) if texts else Text("-", style="dim")
 
 
@@ -189,7 +230,9 @@ def _show_grey(console: Console, block: Block) -> None:
     """A line for each entry, and the command to type."""
     mark = "not judged: " if block.unjudged else ""
     title = f"{mark}{block.code} {block.title}"
-    entries = [f"{entry.subject}{on_torches(entry.torches)}: {entry.actual}" for entry in block.entries]
+    entries = [
+        f"{entry.subject}{on_torches(entry.torches)}: {entry.actual}" for entry in block.entries
+    ]
     if len(entries) == 1:
         title, entries = f"{title}: {entries[0]}", []
     lines = [f"  {line}" for line in _cut(entries, _GREY)]
@@ -206,7 +249,10 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
     evidence, changes = group.evidence, list(group.changes)
     console.print()
     console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))
-    text, expected = verdict_text(evidence), evidence.expected and f"; expected: {evidence.expected}"
+    text, expected = (
+        verdict_text(evidence),
+        evidence.expected and f"; expected: {evidence.expected}",
+    )
     if is_change(evidence):
         # The line of changes has the values.
         text, expected = (
@@ -226,11 +272,15 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
 
 
 def _other_lines(group: CauseGroup) -> Iterator[str]:
-    """A line for what other verdicts say that are no changed facts; with releases where they are not those above."""
+    """A line for what other verdicts say that are no changed facts; with releases where they are
+    not those above.
+    """
     torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:
         if not is_change(verdict):
-            torches[verdict.code, verdict.subject, first_clause(verdict.actual)].append(verdict.torch)
+            torches[verdict.code, verdict.subject, first_clause(verdict.actual)].append(
+                verdict.torch
+            )
     for (code, subject, actual), on in torches.items():
         subjects[code, actual, tuple(on)].append(subject)
     for (code, actual, releases), names in subjects.items():
@@ -240,12 +290,18 @@ def _other_lines(group: CauseGroup) -> Iterator[str]:
 
 
 def _place_lines(verdict: Verdict) -> Iterator[str]:
-    """The place, and the line of source there with a caret below the name that the verdict is about."""
+    """The place, and the line of source there with a caret below the name that the verdict is
+    about.
+    """
     line = _source_line(verdict.where or "")
     if not line:
         yield verdict.where or ""
         return
-    names = [each for name in re.findall(r"\w+", verdict.fact) if (each := re.search(rf"\b{name}\b", line))]
+    names = [
+        each
+        for name in re.findall(r"\w+", verdict.fact)
+        if (each := re.search(rf"\b{name}\b", line))
+    ]
     if not names or len(line) > _SOURCE:
         inline = f"{verdict.where}: {line}"
         yield inline if len(inline) <= _INLINE else verdict.where or ""
@@ -260,8 +316,15 @@ def _source_line(place: str) -> str:
     """
     file, _, number = place.rpartition(":")
     path = Path(file)
-    hidden = any(part.startswith(".") for part in Path(os.path.relpath(path.resolve())).parts if part != "..")
-    if not number.isdecimal() or path.suffix not in _SOURCES or hidden or leaves_project(path, Path.cwd()):
+    hidden = any(
+        part.startswith(".") for part in Path(os.path.relpath(path.resolve())).parts if part != ".."
+    )
+    if (
+        not number.isdecimal()
+        or path.suffix not in _SOURCES
+        or hidden
+        or leaves_project(path, Path.cwd())
+    ):
         return ""
     try:
         return read_regular(path, _SOURCE_BYTES).decode().splitlines()[int(number) - 1].strip()

@@ -42,7 +42,9 @@ class MatrixLine:
 
     check: str
     item: str
-    cells: tuple[MatrixCell | None, ...]  #: in the order of the view's torches; None where nothing was judged
+    cells: tuple[
+        MatrixCell | None, ...
+    ]  #: in the order of the view's torches; None where nothing was judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,9 @@ class Block:
     cause: str  #: the name of the cause; empty where it is not red
     unjudged: bool  #: some of its verdicts are no judgement
     check: str
-    cell: tuple[str, str] | None  #: item and torch of the first verdict that has a place in the matrix
+    cell: (
+        tuple[str, str] | None
+    )  #: item and torch of the first verdict that has a place in the matrix
     entries: tuple[Entry, ...]
     places: tuple[str, ...]  #: file:line
     why: str
@@ -83,9 +87,13 @@ class RunView:
     """Everything that a report shows of one patch."""
 
     torches: tuple[str, ...]  #: in the order of releases
-    columns: tuple[str, ...]  #: the heading of each torch: its release, and whether the patch does not apply on it
+    columns: tuple[
+        str, ...
+    ]  #: the heading of each torch: its release, and whether the patch does not apply on it
     lines: tuple[MatrixLine, ...]  #: in reading order
-    replaces: tuple[str, ...]  #: what running the patch does, where nothing is wrong with that; a line for each effect
+    replaces: tuple[
+        str, ...
+    ]  #: what running the patch does, where nothing is wrong with that; a line for each effect
     changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
     blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones
@@ -102,7 +110,9 @@ class RunView:
 
     @property
     def unrecorded(self) -> str:
-        """All facts that are not recorded and equal on both sides, in one line; empty where there are none."""
+        """All facts that are not recorded and equal on both sides, in one line; empty where there
+        are none.
+        """
         blocks = [block for block in self.blocks if block.kind is Kind.NEW]
         entries = [entry for block in blocks for entry in block.entries]
         if not entries:
@@ -113,34 +123,54 @@ class RunView:
         what += " are the same with and without the patch and not recorded yet; "
         changed = [number for number, group in enumerate(self.causes, 1) if group.changes]
         if changed:
-            return f"{what}they are recorded together with the changes of cause {changed[0]}, by its command"
+            return (
+                f"{what}they are recorded together with the changes of cause {changed[0]}, by "
+                "its command"
+            )
         return f"{what}to record them, type:{command}"
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The effects of the patch besides its verdicts: (label, lines)."""
         changes = [
-            (f"changes on torch {torch}, already accepted", tuple(lines)) for torch, lines in self.changes.items()
+            (f"changes on torch {torch}, already accepted", tuple(lines))
+            for torch, lines in self.changes.items()
         ]
         accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
-        how = [("to accept another value, such as a new kernel count, type", (accept,))] if changes else []
-        return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
+        how = (
+            [("to accept another value, such as a new kernel count, type", (accept,))]
+            if changes
+            else []
+        )
+        return tuple(
+            (heading, lines)
+            for heading, lines in [("replaces", self.replaces), *changes, *how]
+            if lines
+        )
 
 
-def view(verdicts: Sequence[Verdict], torches: Sequence[str], quick_look: QuickLook | None = None) -> RunView:
+def view(
+    verdicts: Sequence[Verdict], torches: Sequence[str], quick_look: QuickLook | None = None
+) -> RunView:
     """The view of a run over `torches`; verdicts may come in any order."""
     columns = tuple(sorted(torches, key=Version))
     causes = group_by_cause(verdicts)
     cells = {place: cell_of(group) for place, group in group_by_cell(verdicts).items()}
     lines = tuple(
-        MatrixLine(check=check, item=item, cells=tuple(cells.get((check, item, torch)) for torch in columns))
+        MatrixLine(
+            check=check,
+            item=item,
+            cells=tuple(cells.get((check, item, torch)) for torch in columns),
+        )
         for check, item in sorted({place[:2] for place in cells}, key=reading_order)
     )
     counts = Counter(v.colour for v in verdicts)
     inapplicable = {v.torch for v in verdicts if v.item == "effects" and v.actual == NOT_APPLIED}
     return RunView(
         torches=columns,
-        columns=tuple(f"{torch} (does not apply)" if torch in inapplicable else torch for torch in columns),
+        columns=tuple(
+            f"{torch} (does not apply)" if torch in inapplicable else torch for torch in columns
+        ),
         lines=lines,
         replaces=tuple(_replaces(verdicts)),
         changes=_changes(verdicts),
@@ -177,7 +207,9 @@ def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
     unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
-    return MatrixCell(colour=worst, count=len(codes), codes=tuple(sorted({*codes})), unjudged=unjudged)
+    return MatrixCell(
+        colour=worst, count=len(codes), codes=tuple(sorted({*codes})), unjudged=unjudged
+    )
 
 
 def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -196,18 +228,24 @@ def _changes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
             short = replace(v, fact=HEADLINES[v.fact])
             cases[v.torch, v.item].append(change_text(short))
     lines = defaultdict(list)
-    for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
+    for (torch, item), changes in sorted(
+        cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])
+    ):
         lines[torch].append(f"{item}: {', '.join(sorted(changes, reverse=True))}")
     return dict(lines)
 
 
-def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[CauseGroup]) -> list[Block]:
+def _blocks(
+    verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[CauseGroup]
+) -> list[Block]:
     groups = defaultdict(list)
     names = {id(verdict): group.cause.name for group in causes for verdict in group.verdicts}
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
             cause = names.get(id(verdict), "")
-            groups[verdict.check, verdict.code, verdict.colour, cause, verdict.kind is Kind.NEW].append(verdict)
+            groups[
+                verdict.check, verdict.code, verdict.colour, cause, verdict.kind is Kind.NEW
+            ].append(verdict)
     blocks = [
         Block(
             code=code,
@@ -247,7 +285,9 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
     for v in sorted(verdicts, key=lambda v: (v.subject, Version(v.torch or "0"))):
         same[v.subject, v.expected, v.actual].append(v.torch)
     for (subject, expected, actual), torches in same.items():
-        yield Entry(torches=tuple(filter(None, torches)), subject=subject, expected=expected, actual=actual)
+        yield Entry(
+            torches=tuple(filter(None, torches)), subject=subject, expected=expected, actual=actual
+        )
 
 
 def step_text(verdict: Verdict) -> str:
@@ -273,7 +313,11 @@ def first_clause(text: str) -> str:
 def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
     """`no longer red: PG501 (2), PG510; newly red: PG301`: what an edit did, by code and count."""
     sides = [
-        {(verdict.code, verdict.subject, verdict.torch) for verdict in side if verdict.colour is Colour.RED}
+        {
+            (verdict.code, verdict.subject, verdict.torch)
+            for verdict in side
+            if verdict.colour is Colour.RED
+        }
         for side in (before, after)
     ]
     parts = []

@@ -1,7 +1,7 @@
 """Answers of the probe, kept between runs by content key (`patchgate.runner.cache_keys`).
 
-An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an answer.
-Both are checked by digest. What is damaged counts as not there, and is measured again.
+An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an
+answer. Both are checked by digest. What is damaged counts as not there, and is measured again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ _ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of entries; processes may share it, and no child that runs a patch can write to it."""
+    """A folder of entries; processes may share it, and no child that runs a patch can write to
+    it.
+    """
 
     folder: Path  #: made when the first entry is saved
 
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
-        """The entry, or None. A copy of its file, if it has one, is put at `file`: never a link to what is kept."""
+        """The entry, or None.
+
+        A copy of its file, if it has one, is put at `file`: never a link to what is kept.
+        """
         entry, stored = self._paths(key)
         try:
             kept = parse_json(read_regular(entry, _ENTRY_BYTES).decode())
@@ -61,7 +66,9 @@ class Cache:
 
 
 def prune(folder: Path, pattern: str, most: int) -> None:
-    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes; never by a link."""
+    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes;
+    never by a link.
+    """
     found = []
     real = folder.parent.resolve() / folder.name
     for path in real.glob(pattern):

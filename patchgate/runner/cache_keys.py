@@ -1,6 +1,7 @@
 """Content keys of the cache: digests of everything that could make a new measurement differ.
 
-Inductor's options are no part: no variable that sets one reaches the probe, so the build of torch decides them.
+Inductor's options are no part: no variable that sets one reaches the probe, so the build of torch
+decides them.
 """
 
 from __future__ import annotations
@@ -39,13 +40,17 @@ for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", 
     at = home / part
     for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
         sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
-# Everything else that a workload may import: what was installed afterwards, or in another version, is another torch.
+# Everything else that a workload may import: with what was installed afterwards, or in another
+# version, it is another torch.
 def named(d):  # its name and version, without what parses all of its metadata as an e-mail
-    head = (d.read_text("METADATA") or d.read_text("PKG-INFO") or "").partition("\\n\\n")[0].splitlines()
+    text = d.read_text("METADATA") or d.read_text("PKG-INFO") or ""
+    head = text.partition("\\n\\n")[0].splitlines()
     return [line for line in head if line.startswith(("Name:", "Version:"))]
-installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in importlib.metadata.distributions()})
-print(json.dumps({"torch": version("torch"), "triton": version("triton"), "python": platform.python_version(),
-    "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent),
+found = importlib.metadata.distributions()
+installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in found})
+print(json.dumps({"torch": version("torch"), "triton": version("triton"),
+    "python": platform.python_version(), "machine": platform.machine(),
+    "sources": sources.hexdigest(), "home": str(home.parent),
     "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))
 """
 # A disk that is busy with an install is slow to start Python.
@@ -54,10 +59,16 @@ _ASK_SECONDS = 120
 
 @cache
 def read_environment(python: str) -> dict[str, str]:
-    """Versions of a torch environment, a digest of its compiler's sources, and where it is installed ("home")."""
+    """Versions of a torch environment, a digest of its compiler's sources, and where it is
+    installed ("home").
+    """
     try:
         ended = subprocess.run(
-            [python, "-c", _ASK], capture_output=True, text=True, errors="replace", timeout=_ASK_SECONDS
+            [python, "-c", _ASK],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASK_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
@@ -65,36 +76,51 @@ def read_environment(python: str) -> dict[str, str]:
         environment: dict[str, str] | None = json.loads(ended.stdout)
     except ValueError:
         said = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
-        got = f"{python}: {said[0][:200] if said else f'it said nothing and ended with status {ended.returncode}'}"
-        raise _no_torch("not a Python that says what torch it has", got) from None
+        told = (
+            said[0][:200] if said else f"it said nothing and ended with status {ended.returncode}"
+        )
+        raise _no_torch("not a Python that says what torch it has", f"{python}: {told}") from None
     if not isinstance(environment, dict):
         raise _no_torch("no torch in this environment", python)
     return environment
 
 
 def _no_torch(what: str, got: str) -> UsageError:
-    return UsageError(what, where="--row", got=got, next="--row TORCH=PYTHON with a Python that can `import torch`")
+    return UsageError(
+        what,
+        where="--row",
+        got=got,
+        next="--row TORCH=PYTHON with a Python that can `import torch`",
+    )
 
 
 def environment_digest(python: str) -> str:
     """A digest of an environment that is the same wherever the same torch is installed."""
-    return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
+    return _digest(
+        {name: value for name, value in read_environment(python).items() if name != "home"}
+    )
 
 
 # What is generated for a profile is the same on every processor; nothing of it is run.
 _GENERATED = ("observe", "options", "shapes", "code")
-# Where an answer goes and where C++ is found again is no part of a question; of a workload its content counts.
+# Where an answer goes and where C++ is found again is no part of a question; of a workload its
+# content counts.
 _PLACES = ("env", "libraries", "outputs", "workload_path")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of an answer; None where none covers it: a real device, a time, code of a project's own.
+    """The content key of an answer; None where none covers it: a real device, a time, code of a
+    project's own.
 
     `identity` is of the environment and the patch.
     """
     profile = request.get("profile", {})
     files = [Path(path) for path in (request.get("workload_path"), profile.get("plugin")) if path]
-    if profile.get("kind") == "real" or request["do"] == "time" or not all(map(stands_alone, files)):
+    if (
+        profile.get("kind") == "real"
+        or request["do"] == "time"
+        or not all(map(stands_alone, files))
+    ):
         return None
     try:
         processor = [] if request["do"] in _GENERATED else _cpu()
@@ -117,13 +143,22 @@ def _cpu() -> list[str]:
 
 
 def stands_alone(file: Path, *others: str) -> bool:
-    """True if a file needs nothing but torch, Python's own, the probe, which the keys cover, and `others`.
+    """True if a file needs nothing but torch, Python's own, the probe, which the keys cover, and
+    `others`.
 
     That is what it imports, and "files" where it may open some.
     """
-    if file.suffix == ".toml":  # a model: the library of one of ours is part of the environment's identity
+    if (
+        file.suffix == ".toml"
+    ):  # a model: the library of one of ours is part of the environment's identity
         return not is_foreign(str(file))
-    return _needs(file.read_bytes()) <= {"torch", "triton", "patchgate", *others, *sys.stdlib_module_names}
+    return _needs(file.read_bytes()) <= {
+        "torch",
+        "triton",
+        "patchgate",
+        *others,
+        *sys.stdlib_module_names,
+    }
 
 
 # How a source imports what it names in a text, and by what it finds and opens a file.
@@ -141,25 +176,39 @@ _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary"
 
 @cache  # every key of a run asks for a few files
 def _needs(source: bytes) -> frozenset[str]:
-    """The packages that a source imports, "files" where it may open some, "?" where it cannot be read off."""
+    """The packages that a source imports, "files" where it may open some, "?" where it cannot be
+    read off.
+    """
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError):
         return frozenset("?")
-    calls = [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in _IMPORTERS]
+    calls = [
+        node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in _IMPORTERS
+    ]
     called = {id(call.func) for call in calls}
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {"?" if node.level else node.module or "?" for node in imports} | set(map(_first_text, calls))
+    names |= {"?" if node.level else node.module or "?" for node in imports} | set(
+        map(_first_text, calls)
+    )
     names |= {"?" for node in nodes if _name(node) in _IMPORTERS and id(node) not in called}
-    names |= {"?" for node in imports for alias in node.names if alias.asname and alias.name in _IMPORTERS}
+    names |= {
+        "?" for node in imports for alias in node.names if alias.asname and alias.name in _IMPORTERS
+    }
     names |= {"files" for node in nodes if _name(node) in _OPENERS}
     return frozenset(name.partition(".")[0] for name in names)
 
 
 def _name(node: ast.AST) -> str:
     """The last name of an expression; empty for what has none."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )
 
 
 def _first_text(call: ast.Call) -> str:
@@ -168,21 +217,26 @@ def _first_text(call: ast.Call) -> str:
 
 
 def is_foreign(workload_path: str) -> bool:
-    """True if a workload comes with a patch or a project: it is trusted as little as a patch, also without one."""
-    return not any(Path(workload_path).resolve().is_relative_to(place) for place in (WORKLOADS, MODELS))
+    """True if a workload comes with a patch or a project: it is trusted as little as a patch, also
+    without one.
+    """
+    return not any(
+        Path(workload_path).resolve().is_relative_to(place) for place in (WORKLOADS, MODELS)
+    )
 
 
 def patch_digest(patch: Patch) -> str:
     """Of the patch's file and manifest, and of what it may import or read.
 
-    That is every file of a folder that is a patch; every module of the package that a file lies in, and the files
-    beside it that it names; of the project's folders to import from, what it names.
+    That is every file of a folder that is a patch; every module of the package that a file lies in,
+    and the files beside it that it names; of the project's folders to import from, what it names.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
 
 
 def loaded_digest(patch: Patch) -> str:
-    """Of how a patch is loaded, and of its files but for the manifest, which is for us unless a file speaks of such.
+    """Of how a patch is loaded, and of its files but for the manifest, which is for us unless a
+    file speaks of such.
 
     For the judgements of one `--watch` alone: a patch that hides what it reads is not seen through.
     """
@@ -197,13 +251,22 @@ def loaded_digest(patch: Patch) -> str:
 def patch_files(patch: Patch) -> list[Path]:
     """The files of `patch_digest`, in order; none to which a link out of the repository leads."""
     path = Path(patch.path)
-    named = [place for folder in map(Path, patch.paths) for place in folder.glob("*") if place.stem in patch.source]
-    imported = [file for place in named for file in (place.rglob("*.py") if place.is_dir() else [place])]
+    named = [
+        place
+        for folder in map(Path, patch.paths)
+        for place in folder.glob("*")
+        if place.stem in patch.source
+    ]
+    imported = [
+        file for place in named for file in (place.rglob("*.py") if place.is_dir() else [place])
+    ]
     if path.stem == "patch":
         return _readable([*path.parent.rglob("*"), *imported], path.parent)
     packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
     beside = [
-        each for each in path.parent.glob("*") if (each.stem if each.suffix == ".py" else each.name) in patch.source
+        each
+        for each in path.parent.glob("*")
+        if (each.stem if each.suffix == ".py" else each.name) in patch.source
     ]
     own = [*beside, *(packages[-1].rglob("*.py") if packages else ())]
     return _readable([*own, *imported, path, Path(patch.manifest or path)], path.parent)
@@ -216,7 +279,11 @@ def files_digest(folder: Path) -> str:
 
 def _readable(paths: Iterable[Path], folder: Path) -> list[Path]:
     # By their texts: to compare paths part by part takes longer than to read the files.
-    found = [path for path in sorted(set(paths), key=os.fspath) if path.is_file() and path.suffix != ".pyc"]
+    found = [
+        path
+        for path in sorted(set(paths), key=os.fspath)
+        if path.is_file() and path.suffix != ".pyc"
+    ]
     return [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
 
 
@@ -225,7 +292,10 @@ def _digests(files: Iterable[Path], folder: Path) -> str:
     names = [(str(path), path) for path in files]
     return _digest(
         [
-            [name[len(root) :] if name.startswith(root) else os.path.relpath(name, folder), _file(path)]
+            [
+                name[len(root) :] if name.startswith(root) else os.path.relpath(name, folder),
+                _file(path),
+            ]
             for name, path in names
         ]
     )

@@ -1,4 +1,5 @@
-"""Asks the fork server of a case's torch for an observation or an answer, within limits; or says why there is none.
+"""Asks the fork server of a case's torch for an observation or an answer, within limits; or says
+why there is none.
 
 A failure of the machine is tried once more. What runs share is read from the cache.
 """
@@ -44,16 +45,22 @@ WARM_UP_SECONDS = 180
 _TRIES = 2
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a second.
+# What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a
+# second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
-# Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.
+# Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as
+# float64.
 _COMPARED = 4
 # What compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
 
-def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch | None) -> dict[str, Any]:
-    """The request for a case: the workload and how it is compiled, the device, the patch and its scope."""
+def request_for(
+    workload: Workload | None, profile: dict[str, Any], patch: Patch | None
+) -> dict[str, Any]:
+    """The request for a case: the workload and how it is compiled, the device, the patch and its
+    scope.
+    """
     request: dict[str, Any] = {"profile": profile}
     if workload:
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
@@ -69,29 +76,41 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
 def loading(patch: Patch) -> dict[str, Any]:
     """A patch as a request has it: its path, and how it is imported and installed."""
     claims = patch.claims
-    how = {"scope": claims.scope, "install": claims.apply, "stubs": patch.stubs, "environment": claims.environment}
+    how = {
+        "scope": claims.scope,
+        "install": claims.apply,
+        "stubs": patch.stubs,
+        "environment": claims.environment,
+    }
     return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how}
 
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
-    """The folder in which runs keep their measurements, and a digest of everything that decides them beside torch.
+    """The folder in which runs keep their measurements, and a digest of everything that decides
+    them beside torch.
 
-    With a patch only where its text says what it imports, and the files that it opens lie in its own folder: no other
-    edit would be seen.
+    With a patch only where its text says what it imports, and the files that it opens lie in its
+    own folder: no other edit would be seen.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
         return (Cache(Path(folder)) if folder else None), ""
     path = Path(patch.path)
-    covered = ("packaging", "files") if path.stem == "patch" else ("packaging",)  # its digest is of all of a folder
+    covered = (
+        ("packaging", "files") if path.stem == "patch" else ("packaging",)
+    )  # its digest is of all of a folder
     if not (run.watch or run.is_job or patch.diff or stands_alone(path, *covered)):
         return None, ""
     digest = loaded_digest(patch) if run.watch else patch_digest(patch)
-    return Cache(Path(folder)), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"
+    return Cache(
+        Path(folder)
+    ), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"
 
 
 def _is_own_signal(answer: Answer) -> bool:
-    """True if a process was ended by a signal of those that come from outside, and not for want of memory."""
+    """True if a process was ended by a signal of those that come from outside, and not for want of
+    memory.
+    """
     failure = answer.get("failure", {})
     is_machine = failure.get("cause") == Cause.MACHINE.value
     return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
@@ -109,22 +128,32 @@ def runner_of(run: Run, servers: Servers) -> Runner:
 
 
 def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
-    """Leave in "opened" what a child read beside the files that its request names, and nothing where that is all."""
+    """Leave in "opened" what a child read beside the files that its request names, and nothing
+    where that is all.
+    """
     places = (request.get(name) for name in ("patch", "part_of", "workload_path"))
-    named = {os.path.realpath(path) for path in (*places, request.get("profile", {}).get("plugin")) if path}
+    named = {
+        os.path.realpath(path)
+        for path in (*places, request.get("profile", {}).get("plugin"))
+        if path
+    }
     others = [path for path in answer.pop("opened", ()) if os.path.realpath(path) not in named]
     if others:
         answer["opened"] = others
 
 
 def _reads_others(opened: Iterable[str], patch: Patch | None) -> bool:
-    """True if a child read what no key covers: then another edit would not be seen, and the answer is not kept."""
+    """True if a child read what no key covers: then another edit would not be seen, and the answer
+    is not kept.
+    """
     covered = {os.path.realpath(path) for path in patch_files(patch)} if patch and opened else set()
     return any(os.path.realpath(path) not in covered for path in opened)
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
-    """The answer of a step of ours: nothing of a patch runs in it, so however it fails the machine is tried again."""
+    """The answer of a step of ours: nothing of a patch runs in it, so however it fails the machine
+    is tried again.
+    """
     failure = answer.get("failure")
     if not failure or failure["cause"] == Cause.MACHINE.value:
         return answer
@@ -134,7 +163,9 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Asks the servers of a run. `logs` and the `identities` of environments are by torch release."""
+    """Asks the servers of a run. `logs` and the `identities` of environments are by torch
+    release.
+    """
 
     run: Run
     connect: Connect
@@ -155,7 +186,11 @@ class Runner:
         never be held against the patch.
         """
         limits = {"seconds": seconds or self.run.limits.seconds, "bytes": self.run.limits.bytes}
-        sides = [request[side] for side in ("unpatched", "patched") if os.path.isfile(request.get(side, ""))]
+        sides = [
+            request[side]
+            for side in ("unpatched", "patched")
+            if os.path.isfile(request.get(side, ""))
+        ]
         compared = sum(map(os.path.getsize, sides))
         limits["bytes"] += _COMPARED * compared
         if do in OWN_STEPS:
@@ -163,7 +198,9 @@ class Runner:
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
-            request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+            request["env"] = request.get("env", {}) | {
+                "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")
+            }
         if self.run.require_sandbox:
             request["confined"] = True
         if self.run.project.path:
@@ -172,7 +209,8 @@ class Runner:
         uses_device, is_own = request.get("fresh") and do != "time", do in OWN_STEPS
         for number in range(_TRIES):
             at = time.time()
-            # In this order: a case that is timed waits for the device, and nobody who holds that waits for the case.
+            # In this order: a case that is timed waits for the device, and nobody who holds that
+            # waits for the case.
             with (
                 self._beside_others(alone=bool(number) and is_own),
                 self._device() if uses_device else contextlib.nullcontext(),
@@ -198,14 +236,17 @@ class Runner:
         question: Mapping[str, Any],
         *alike: Mapping[str, Any],
     ) -> Answer:
-        """The answer of `ask`; if runs share a cache it is kept, by the content of all that the question names.
+        """The answer of `ask`; if runs share a cache it is kept, by the content of all that the
+        question names.
 
         A kept answer to a question that is `alike` says all that this one's does.
         """
         cache, digest = cache_of(self.run, patch)
         if not cache or torch not in self.identities:
             return ask()
-        keys = [answer_key(each, f"{self.identities[torch]} {digest}") for each in (question, *alike)]
+        keys = [
+            answer_key(each, f"{self.identities[torch]} {digest}") for each in (question, *alike)
+        ]
         outputs = Path(question["outputs"]) if "outputs" in question else None
         for key in filter(None, keys):
             known = cache.load(key, outputs)
@@ -219,20 +260,36 @@ class Runner:
         return answer
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with what its code says, which a process reads in which no patch ever ran; equal code once."""
+        """The answer with what its code says, which a process reads in which no patch ever ran;
+        equal code once.
+        """
         request = {"code": answer["code"], "backend": backend}
-        read = self.keep(partial(self.ask, torch, "code", **request), torch, None, {"do": "code", **request})
-        return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
+        read = self.keep(
+            partial(self.ask, torch, "code", **request), torch, None, {"do": "code", **request}
+        )
+        return (
+            read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
+        )
 
-    def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float) -> None:
-        known = {name: request.get(name) for name in ("workload", "patch", "version", "tag", "cover")}
-        known |= answer.pop("cpu", {}) | {name: answer[name] for name in ("held",) if name in answer}
+    def _note_cost(
+        self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float
+    ) -> None:
+        known = {
+            name: request.get(name) for name in ("workload", "patch", "version", "tag", "cover")
+        }
+        known |= answer.pop("cpu", {}) | {
+            name: answer[name] for name in ("held",) if name in answer
+        }
         device = request.get("profile", {}).get("backend")
-        note_cost(self.costs, torch=torch, do=do, device=device, at=at, wall=time.time() - at, **known)
+        note_cost(
+            self.costs, torch=torch, do=do, device=device, at=at, wall=time.time() - at, **known
+        )
 
     @contextlib.contextmanager
     def _beside_others(self, *, alone: bool) -> Iterator[None]:
-        """One question among those of all workers; `alone` once the others have ended, and before new ones begin."""
+        """One question among those of all workers; `alone` once the others have ended, and before
+        new ones begin.
+        """
         how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with self._lock("asking") as asking:
             with self._lock("next") as turn:
@@ -242,14 +299,18 @@ class Runner:
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
-        """The machine's GPU, shared with the other threads of the run; what is timed waits until none uses it."""
+        """The machine's GPU, shared with the other threads of the run; what is timed waits until
+        none uses it.
+        """
         with open(self.device_lock, "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
             yield
 
     @property
     def device_lock(self) -> Path:
-        """The file that is locked by whoever uses the GPU: shared, or alone while something is timed."""
+        """The file that is locked by whoever uses the GPU: shared, or alone while something is
+        timed.
+        """
         with self._lock("device") as lock:
             return Path(lock.name)
 
@@ -271,11 +332,15 @@ class Runner:
 
     def _no_server(self, torch: str) -> Failure:
         try:
-            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[
+                -_LOG_CHARACTERS:
+            ]
         except OSError:
             log = ""
         lines = log.strip().splitlines()
-        signature = f"the probe of torch {torch} did not answer" + (f"; its log ends: {lines[-1]}" if lines else "")
+        signature = f"the probe of torch {torch} did not answer" + (
+            f"; its log ends: {lines[-1]}" if lines else ""
+        )
         return {
             "cause": Cause.MACHINE.value,
             "stage": "server",
@@ -285,7 +350,9 @@ class Runner:
             "raised_at": None,
         }
 
-    def observe(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False) -> Observation:
+    def observe(
+        self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False
+    ) -> Observation:
         """The facts of a case, measured once a run; with a shared cache, once for the same content.
 
         With `cover` also the lines of the patch that ran, which takes as long again.
@@ -302,9 +369,14 @@ class Runner:
         """The file with the code that was generated for a case, where it compiled."""
         return Path(self.run.folder, "code", f"{case.id}.py")
 
-    def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
+    def _measure(
+        self, case: Case, workload: Workload, patch: Patch | None, cover: bool
+    ) -> Observation:
         profile = self.run.profile(case.device)
-        request = request_for(workload, profile, patch) | {"resources": self.run.nightly, "cover": cover}
+        request = request_for(workload, profile, patch) | {
+            "resources": self.run.nightly,
+            "cover": cover,
+        }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
         # Of a patch its content counts, wherever it lies: no fact names a place.
         question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
@@ -317,11 +389,15 @@ class Runner:
         return observation
 
     def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:
-        """A failed compile with the stage of the compiler that it failed in, and torch's trace of it."""
+        """A failed compile with the stage of the compiler that it failed in, and torch's trace of
+        it.
+        """
         assert observation.failure is not None
         trace = self.code_path(observation.case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
-        answer = self.ask(observation.case.torch, "failing stage", **request, trace=str(trace.resolve()))
+        answer = self.ask(
+            observation.case.torch, "failing stage", **request, trace=str(trace.resolve())
+        )
         stage = answer.get("stage", observation.failure.stage)
         return replace(
             observation,

@@ -1,7 +1,7 @@
 """Keeps the temporary files of a command in one folder, which is removed however the command ends.
 
-A process waits for the end of the command, also by SIGKILL. Then it kills each process whose environment names the
-folder, and removes the folder. It runs this file by itself.
+A process waits for the end of the command, also by SIGKILL. Then it kills each process whose
+environment names the folder, and removes the folder. It runs this file by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _folders: list[Path] = []
 
 @contextlib.contextmanager
 def temporary_files_below() -> Iterator[None]:
-    """Within it this process, and what it starts, has its temporary files where they are removed for certain.
+    """Within it this process, and what it starts, has its temporary files where they are removed
+    for certain.
 
     Raises OSError where there is no space for them.
     """

@@ -1,4 +1,6 @@
-"""The observations of one run, a file a case: whatever is there was measured by this code on this machine just now."""
+"""The observations of one run, a file a case: whatever is there was measured by this code on this
+machine just now.
+"""
 
 from __future__ import annotations
 
@@ -44,5 +46,7 @@ def _read(path: Path) -> Observation:
     try:
         data = parse_json(read_regular(path, _BYTES).decode())
     except (OSError, ValueError) as error:
-        raise UsageError("not an observation", where=str(path), got=str(error), next="run the gate again") from None
+        raise UsageError(
+            "not an observation", where=str(path), got=str(error), next="run the gate again"
+        ) from None
     return from_dict(Observation, data, where=str(path))

@@ -1,7 +1,8 @@
-"""The folder of a run's results: one run holds it, what an earlier one left is put aside, and each cell is kept.
+"""The folder of a run's results: one run holds it, what an earlier one left is put aside, and each
+cell is kept.
 
-An interrupted run leaves the cells that it judged as lines of a journal, which begins with the key of all that decides
-a verdict. The next run of that key takes them over; no other run reads them.
+An interrupted run leaves the cells that it judged as lines of a journal, which begins with the key
+of all that decides a verdict. The next run of that key takes them over; no other run reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pathlib import Path
 from typing import TextIO
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import HELD, PUT_ASIDE, make_results_folder, refuse_links, release_space, write_atomically
+from patchgate.model.files import (
+    HELD,
+    PUT_ASIDE,
+    make_results_folder,
+    refuse_links,
+    release_space,
+    write_atomically,
+)
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
@@ -37,7 +45,8 @@ from patchgate.runner.run_settings import (
 _JUDGED = "judged.jsonl"
 # The folders of what the cells of a run measured.
 _MEASURED = (OBSERVATIONS, "code", "times")
-# What the machine kept from being judged is tried again; a compiler that could not write shows as not measured.
+# What the machine kept from being judged is tried again; a compiler that could not write shows as
+# not measured.
 _AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 # The folders that this process holds.
 _held: set[Path] = set()
@@ -48,7 +57,10 @@ _held: set[Path] = set()
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Within it no other process writes results there. Raises UsageError that says which one does, or for a link."""
+    """Within it no other process writes results there.
+
+    Raises UsageError that says which one does, or for a link.
+    """
     folder = folder.resolve()
     if folder in _held:
         yield
@@ -73,7 +85,9 @@ def _locked(path: Path) -> TextIO:
         lock.seek(0)
         holder = lock.read().strip() or "another process"
         advice = "wait until it has ended, or another --folder"
-        raise UsageError("results of a run that goes on", where=str(path.parent), got=holder, next=advice) from None
+        raise UsageError(
+            "results of a run that goes on", where=str(path.parent), got=holder, next=advice
+        ) from None
     if not path.exists() or not os.path.samestat(os.fstat(lock.fileno()), path.stat()):
         lock.close()
         return _locked(path)  # that of a run that has just ended
@@ -86,7 +100,8 @@ def _locked(path: Path) -> TextIO:
 
 @contextlib.contextmanager
 def results_folder(folder: Path, option: str) -> Iterator[None]:
-    """A command's folder, held, with all results of earlier runs put aside; they are put back on a UsageError.
+    """A command's folder, held, with all results of earlier runs put aside; they are put back on a
+    UsageError.
 
     Raises UsageError for a folder of something else, or one that another process holds.
     """
@@ -124,7 +139,8 @@ def _put_aside_below(folder: Path) -> Iterator[None]:
 def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
     """Have nothing in a run's folder, `but` these, that could be taken for what the next run finds.
 
-    What is aside already, and no run has read, stays. Where nothing can be put aside, it is deleted.
+    What is aside already, and no run has read, stays. Where nothing can be put aside, it is
+    deleted.
     """
     aside = folder / PUT_ASIDE
     entries = list(_entries(folder, but))
@@ -136,7 +152,9 @@ def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
         if entries:
             aside.mkdir()
         # The journal last: whoever finds it here puts the rest aside.
-        for entry in sorted(entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)):
+        for entry in sorted(
+            entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)
+        ):
             entry.rename(aside / entry.name)
     except OSError:
         _delete([*_entries(folder, but), aside])
@@ -190,7 +208,9 @@ class Journal:
         self._folder, self._path = folder, folder / _JUDGED
 
     def begin(self, key: str) -> list[JudgedCell]:
-        """Start the journal of a key; the cells that an earlier run of it has judged, which are in it already."""
+        """Start the journal of a key; the cells that an earlier run of it has judged, which are in
+        it already.
+        """
         aside = self._folder / PUT_ASIDE
         found, cells = _read(aside / _JUDGED)
         if found != key or is_complete(aside):
@@ -200,13 +220,21 @@ class Journal:
                 if (aside / name).is_dir():
                     (aside / name).rename(self._folder / name)
             _forget_failures(ResultStore(self._folder / OBSERVATIONS))
-        cells = [cell for cell in cells if not any(verdict.kind in _AGAIN for verdict in cell.verdicts)]
-        write_atomically(self._path, "".join(f"{line}\n" for line in (json.dumps({"key": key}), *map(_line, cells))))
+        cells = [
+            cell for cell in cells if not any(verdict.kind in _AGAIN for verdict in cell.verdicts)
+        ]
+        write_atomically(
+            self._path,
+            "".join(f"{line}\n" for line in (json.dumps({"key": key}), *map(_line, cells))),
+        )
         _delete([aside])
         return cells
 
     def append(self, cell: JudgedCell) -> None:
-        """Keep a cell; on a full disk in the space that was reserved. Raises OSError where that does not do either."""
+        """Keep a cell; on a full disk in the space that was reserved.
+
+        Raises OSError where that does not do either.
+        """
         text = f"{_line(cell)}\n".encode()
         try:
             _append(self._path, text)
@@ -231,11 +259,17 @@ def _forget_failures(store: ResultStore) -> None:
             store.remove(observation.case)
 
 
-def save_results(run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] = ()) -> list[Verdict]:
-    """Write the verdicts of a run, those of its cells and `more`, and how long each cell took; return the verdicts."""
+def save_results(
+    run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] = ()
+) -> list[Verdict]:
+    """Write the verdicts of a run, those of its cells and `more`, and how long each cell took;
+    return the verdicts.
+    """
     folder, cells = Path(run.folder), list(cells)
     release_space(folder)
-    verdicts = list(dict.fromkeys([*(verdict for cell in cells for verdict in cell.verdicts), *more]))
+    verdicts = list(
+        dict.fromkeys([*(verdict for cell in cells for verdict in cell.verdicts), *more])
+    )
     verdicts = save_verdicts(folder, verdicts)
     times = {cell.name: cell.seconds for cell in cells}
     write_atomically(folder / TIMES, json.dumps(times, indent=1) + "\n")
@@ -244,7 +278,9 @@ def save_results(run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] 
 
 def _line(cell: JudgedCell) -> str:
     verdicts = ", ".join(map(verdict_json, cell.verdicts))
-    return f'{{"name": {json.dumps(cell.name)}, "seconds": {cell.seconds}, "verdicts": [{verdicts}]}}'
+    return (
+        f'{{"name": {json.dumps(cell.name)}, "seconds": {cell.seconds}, "verdicts": [{verdicts}]}}'
+    )
 
 
 def _append(path: Path, text: bytes) -> None:

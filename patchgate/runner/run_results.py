@@ -1,4 +1,6 @@
-"""The results of a run for its reports: the verdicts on one patch, and the evidence that they compare."""
+"""The results of a run for its reports: the verdicts on one patch, and the evidence that they
+compare.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class ComparedCase:
     golden_unpatched: Expectation  #: and for the unpatched one
     unpatched: Observation | None  #: None where that side was not observed
     patched: Observation
-    code: tuple[str, str] | None  #: generated code (unpatched, patched); None where a side's was not kept
+    code: (
+        tuple[str, str] | None
+    )  #: generated code (unpatched, patched); None where a side's was not kept
     on: str  #: the device: "real (NAME)" or "simulated (NAME)"
 
 
@@ -34,7 +38,9 @@ class TimeRatio:
 
 @dataclass(frozen=True, kw_only=True)
 class QuickLook:
-    """How much a narrowed run judged of what is judged before a merge: (judged, of all) of each sort."""
+    """How much a narrowed run judged of what is judged before a merge: (judged, of all) of each
+    sort.
+    """
 
     workloads: tuple[int, int]
     torches: tuple[int, int]

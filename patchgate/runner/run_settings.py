@@ -1,4 +1,5 @@
-"""One run of the gate: which patch, which releases and devices, which limits, and where its results go.
+"""One run of the gate: which patch, which releases and devices, which limits, and where its results
+go.
 
 It is what the commands hand to each other as files in the run's folder.
 """
@@ -50,24 +51,36 @@ class Run:
     patch: str  #: the path that was given
     rows: dict[str, str]  #: torch release -> its interpreter
     project: Project = field(default_factory=Project)  #: what its table says
-    problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
+    problems: dict[str, str] = field(
+        default_factory=dict
+    )  #: torch release without an interpreter -> why
     devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
     premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
     strict: bool = False  #: notes are red
-    nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
+    #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
+    nightly: bool = False
     limits: Limits = field(default_factory=Limits)
-    shared_cache: str | None = None  #: folder of what runs of the same content share; None: everything is measured
-    #: Folder of what was measured with the patch; None: nothing of that is kept. CI shares the other one only.
+    shared_cache: str | None = (
+        None  #: folder of what runs of the same content share; None: everything is measured
+    )
+    #: Folder of what was measured with the patch; None: nothing of that is kept. CI shares the
+    #: other one only.
     patched_cache: str | None = None
-    binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
+    binaries: str | None = (
+        None  #: folder where compiled C++ is found again; None: beside the results
+    )
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
-    is_job: bool = False  #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
+    #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
+    is_job: bool = False
     watch: str = ""  #: name of the `--watch` of which this is a judgement
-    by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
-    #: What a real device decided of matrix products that it timed, in place of what the simulated one's profile says.
+    by_release: bool = (
+        False  #: the environments are found by their releases: by nox, or in the user's cache
+    )
+    #: What a real device decided of matrix products that it timed, in place of what the simulated
+    #: one's profile says.
     padding: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -76,8 +89,13 @@ class Run:
 
     @property
     def narrowed(self) -> str:
-        """The options that keep cases out of this run, in which the patch may be called; empty where there are none."""
-        options = (("--workload", self.workloads), ("--device", self.devices if self.devices_left_out else ()))
+        """The options that keep cases out of this run, in which the patch may be called; empty
+        where there are none.
+        """
+        options = (
+            ("--workload", self.workloads),
+            ("--device", self.devices if self.devices_left_out else ()),
+        )
         return " ".join(f"{option} {','.join(names)}" for option, names in options if names)
 
     @property
@@ -92,9 +110,14 @@ class Run:
 
     @property
     def is_narrowed(self) -> bool:
-        """True if an option leaves out something that is judged before a merge. A job of a sweep is one part of it."""
+        """True if an option leaves out something that is judged before a merge.
+
+        A job of a sweep is one part of it.
+        """
         by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
-        return not self.is_job and bool(self.checks or by_name or self.devices_left_out or self.torches_left_out)
+        return not self.is_job and bool(
+            self.checks or by_name or self.devices_left_out or self.torches_left_out
+        )
 
     @property
     def store(self) -> ResultStore:
@@ -103,7 +126,11 @@ class Run:
     def profile(self, device: str) -> dict[str, Any]:
         """The profile of a device: the project's, or one that comes with patchgate."""
         profile = load_profile(device, self.project.profiles)
-        return profile | {"padding": {**profile.get("padding", {}), **self.padding}} if self.padding else profile
+        return (
+            profile | {"padding": {**profile.get("padding", {}), **self.padding}}
+            if self.padding
+            else profile
+        )
 
     @property
     def again(self) -> Command:
@@ -111,12 +138,20 @@ class Run:
         words = [_quoted(self.patch)]
         if not self.by_release:
             words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
-            words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
+            words += [
+                f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()
+            ]
         elif set(self.torches) != {*default_releases(self.project)}:
             words += [f"--torch {torch}" for torch in self.torches]
-        words += [f"--device {name}" for name in self.devices if self.devices != self.project.judged_devices]
         words += [
-            f"--model {_quoted(str(self.project.at(name)))}" for name in self.project.models if name.endswith(".toml")
+            f"--device {name}"
+            for name in self.devices
+            if self.devices != self.project.judged_devices
+        ]
+        words += [
+            f"--model {_quoted(str(self.project.at(name)))}"
+            for name in self.project.models
+            if name.endswith(".toml")
         ]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
@@ -131,11 +166,14 @@ class Run:
     @property
     def accept(self) -> Command:
         """The command that makes golden of what this run observed."""
-        return Command(name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'"))
+        return Command(
+            name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'")
+        )
 
 
 def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else rows with the tag that it supports.
+    """The releases that a patch is judged on: those of the project's table, else rows with the tag
+    that it supports.
 
     Where it supports none of them, the newest row that it does.
     """
@@ -149,7 +187,9 @@ def source_of_releases(project: Project) -> str:
     stated = torch_range(Path(project.root))
     if stated.specifiers:
         return str(stated)
-    return f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
+    return (
+        f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
+    )
 
 
 @cache
@@ -161,7 +201,8 @@ def _supported_rows(root: str, tag: str) -> tuple[str, ...]:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The last run that left its results there, or those of several patches, each in a folder of its own.
+    """The last run that left its results there, or those of several patches, each in a folder of
+    its own.
 
     Raises UsageError where there is none, with the command that makes one.
     """
@@ -178,7 +219,8 @@ def own_environment() -> dict[str, str]:
             "no torch to judge on",
             where="--row",
             got="no row, and no torch beside this patchgate",
-            next="--row 2.11.0=path/to/python; in a checkout of patchgate, nox -s gate makes the environments",
+            next="--row 2.11.0=path/to/python; in a checkout of patchgate, nox -s gate makes the "
+            "environments",
         ) from None
     return {version.partition("+")[0]: sys.executable}
 
@@ -207,7 +249,9 @@ def load_times(folder: Path) -> dict[str, float]:
 
 
 def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Write them in their order, which is returned; whoever accepts must take what this run observed."""
+    """Write them in their order, which is returned; whoever accepts must take what this run
+    observed.
+    """
     located = (accepting_from(folder, verdict) for verdict in verdicts)
     ordered = sorted(located, key=lambda v: (v.check, v.subject, v.torch, v.code))
     lines = ",\n".join(map(verdict_json, ordered))  # an indent would take five times as long
@@ -224,7 +268,9 @@ def verdict_json(verdict: Verdict) -> str:
 def accepting_from(folder: Path, verdict: Verdict) -> Verdict:
     """A verdict whose commands accept what the run of this folder observed."""
     elsewhere = tuple(_elsewhere(folder))
-    return replace(verdict, commands=tuple(_accepting(command, elsewhere) for command in verdict.commands))
+    return replace(
+        verdict, commands=tuple(_accepting(command, elsewhere) for command in verdict.commands)
+    )
 
 
 def load_verdicts(folder: Path) -> list[Verdict]:
@@ -233,7 +279,9 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     data = _read(path)
     listed = data.get("verdicts") if isinstance(data, dict) else None
     if not isinstance(listed, list):
-        raise UsageError("no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again")
+        raise UsageError(
+            "no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again"
+        )
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
 
 

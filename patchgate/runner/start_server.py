@@ -1,4 +1,5 @@
-"""Starts the fork servers of one torch environment, with its environment variables, and opens channels to them.
+"""Starts the fork servers of one torch environment, with its environment variables, and opens
+channels to them.
 
 They end with the process that started them.
 """
@@ -24,7 +25,8 @@ from patchgate.runner.leftovers import temporary_files_below
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
 # Seconds in which a server ends by itself.
 _PATIENCE = 5
-#: Torch release, question -> a new channel to its server for that. Raises OSError where the server has ended.
+#: Torch release, question -> a new channel to its server for that. Raises OSError where the server
+#: has ended.
 Connect = Callable[[str, str], socket.socket]
 
 
@@ -35,7 +37,9 @@ class Server:
     torch: str
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    control: socket.socket  #: brings it new channels; it has no address, and no child of the server has it
+    control: (
+        socket.socket
+    )  #: brings it new channels; it has no address, and no child of the server has it
     without_torch: socket.socket  #: brings them to the one that has nothing of torch loaded
 
     @property
@@ -69,7 +73,9 @@ def start_server(torch: str, python: str) -> Server:
     # No module, path or argument that a patch can see names us.
     name = f"m{secrets.token_hex(4)}"
     _copy_probe(home / "lib" / name)
-    environment = {variable: os.environ[variable] for variable in _PASSED_ON if variable in os.environ}
+    environment = {
+        variable: os.environ[variable] for variable in _PASSED_ON if variable in os.environ
+    }
     environment |= {
         "PYTHONPATH": str(home / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -83,7 +89,14 @@ def start_server(torch: str, python: str) -> Server:
     (control, theirs), (without_torch, theirs_too) = socket.socketpair(), socket.socketpair()
     with open(home / "log", "wb") as log, theirs, theirs_too:
         process = subprocess.Popen(
-            [python, "-m", f"{name}.probe", str(theirs.fileno()), str(theirs_too.fileno()), folder.name],
+            [
+                python,
+                "-m",
+                f"{name}.probe",
+                str(theirs.fileno()),
+                str(theirs_too.fileno()),
+                folder.name,
+            ],
             pass_fds=[theirs.fileno(), theirs_too.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -97,16 +110,23 @@ def start_server(torch: str, python: str) -> Server:
 
 
 def _copy_probe(package: Path) -> None:
-    """The probe's modules in a package of another name; none of our own dependencies is importable over there."""
+    """The probe's modules in a package of another name; none of our own dependencies is importable
+    over there.
+    """
     for file in (PACKAGE / "probe").rglob("*.py"):
         copy = package / file.relative_to(PACKAGE)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(file.read_text(encoding="utf-8").replace(PACKAGE.name, package.name), encoding="utf-8")
+        copy.write_text(
+            file.read_text(encoding="utf-8").replace(PACKAGE.name, package.name), encoding="utf-8"
+        )
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The running servers of some environments, by torch release. Threads may ask them at the same time."""
+    """The running servers of some environments, by torch release.
+
+    Threads may ask them at the same time.
+    """
 
     by_torch: Mapping[str, Server]
     identities: Mapping[str, str]  #: digests of the environments
@@ -116,7 +136,10 @@ class Servers:
         return {torch: server.log for torch, server in self.by_torch.items()}
 
     def connect(self, torch: str, do: str) -> socket.socket:
-        """A new channel to the server of a torch, for one question. Raises OSError where none is serving."""
+        """A new channel to the server of a torch, for one question.
+
+        Raises OSError where none is serving.
+        """
         if torch not in self.by_torch:
             raise OSError(f"no server of torch {torch}")
         return self.by_torch[torch].connect(torch, do)
@@ -139,4 +162,6 @@ def running_servers(rows: Mapping[str, str]) -> Iterator[Servers]:
         for torch, python in rows.items():
             by_torch[torch] = start_server(torch, python)
             stack.callback(by_torch[torch].stop)
-        yield Servers(by_torch, {torch: environment_digest(python) for torch, python in rows.items()})
+        yield Servers(
+            by_torch, {torch: environment_digest(python) for torch, python in rows.items()}
+        )

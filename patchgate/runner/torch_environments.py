@@ -1,7 +1,8 @@
-"""Torch environments: those that are there, the user's own that every project shares, and others made on demand.
+"""Torch environments: those that are there, the user's own that every project shares, and others
+made on demand.
 
-uv makes one, as for nox: of a release, of a nightly build from its own index, or of a commit as sources over a
-release. What a search or a sweep made is deleted at the end.
+uv makes one, as for nox: of a release, of a nightly build from its own index, or of a commit as
+sources over a release. What a search or a sweep made is deleted at the end.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class NotInstallable(Exception):
 class Environments:
     """`rows` maps a torch release to the interpreter of an environment that is there already.
 
-    A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources over that release.
+    A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources over
+    that release.
     """
 
     rows: dict[str, str]
@@ -53,7 +55,10 @@ class Environments:
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     def python(self, torch: str) -> str:
-        """The interpreter for a release. Raises NotInstallable, each time with the reason of the first."""
+        """The interpreter for a release.
+
+        Raises NotInstallable, each time with the reason of the first.
+        """
         if torch in self.rows or torch in self.made:
             return self.rows.get(torch) or self.made[torch]
         if torch not in self.failed:
@@ -77,7 +82,9 @@ class Environments:
         try:
             return make_overlay(python, self.home(release), self.checkout, commit, home)
         except subprocess.CalledProcessError as error:
-            raise NotInstallable(_said(error.stderr.decode(errors="replace")) or str(error)) from None
+            raise NotInstallable(
+                _said(error.stderr.decode(errors="replace")) or str(error)
+            ) from None
 
     def home(self, torch: str) -> Path:
         """The folder in which the torch of a release is installed."""
@@ -90,17 +97,24 @@ class Environments:
 
 
 def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> Path:
-    """The folder of the user's environment with this release, which is there once its file `complete` is."""
+    """The folder of the user's environment with this release, which is there once its file
+    `complete` is.
+    """
     content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH, *sorted(requires))
     content += (str(package.resolve()),) if package else ()
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
     return user_cache("environments") / f"torch-{torch}-{digest}"
 
 
-def cached_environment(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> str:
-    """The interpreter of that environment, which is made once for every project. Raises NotInstallable.
+def cached_environment(
+    torch: str, requires: Sequence[str] = (), package: Path | None = None
+) -> str:
+    """The interpreter of that environment, which is made once for every project.
 
-    `requires` and the folder of a `package` are installed beside torch; the package again when its files have changed.
+    Raises NotInstallable.
+
+    `requires` and the folder of a `package` are installed beside torch; the package again when its
+    files have changed.
     """
     home = cached_home(torch, requires, package)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +134,9 @@ def cached_environment(torch: str, requires: Sequence[str] = (), package: Path |
 
 @contextlib.contextmanager
 def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
-    """A copy of the package's files, because building it writes beside its sources, and the digest of them."""
+    """A copy of the package's files, because building it writes beside its sources, and the digest
+    of them.
+    """
     if package is None:
         yield [], ""
         return
@@ -133,10 +149,18 @@ def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
 
 
 def _files_of(package: Path) -> list[str]:
-    """The files of the package that git does not ignore; all but hidden ones where there is no git."""
+    """The files of the package that git does not ignore; all but hidden ones where there is no
+    git.
+    """
     found = files_in_git(package, "--cached", "--others", "--exclude-standard")
-    found = [str(path.relative_to(package)) for path in package.rglob("*")] if found is None else found
-    return [name for name in found if name and name[0] != "." and "/." not in name and (package / name).is_file()]
+    found = (
+        [str(path.relative_to(package)) for path in package.rglob("*")] if found is None else found
+    )
+    return [
+        name
+        for name in found
+        if name and name[0] != "." and "/." not in name and (package / name).is_file()
+    ]
 
 
 def commit_version(release: str, commit: str) -> str:
@@ -150,20 +174,38 @@ def installed_release(torch: str) -> str:
 
 
 def nightlies(first: str, last: str) -> list[str]:
-    """The nightly builds between two releases, oldest first, that the index of $PATCHGATE_NIGHTLY_INDEX has."""
+    """The nightly builds between two releases, oldest first, that the index of
+    $PATCHGATE_NIGHTLY_INDEX has.
+    """
     index = os.environ.get(NIGHTLY_INDEX)
     if not index:
         return []
-    command = [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre", "--index-url", index]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "index",
+        "versions",
+        "torch",
+        "--pre",
+        "--index-url",
+        index,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True)
     listed = re.search(r"(?m)^Available versions: (.*)$", ended.stdout)
     found = {Version(version).public for version in listed[1].split(", ")} if listed else set()
-    inside = [each for each in map(Version, found) if each.is_devrelease and Version(first) < each < Version(last)]
+    inside = [
+        each
+        for each in map(Version, found)
+        if each.is_devrelease and Version(first) < each < Version(last)
+    ]
     return [str(each) for each in sorted(inside)]
 
 
 def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
-    uv = shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    uv = shutil.which(
+        "uv", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    )
     if uv is None:
         raise NotInstallable("no `uv` to make an environment with (pip install uv)")
     python = str(home / "bin" / "python")
@@ -182,13 +224,17 @@ def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
 
 
 def _call(*command: str) -> None:
-    # A copy of a package has no history from which its version could be told. uv trusts whom this machine trusts, as
+    # A copy of a package has no history from which its version could be told. uv trusts whom this
+    # machine trusts, as
     # pip does: behind a company's proxy it refuses every index otherwise.
     environment = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0", "UV_NATIVE_TLS": "1"} | os.environ
-    # uv reads the settings of the folder that it stands in: a stranger's checkout may name another index there.
+    # uv reads the settings of the folder that it stands in: a stranger's checkout may name another
+    # index there.
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     if ended.returncode:
-        raise NotInstallable(_said(ended.stderr) or f"{command[0]} ended with status {ended.returncode}")
+        raise NotInstallable(
+            _said(ended.stderr) or f"{command[0]} ended with status {ended.returncode}"
+        )
 
 
 def _said(error: str) -> str:

@@ -1,4 +1,6 @@
-"""The key of all that decides the verdicts of a run: two runs of one key must come to the same verdicts."""
+"""The key of all that decides the verdicts of a run: two runs of one key must come to the same
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,22 @@ from patchgate.runner.run_settings import Run
 
 
 def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
-    """Of all that could make another verdict: patch, digests of environments, inputs, options, and patchgate itself."""
+    """Of all that could make another verdict: patch, digests of environments, inputs, options, and
+    patchgate itself.
+    """
     own = project_files(run.project)
     content = [
         dict(environments),
         {path.id: patch_digest(path) for path in (patch, *map(load_patch, map(Path, run.others)))},
-        [run.problems, run.devices, run.workloads, run.checks, run.strict, run.nightly, to_dict(run.limits)],
+        [
+            run.problems,
+            run.devices,
+            run.workloads,
+            run.checks,
+            run.strict,
+            run.nightly,
+            to_dict(run.limits),
+        ],
         input_digests(),
         {name: hashlib.sha256(text).hexdigest() for name, text in own.items()},
     ]
@@ -37,15 +49,22 @@ def input_digests() -> list[str]:
 
 
 def project_files(project: Project) -> dict[str, bytes]:
-    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and devices."""
-    return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in files_of_project(project)}
+    """The files of a project that a verdict depends on, by their path in it: table, golden,
+    workloads and devices.
+    """
+    return {
+        path.relative_to(project.root).as_posix(): path.read_bytes()
+        for path in files_of_project(project)
+    }
 
 
 def files_of_project(project: Project) -> list[Path]:
     """The files. Raises UsageError for a file outside the project."""
     golden = project.golden_folder.glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
-    devices = (Path(file) for name in project.profiles for file in profile_files(name, project.profiles))
+    devices = (
+        Path(file) for name in project.profiles for file in profile_files(name, project.profiles)
+    )
     files = {*golden, *workloads, *devices, *map(Path, filter(None, [project.table]))}
     for path in files:
         if not path.is_relative_to(project.root):

@@ -1,4 +1,6 @@
-"""The same case on a real device and on its simulation: which facts are equal, and which cannot be compared and why."""
+"""The same case on a real device and on its simulation: which facts are equal, and which cannot be
+compared and why.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,16 @@ from patchgate.runner.run_settings import Run
 from patchgate.runs.observe import observe_all
 
 # Facts that one side cannot have, with the reason.
-EXCLUDED = {"resources.occupancy": "torch does not say how many blocks a multiprocessor of a real device holds"}
+EXCLUDED = {
+    "resources.occupancy": (
+        "torch does not say how many blocks a multiprocessor of a real device holds"
+    )
+}
 
 
-def compare_devices(run: Run, workloads: Sequence[str], patches: Sequence[Path], workers: int) -> Iterator[Fidelity]:
+def compare_devices(
+    run: Run, workloads: Sequence[str], patches: Sequence[Path], workers: int
+) -> Iterator[Fidelity]:
     """Every workload on both devices of a run, unpatched and with each patch."""
     by_id = {load_patch(path).id: path.resolve() for path in patches}
     pairs = [
@@ -47,7 +55,9 @@ def compare_sides(real: Observation, simulated: Observation) -> Fidelity:
     if "compiles" in excluded:  # nothing was compiled, so there is no other fact
         return replace(fidelity, excluded={"every fact": excluded["compiles"]})
     compared = [name for name in names if name not in excluded]
-    sides = {name: (value_in(real.facts, name), value_in(simulated.facts, name)) for name in compared}
+    sides = {
+        name: (value_in(real.facts, name), value_in(simulated.facts, name)) for name in compared
+    }
     unlike = tuple(
         Difference(fact=name, real=_text(one), simulated=_text(other))
         for name, (one, other) in sides.items()

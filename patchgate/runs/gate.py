@@ -1,4 +1,6 @@
-"""Judges one patch: every check of each of its cases, several at once, with the verdicts left in the run's folder."""
+"""Judges one patch: every check of each of its cases, several at once, with the verdicts left in
+the run's folder.
+"""
 
 from __future__ import annotations
 
@@ -83,8 +85,8 @@ def judge_patch(
 ) -> list[Verdict]:
     """The verdicts of every check; so many `workers` cells are judged at once.
 
-    Whatever ends it early, what was judged is left in the run's folder, with a verdict for each cell that was not.
-    `servers` are those of the run's environments, where they outlast the run.
+    Whatever ends it early, what was judged is left in the run's folder, with a verdict for each
+    cell that was not. `servers` are those of the run's environments, where they outlast the run.
     """
     folder = Path(run.folder)
     with held(folder):
@@ -99,7 +101,10 @@ def judge_patch(
                 cells = in_turn(cells_of(context), red_before(folder))
                 journal = Journal(folder)
                 before = journal.begin(_key(run, patch, asked))
-                judged = [*before, *_judge_all(cells, before, context, journal, workers, progress or Silent())]
+                judged = [
+                    *before,
+                    *_judge_all(cells, before, context, journal, workers, progress or Silent()),
+                ]
             return save_results(run, judged, _without_environment(run))
         except UsageError:
             raise
@@ -109,11 +114,17 @@ def judge_patch(
 
 
 def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
-    """The patch, with stand-ins for what of its package cannot be imported on a release of the run."""
+    """The patch, with stand-ins for what of its package cannot be imported on a release of the
+    run.
+    """
     profile, found = load_profile(SIMULATED), dict[str, str]()
-    in_package = patch.paths or any((folder / "__init__.py").is_file() for folder in Path(patch.path).parents)
+    in_package = patch.paths or any(
+        (folder / "__init__.py").is_file() for folder in Path(patch.path).parents
+    )
     for torch in run.rows if in_package else ():
-        found |= runner.ask(torch, "stand-ins", profile=profile, **loading(patch)).get("replaced", {})
+        found |= runner.ask(torch, "stand-ins", profile=profile, **loading(patch)).get(
+            "replaced", {}
+        )
     return replace(patch, stand_ins=found)
 
 
@@ -125,7 +136,9 @@ def _context(run: Run, patch: Patch, runner: Runner) -> CheckContext:
 
 def cells_of(context: CheckContext) -> list[Cell]:
     """Every cell of a run."""
-    return [Cell(check, at) for check in all_checks().values() for at in instances_of(check, context)]
+    return [
+        Cell(check, at) for check in all_checks().values() for at in instances_of(check, context)
+    ]
 
 
 def planned_cells(run: Run, patch: Patch) -> list[Cell]:
@@ -138,7 +151,14 @@ def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
 
     What is timed comes last: it waits for the device.
     """
-    return sorted(cells, key=lambda cell: (cell.check.name == "latency", cell.name not in sooner, -cell.check.seconds))
+    return sorted(
+        cells,
+        key=lambda cell: (
+            cell.check.name == "latency",
+            cell.name not in sooner,
+            -cell.check.seconds,
+        ),
+    )
 
 
 def _key(run: Run, patch: Patch, servers: Servers) -> str:
@@ -160,15 +180,21 @@ def _judge_all(
     progress.planned([cell.name for cell in cells])
 
     def keep(ended: Ended[Cell, list[Verdict]]) -> None:
-        verdicts = ended.result if ended.result is not None else [_unjudged(ended.item, ended.error)]
+        verdicts = (
+            ended.result if ended.result is not None else [_unjudged(ended.item, ended.error)]
+        )
         own = tuple(_for_reader(verdict, context) for verdict in verdicts)
-        judged.append(JudgedCell(name=ended.item.name, seconds=round(ended.seconds, 3), verdicts=own))
+        judged.append(
+            JudgedCell(name=ended.item.name, seconds=round(ended.seconds, 3), verdicts=own)
+        )
         with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
             journal.append(judged[-1])
         progress.ended(judged[-1])
 
     work = partial(_judge, context=context)
-    carry_out(cells, work, workers=workers, started=lambda cell: progress.started(cell.name), ended=keep)
+    carry_out(
+        cells, work, workers=workers, started=lambda cell: progress.started(cell.name), ended=keep
+    )
     return judged
 
 
@@ -178,18 +204,26 @@ def _judge(cell: Cell, *, context: CheckContext) -> list[Verdict]:
         verdicts = verdicts_of(cell.check, cell.at, context)
     except NothingToJudge:
         return []
-    return verdicts or [judge_broken(cell.name, "a verdict", "a check that says nothing has judged nothing")]
+    return verdicts or [
+        judge_broken(cell.name, "a verdict", "a check that says nothing has judged nothing")
+    ]
 
 
 def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
-    """The verdict of a cell that ended with an error: the machine's trouble, or a defect of ours."""
+    """The verdict of a cell that ended with an error: the machine's trouble, or a defect of
+    ours.
+    """
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return cell.stopped(f"the machine failed: {error}")
-    return judge_broken(cell.name, "a verdict", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}")
+    return judge_broken(
+        cell.name, "a verdict", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
+    )
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """The verdict for the author of a diff, who has never seen the Python file that stands for it."""
+    """The verdict for the author of a diff, who has never seen the Python file that stands for
+    it.
+    """
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
         verdict = replace(verdict, where=display_path(patch.diff))
@@ -201,7 +235,9 @@ def _without_environment(run: Run) -> list[Verdict]:
 
 
 def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
-    """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
+    """The verdicts of a run that did not end: those of the cells that it judged, and one for each
+    other cell.
+    """
     if not Path(run.folder, NAME).is_file():  # it did not begin
         with contextlib.suppress(OSError):  # a full disk
             save_run(run)

@@ -1,4 +1,6 @@
-"""Observes cases that no check of a gate asks for (fidelity, models), a torch release after the other."""
+"""Observes cases that no check of a gate asks for (fidelity, models), a torch release after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ def observe_all(
 ) -> dict[Case, Observation]:
     """The observation of each case; `patches` are the paths of theirs, by id.
 
-    Cases that differ in their devices alone are observed one after the other, in their order; `done` gets the id of the
-    first of them. One torch after the other: two warm ones would not fit into every machine. Raises RuntimeError for
-    a case whose observation ends with a fault of ours.
+    Cases that differ in their devices alone are observed one after the other, in their order;
+    `done` gets the id of the first of them. One torch after the other: two warm ones would not fit
+    into every machine. Raises RuntimeError for a case whose observation ends with a fault of ours.
     """
     save_run(run)
     items: dict[Case, list[Case]] = {}
@@ -51,12 +53,17 @@ def observe_all(
                 for each in some:
                     patch = loaded[each.patch] if each.patch else None
                     observation = runner.observe(each, workloads[each.workload], patch)
-                    # What a real device decided by a timing, the simulated one after it is given: no rule could tell.
-                    runner = replace(runner, run=replace(run, padding=padding_of(observation.facts)))
+                    # What a real device decided by a timing, the simulated one after it is given:
+                    # no rule could tell.
+                    runner = replace(
+                        runner, run=replace(run, padding=padding_of(observation.facts))
+                    )
 
             def end(ended: Ended[list[Case], None]) -> None:
                 if ended.error:
-                    raise RuntimeError(f"{ended.item[0].id} ended without a result") from ended.error
+                    raise RuntimeError(
+                        f"{ended.item[0].id} ended without a result"
+                    ) from ended.error
                 done(ended.item[0].id)
 
             carry_out(mine, observe, workers=workers, ended=end)

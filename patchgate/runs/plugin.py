@@ -1,7 +1,9 @@
-"""`pytest --patchgate PATCH`: the cells of a gate as items of pytest, on the torch of its interpreter.
+"""`pytest --patchgate PATCH`: the cells of a gate as items of pytest, on the torch of its
+interpreter.
 
-An item fails where its cell has a red verdict. With pytest-xdist the first worker that needs a verdict judges all, and
-the others read what it left. Nothing of patchgate is imported before the option is given.
+An item fails where its cell has a red verdict. With pytest-xdist the first worker that needs a
+verdict judges all, and the others read what it left. Nothing of patchgate is imported before the
+option is given.
 """
 
 from __future__ import annotations
@@ -28,13 +30,17 @@ _SESSION = Path(".patchgate", "pytest.session")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("patchgate", "judge a patch of the PyTorch compiler")
-    group.addoption("--patchgate", metavar="PATCH", help="judge this patch on the torch of this interpreter")
+    group.addoption(
+        "--patchgate", metavar="PATCH", help="judge this patch on the torch of this interpreter"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     patch = config.getoption("--patchgate")
     if patch:
-        config.pluginmanager.register(Door(_judgement(Path(patch).resolve(), config)), "patchgate-door")
+        config.pluginmanager.register(
+            Door(_judgement(Path(patch).resolve(), config)), "patchgate-door"
+        )
 
 
 def _judgement(path: Path, config: pytest.Config) -> Judgement:
@@ -45,9 +51,17 @@ def _judgement(path: Path, config: pytest.Config) -> Judgement:
 
     worker = getattr(config, "workerinput", {})
     try:
-        run = Run(folder=str(_FOLDER.resolve()), patch=str(path), project=project_around(path), rows=own_environment())
+        run = Run(
+            folder=str(_FOLDER.resolve()),
+            patch=str(path),
+            project=project_around(path),
+            rows=own_environment(),
+        )
         return Judgement(
-            run, load_patch(path), worker.get("testrunuid", os.urandom(8).hex()), worker.get("workercount")
+            run,
+            load_patch(path),
+            worker.get("testrunuid", os.urandom(8).hex()),
+            worker.get("workercount"),
         )
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
@@ -95,10 +109,14 @@ class Door:
     def __init__(self, judgement: Judgement) -> None:
         self.judgement = judgement
 
-    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> None:
         patch = self.judgement.patch.id
         items += [
-            CellItem.from_parent(session, name=f"{patch}[{name}]", cell=name, judgement=self.judgement)
+            CellItem.from_parent(
+                session, name=f"{patch}[{name}]", cell=name, judgement=self.judgement
+            )
             for name in self.judgement.names()
         ]
 

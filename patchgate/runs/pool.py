@@ -32,10 +32,12 @@ def carry_out(
     started: Callable[[Item], None] = lambda item: None,
     ended: Callable[[Ended[Item, Result]], None],
 ) -> None:
-    """Do the work of all items, so many at once, in their order; one that raises keeps no other from being done.
+    """Do the work of all items, so many at once, in their order; one that raises keeps no other
+    from being done.
 
-    `started` and `ended` are called in the thread of the caller. What is raised there, as by Ctrl-C, is raised at once:
-    no item is begun any more, and nobody waits for those that go on until their servers end.
+    `started` and `ended` are called in the thread of the caller. What is raised there, as by
+    Ctrl-C, is raised at once: no item is begun any more, and nobody waits for those that go on
+    until their servers end.
     """
     waiting, stopped = deque(items), threading.Event()
     events: SimpleQueue[Item | Ended[Item, Result]] = SimpleQueue()

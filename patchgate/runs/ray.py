@@ -1,7 +1,7 @@
 """A sweep over the machines of a Ray cluster: one task a shard, tried again where a worker is lost.
 
-The machine that sweeps sends a task with everything that it needs; a worker judges it and sends its folder of results
-back. Ray is the optional extra `ray`, and imported only here.
+The machine that sweeps sends a task with everything that it needs; a worker judges it and sends its
+folder of results back. Ray is the optional extra `ray`, and imported only here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Task:
     digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
     template: Run  #: as `Sweep` has it here
     files: Mapping[str, bytes] = field(default_factory=dict)  #: of the project, by their path in it
-    #: The interpreter here, used where the worker has it too; otherwise the worker makes an environment.
+    #: The interpreter here, used where the worker has it too; otherwise the worker makes an
+    #: environment.
     python: str | None = None
     workers: int = 2
 
@@ -62,7 +63,10 @@ class TaskResult:
 def run_task(task: Task) -> TaskResult:
     """Judge the patches of a task in a temporary folder."""
     if input_digests() != task.digests:
-        return TaskResult(problem="the patchgate there is another than here, or has other workloads or golden files")
+        return TaskResult(
+            problem="the patchgate there is another than here, or has other workloads or golden "
+            "files"
+        )
     with tempfile.TemporaryDirectory(prefix="patchgate-share-") as temporary:
         folder = Path(temporary).resolve()
         project = replace(task.template.project, root=str(folder / "patches"))
@@ -73,7 +77,10 @@ def run_task(task: Task) -> TaskResult:
             for number, (name, files) in enumerate(task.patches.items())
         }
         rows = {task.torch: task.python} if task.python and Path(task.python).is_file() else {}
-        with closing(Environments(rows)) as environments, closing(History(folder / "history.sqlite")) as history:
+        with (
+            closing(Environments(rows)) as environments,
+            closing(History(folder / "history.sqlite")) as history,
+        ):
             sweep = Sweep(
                 folder=folder,
                 environments=environments,
@@ -89,7 +96,9 @@ def run_task(task: Task) -> TaskResult:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write a patch's files; its path is the folder that holds all of them, or the first of them."""
+    """Write a patch's files; its path is the folder that holds all of them, or the first of
+    them.
+    """
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -97,7 +106,9 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
-    """Every result, with the worker's paths replaced by our names; the longest first, because some hold others."""
+    """Every result, with the worker's paths replaced by our names; the longest first, because some
+    hold others.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
@@ -118,7 +129,8 @@ def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
 def sweep_on_cluster(
     address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult] = run_task
 ) -> Iterator[JobResult]:
-    """The results of the jobs, in the order in which the cluster is done; what is known here is not sent.
+    """The results of the jobs, in the order in which the cluster is done; what is known here is not
+    sent.
 
     `run` is what a worker does with a task. Raises UsageError for a cluster that cannot judge.
     """
@@ -139,11 +151,15 @@ def _known(sweep: Sweep, job: Job) -> JobResult | None:
     return sweep.judged_before(job) if job.torch in sweep.environments.rows else None
 
 
-def _judge(address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult]) -> Iterator[JobResult]:
+def _judge(
+    address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult]
+) -> Iterator[JobResult]:
     ray = _connect(address)
     try:
         remote = ray.remote(run).options(max_retries=RETRIES, **_requirements(ray, sweep))
-        pending = {remote.remote(task): shard for task, shard in _tasks(sweep, jobs, len(ray.nodes()))}
+        pending = {
+            remote.remote(task): shard for task, shard in _tasks(sweep, jobs, len(ray.nodes()))
+        }
         while pending:
             (ready, *_), _ = ray.wait(list(pending))
             yield from _receive(ray, ready, pending.pop(ready), sweep)
@@ -157,7 +173,8 @@ def _connect(address: str) -> Any:
     except ImportError:
         advice = "pip install 'patchgate[ray]'"
         raise UsageError("Ray is not installed", where="--on", got=address, next=advice) from None
-    # Workers import the very patchgate that is here: its version alone would not tell an edited one.
+    # Workers import the very patchgate that is here: its version alone would not tell an edited
+    # one.
     environment = {"working_dir": str(ROOT), "excludes": ["/.*", "build", "docs"]}
     try:
         ray.init(
@@ -169,19 +186,29 @@ def _connect(address: str) -> Any:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()
         advice = "ray start --head, then --on ray; or --on ray://HOST:10001"
-        raise UsageError("no cluster", where="--on", got=reason[0] if reason else address, next=advice) from None
+        raise UsageError(
+            "no cluster", where="--on", got=reason[0] if reason else address, next=advice
+        ) from None
     return ray
 
 
 def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
-    """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would wait for ever."""
-    real = any(sweep.template.profile(device)["kind"] == "real" for device in sweep.template.devices)
+    """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would
+    wait for ever.
+    """
+    real = any(
+        sweep.template.profile(device)["kind"] == "real" for device in sweep.template.devices
+    )
     cpus, gpus = float(sweep.workers), 1.0 if real else 0.0
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
-        got = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
+        got = "; ".join(
+            f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes
+        )
         wanted = f"{sweep.workers} CPUs{' and a GPU' if real else ''}"
-        raise UsageError(f"no node has {wanted}", where="--on", got=got, next="-n 1, or larger nodes")
+        raise UsageError(
+            f"no node has {wanted}", where="--on", got=got, next="-n 1, or larger nodes"
+        )
     return {"num_cpus": cpus, "num_gpus": gpus}
 
 
@@ -191,7 +218,9 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
     patches, torches = (list(dict.fromkeys(names)) for names in zip(*wanted, strict=True))
     digests = input_digests()
     for shard in shards_by_cost(torches, patches, machines, sweep.history.costs()):
-        members = [wanted[patch, shard.torch] for patch in shard.patches if (patch, shard.torch) in wanted]
+        members = [
+            wanted[patch, shard.torch] for patch in shard.patches if (patch, shard.torch) in wanted
+        ]
         if members:
             task = Task(
                 torch=shard.torch,
@@ -209,16 +238,28 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
 def files_at(path: Path) -> dict[str, bytes]:
     """The files of a patch: a folder's, or a file and its manifest. The first names the patch."""
     if path.is_dir():
-        files = [each for each in sorted(path.rglob("*")) if each.is_file() and "__pycache__" not in each.parts]
-        return {f"{path.name}/{each.relative_to(path).as_posix()}": each.read_bytes() for each in files}
-    return {each.name: each.read_bytes() for each in (path, path.with_suffix(".toml")) if each.is_file()}
+        files = [
+            each
+            for each in sorted(path.rglob("*"))
+            if each.is_file() and "__pycache__" not in each.parts
+        ]
+        return {
+            f"{path.name}/{each.relative_to(path).as_posix()}": each.read_bytes() for each in files
+        }
+    return {
+        each.name: each.read_bytes() for each in (path, path.with_suffix(".toml")) if each.is_file()
+    }
 
 
 def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterator[JobResult]:
     """The results of one task's jobs, put in place; trouble with the machine where none came."""
     try:
         result: TaskResult = ray.get(ready)
-    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError) as error:
+    except (
+        ray.exceptions.WorkerCrashedError,
+        ray.exceptions.NodeDiedError,
+        ray.exceptions.ObjectLostError,
+    ) as error:
         problem = f"its worker was lost {RETRIES + 1} times ({type(error).__name__})"
         yield from (without_environment(job, problem) for job in jobs)
         return
@@ -232,6 +273,8 @@ def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterato
 
 
 def unpack(result: TaskResult, folder: Path) -> None:
-    """Put results where ours are; an observation that is there already is the same, because its name is its content."""
+    """Put results where ours are; an observation that is there already is the same, because its
+    name is its content.
+    """
     with zipfile.ZipFile(io.BytesIO(result.content)) as archive:
         archive.extractall(folder)

@@ -1,4 +1,5 @@
-"""The results in a run's folder: for each case golden, unpatched and patched, generated code, and times.
+"""The results in a run's folder: for each case golden, unpatched and patched, generated code, and
+times.
 
 The folder may have been moved: what is not in it any more is left out.
 """
@@ -44,7 +45,9 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
         if name != patch.id:
             continue
         unpatched = observed.get((torch, device, workload, None))
-        golden = golden_of(workload, profile_named(patched.environment.get("device", ""), otherwise=device))
+        golden = golden_of(
+            workload, profile_named(patched.environment.get("device", ""), otherwise=device)
+        )
         release = release_for(golden, torch)
         unpatched_case = Case(torch=release, device=device, workload=workload)
         code = _code(run, unpatched), _code(run, patched)
@@ -68,7 +71,9 @@ def _kind(run: Run, device: str) -> str:
 
 
 def _code(run: Run, observation: Observation | None) -> str | None:
-    """The generated code of one side: where the run wrote it, or in its folder when that was moved."""
+    """The generated code of one side: where the run wrote it, or in its folder when that was
+    moved.
+    """
     written = observation.artifacts.get("code") if observation else None
     if written is None:
         return None
@@ -86,7 +91,11 @@ def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
             answer = parse_json(read_text(path))
             key = from_dict(Case, answer["case"], where=str(path)), str(answer["size"])
         except (ValueError, TypeError, KeyError) as error:
-            raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None
+            raise UsageError(
+                "not times", where=str(path), got=repr(error), next="run the gate again"
+            ) from None
         looks.setdefault(key, []).append(timing_of(answer, where=str(path)))
     for (case, size), timings in looks.items():
-        yield TimeRatio(name=case.name, torch=case.torch, size=size, interval=join(timings).interval)
+        yield TimeRatio(
+            name=case.name, torch=case.torch, size=size, interval=join(timings).interval
+        )

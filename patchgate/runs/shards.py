@@ -1,7 +1,7 @@
 """Cuts the jobs of a sweep into shards, one a machine.
 
-Either as even as what the jobs cost before allows, where one place hands the shards out; or every n-th job, where each
-machine computes its own shard and they share no history.
+Either as even as what the jobs cost before allows, where one place hands the shards out; or every
+n-th job, where each machine computes its own shard and they share no history.
 """
 
 from __future__ import annotations
@@ -24,32 +24,46 @@ class Shard:
 
 
 def every_nth(jobs: Sequence[Job], number: int, count: int) -> list[Job]:
-    """Every `count`-th job from `number` (1 is the first): releases of one patch land on different machines."""
+    """Every `count`-th job from `number` (1 is the first): releases of one patch land on different
+    machines.
+    """
     return list(jobs[number - 1 :: count])
 
 
 def shards_by_cost(
-    torches: Sequence[str], patches: Sequence[str], machines: int, costs: Mapping[tuple[str, str], float]
+    torches: Sequence[str],
+    patches: Sequence[str],
+    machines: int,
+    costs: Mapping[tuple[str, str], float],
 ) -> list[Shard]:
-    """Every patch on every torch, exactly once, in at least one shard a torch and at most `machines` otherwise.
+    """Every patch on every torch, exactly once, in at least one shard a torch and at most
+    `machines` otherwise.
 
-    `costs` are seconds by (patch, torch); a job that was never measured counts as the mean of the others.
+    `costs` are seconds by (patch, torch); a job that was never measured counts as the mean of the
+    others.
     """
     if not patches:
         return []
     mean = sum(costs.values()) / len(costs) if costs else 1.0
-    cost = {(patch, torch): costs.get((patch, torch), mean) for patch in patches for torch in torches}
+    cost = {
+        (patch, torch): costs.get((patch, torch), mean) for patch in patches for torch in torches
+    }
     counts = dict.fromkeys(torches, 1)
     for _ in range(machines - len(torches)):
         divisible = [torch for torch in torches if counts[torch] < len(patches)]
         if not divisible:
             break
-        slowest = max(divisible, key=lambda torch: sum(cost[patch, torch] for patch in patches) / counts[torch])
+        slowest = max(
+            divisible,
+            key=lambda torch: sum(cost[patch, torch] for patch in patches) / counts[torch],
+        )
         counts[slowest] += 1
     return [shard for torch in torches for shard in _split(torch, patches, counts[torch], cost)]
 
 
-def _split(torch: str, patches: Sequence[str], count: int, cost: Mapping[tuple[str, str], float]) -> list[Shard]:
+def _split(
+    torch: str, patches: Sequence[str], count: int, cost: Mapping[tuple[str, str], float]
+) -> list[Shard]:
     """The most expensive first, each to the shard that has least to do."""
     loads = [(0.0, number) for number in range(count)]
     members: list[list[str]] = [[] for _ in range(count)]

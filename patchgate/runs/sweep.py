@@ -1,7 +1,7 @@
 """Judges every patch on every torch, each once for the same content.
 
-The journal of a job names the content that it judged: a sweep that is killed loses only the job in hand, and goes on
-from there when it is started again.
+The journal of a job names the content that it judged: a sweep that is killed loses only the job in
+hand, and goes on from there when it is started again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class JobResult:
     job: Job
     verdicts: list[Verdict]
     seconds: float | None = None  #: how long it took to judge; None for what was judged before
-    has_results: bool = True  #: whether there is a folder of results; a torch without an environment has none
+    has_results: bool = (
+        True  #: whether there is a folder of results; a torch without an environment has none
+    )
 
 
 @dataclass
@@ -58,10 +60,14 @@ class Sweep:
     environments: Environments
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
-    template: Run  #: what the runs of all jobs have alike; each gets its own folder, patch and torch
+    template: (
+        Run  #: what the runs of all jobs have alike; each gets its own folder, patch and torch
+    )
     workers: int = 2  #: cases run at the same time
     done: list[JobResult] = field(default_factory=list)  #: in the order of their end
-    _begun: Job | None = field(default=None, init=False)  # the last one of which there may be results
+    _begun: Job | None = field(
+        default=None, init=False
+    )  # the last one of which there may be results
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
     def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
@@ -69,7 +75,9 @@ class Sweep:
         return self.record((self.judge(job) for job in jobs), len(jobs), run, at)
 
     def record(self, results: Iterable[JobResult], jobs: int, run: str, at: str) -> list[Verdict]:
-        """The verdicts of all results, each recorded in the history and reported as soon as it is there."""
+        """The verdicts of all results, each recorded in the history and reported as soon as it is
+        there.
+        """
         verdicts: list[Verdict] = []
         spent: list[float] = []
         for number, result in enumerate(results, 1):
@@ -82,8 +90,18 @@ class Sweep:
                 spent.append(result.seconds)
                 self.history.spend(run, patch, job.torch, result.seconds)
             red = sum(verdict.colour is Colour.RED for verdict in result.verdicts)
-            left = f", about {time_text(mean(spent) * (jobs - number))} left" if spent and number < jobs else ""
-            how = "no environment" if not result.has_results else "known" if result.seconds is None else "judged"
+            left = (
+                f", about {time_text(mean(spent) * (jobs - number))} left"
+                if spent and number < jobs
+                else ""
+            )
+            how = (
+                "no environment"
+                if not result.has_results
+                else "known"
+                if result.seconds is None
+                else "judged"
+            )
             counts = f"{red} red of {len(result.verdicts)}"
             self.progress(f"[{number}/{jobs}] {patch} on torch {job.torch}: {how}, {counts}{left}")
         return verdicts
@@ -98,7 +116,10 @@ class Sweep:
                 yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(result.verdicts))
 
     def judged_before(self, job: Job) -> JobResult | None:
-        """The result of a job with the same content. Raises NotInstallable where the torch has no environment."""
+        """The result of a job with the same content.
+
+        Raises NotInstallable where the torch has no environment.
+        """
         return self._known(job, self._key(job))
 
     def judge(self, job: Job) -> JobResult:
@@ -116,7 +137,9 @@ class Sweep:
         return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
     def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
-        """The verdicts of all jobs of a sweep that ended early; those that have none yet are not recorded anywhere."""
+        """The verdicts of all jobs of a sweep that ended early; those that have none yet are not
+        recorded anywhere.
+        """
         done = {result.job for result in self.done}
         for job in jobs:
             if job not in done:
@@ -137,7 +160,11 @@ class Sweep:
     def _known(self, job: Job, key: str) -> JobResult | None:
         """The result in a job's folder; what the machine kept from being judged is tried again."""
         folder = self.folder_of(job)
-        verdicts = load_verdicts(folder) if Journal(folder).key == key and (folder / VERDICTS).is_file() else []
+        verdicts = (
+            load_verdicts(folder)
+            if Journal(folder).key == key and (folder / VERDICTS).is_file()
+            else []
+        )
         is_known = bool(verdicts) and all(verdict.is_judged for verdict in verdicts)
         return JobResult(job=job, verdicts=verdicts) if is_known else None
 

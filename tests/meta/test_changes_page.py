@@ -6,7 +6,9 @@ from patchgate.model.paths import ROOT
 
 
 def changes():
-    spec = importlib.util.spec_from_file_location("changes", ROOT / "docs" / "what_inductor_changed.py")
+    spec = importlib.util.spec_from_file_location(
+        "changes", ROOT / "docs" / "what_inductor_changed.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,7 +1,8 @@
-"""Every code is defined in exactly one module, and raised by code of the checks, of lint or of the probe.
+"""Every code is defined in exactly one module, and raised by code of the checks, of lint or of the
+probe.
 
-Texts do not raise: docstrings, the definition itself, a look-up in the catalogue, a comparison. The detectors are also
-seen failing on a small made-up package.
+Texts do not raise: docstrings, the definition itself, a look-up in the catalogue, a comparison. The
+detectors are also seen failing on a small made-up package.
 """
 
 from __future__ import annotations
@@ -32,8 +33,12 @@ Trees = dict[str, ast.Module]
 def trees_of(package: Path) -> Trees:
     """Dotted name -> syntax tree, of each module of the rooms that raise codes."""
     files = [path for room in ROOMS for path in package.glob(f"{room}/**/*.py")]
-    names = {path: ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files}
-    return {names[path].removesuffix(".__init__"): ast.parse(path.read_text("utf-8")) for path in files}
+    names = {
+        path: ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files
+    }
+    return {
+        names[path].removesuffix(".__init__"): ast.parse(path.read_text("utf-8")) for path in files
+    }
 
 
 @functools.cache
@@ -56,18 +61,26 @@ def definitions(trees: Trees) -> dict[str, list[str]]:
 
 
 def _is_text_of_codes(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "read_codes"
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "read_codes"
+    )
 
 
 def _text_in(call: ast.Call) -> str:
     """The text that a call is given, without what is filled in."""
     return "".join(
-        node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        node.value
+        for node in ast.walk(call.args[0])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
 
 
 def raised(trees: Trees) -> set[str]:
-    """The codes that code of these modules names, as a text or by the constant that holds a `Code`."""
+    """The codes that code of these modules names, as a text or by the constant that holds a
+    `Code`.
+    """
     constants = {
         (name, constant): code
         for name, tree in trees.items()
@@ -80,10 +93,19 @@ def raised(trees: Trees) -> set[str]:
         known = {constant: code for (module, constant), code in constants.items() if module == name}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
-                pairs = ((alias.asname or alias.name, (str(node.module), alias.name)) for alias in node.names)
-                known |= {local: constants[source] for local, source in pairs if source in constants}
+                pairs = (
+                    (alias.asname or alias.name, (str(node.module), alias.name))
+                    for alias in node.names
+                )
+                known |= {
+                    local: constants[source] for local, source in pairs if source in constants
+                }
         for node in _speaking(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"PG\d{3}", node.value):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and re.fullmatch(r"PG\d{3}", node.value)
+            ):
                 codes.add(node.value)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in known:
                 codes.add(known[node.id])
@@ -119,7 +141,13 @@ def _is_definition(node: ast.AST) -> bool:
 
 
 def _is_catalogue(node: ast.AST) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
     return [ast.unparse(target) for target in targets] == ["CODES"]
 
 
@@ -148,7 +176,9 @@ def test_every_code_belongs_to_exactly_one_module():
     assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
     computed_codes = every_code().keys() - found.keys()
     assert found.keys() <= every_code().keys()
-    assert computed_codes == {code_of(family, kind) for family in FACTS for kind in Kind if _has_code(kind)}
+    assert computed_codes == {
+        code_of(family, kind) for family in FACTS for kind in Kind if _has_code(kind)
+    }
 
 
 def _has_code(kind: Kind) -> bool:
@@ -174,7 +204,11 @@ def test_no_module_raises_a_code_that_is_not_defined():
         ('_CODES = {Kind.OVER: "PG201"}', {"PG201"}),
         ('code = "PG201" if worse else "PG202"', {"PG201", "PG202"}),
         ('GONE = Code(code="PG201")\nyield view.finding(GONE, span)', {"PG201"}),
-        ('ONE, TWO = read_codes("""\nPG201 a\n    W.\nPG202 b\n    W.\n""")\nyield view.finding(TWO, span)', {"PG202"}),
+        (
+            'ONE, TWO = read_codes("""\nPG201 a\n    W.\nPG202 b\n    W.\n""")\nyield '
+            "view.finding(TWO, span)",
+            {"PG202"},
+        ),
         ("from patchgate.lint.other import OTHER as GONE\nreport(GONE)", {"PG209"}),
         ("def f():\n    from patchgate.lint.other import OTHER\n    return OTHER", {"PG209"}),
         # What only speaks of a code does not raise it.
@@ -207,8 +241,12 @@ def test_what_raises_a_code_is_reported_from_what_speaks_of_it(tmp_path, text, c
 
 def test_a_code_of_two_modules_is_found(tmp_path):
     texts = {
-        "checks/one.py": 'CODES = read_codes("""\nPG201 a title\n    As PG203.\nPG202 another\n    What.\n""")',
-        "lint/rules/two.py": 'CODES = (Code(code="PG201"),)\nMORE = read_codes(f"PG204 {title}\\n  What.")',
+        "checks/one.py": (
+            'CODES = read_codes("""\nPG201 a title\n    As PG203.\nPG202 another\n    What.\n""")'
+        ),
+        "lint/rules/two.py": (
+            'CODES = (Code(code="PG201"),)\nMORE = read_codes(f"PG204 {title}\\n  What.")'
+        ),
     }
     for name, text in texts.items():
         path = tmp_path / "patchgate" / name

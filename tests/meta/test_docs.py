@@ -1,4 +1,5 @@
-"""Pages that are written by a command are what it writes now; links lead somewhere, and commands are there.
+"""Pages that are written by a command are what it writes now; links lead somewhere, and commands
+are there.
 
 Each rule is also seen failing on a made-up page.
 """
@@ -31,7 +32,10 @@ def test_a_code_whose_text_changed_would_be_seen(monkeypatch):
     assert list(render_catalogue()) != page
 
 
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 CONTEXT = click.Context(cli)
 SESSIONS = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text("utf-8"), re.M))
 
@@ -53,13 +57,21 @@ def dead_links(text, folder):
             continue
         name, _, anchor = link.partition("#")
         path = (folder / name) if name else None
-        page = text if path is None else path.read_text("utf-8") if path.suffix == ".md" and path.exists() else ""
+        page = (
+            text
+            if path is None
+            else path.read_text("utf-8")
+            if path.suffix == ".md" and path.exists()
+            else ""
+        )
         if (path is not None and not path.exists()) or (anchor and anchor not in anchors(page)):
             yield link
 
 
 def commands(text):
-    """What is typed in a page: lines of its consoles, and code that begins with one of our commands."""
+    """What is typed in a page: lines of its consoles, and code that begins with one of our
+    commands.
+    """
     typed = re.findall(r"^\s*(?:- )?(?:run: )?\$ (.+)$", text, re.M)
     typed += re.findall(r"`((?:patchgate|nox -s) [^`]+)`", text)
     for line in typed:
@@ -80,7 +92,11 @@ def fault(command):
         if unknown:
             return f"no session {unknown[0]}"
         words = ["patchgate", own[-1], *words[words.index("--") + 1 :]] if "--" in words else []
-        words = [word for at, word in enumerate(words) if word != "--torch" and words[at - 1] != "--torch"]
+        words = [
+            word
+            for at, word in enumerate(words)
+            if word != "--torch" and words[at - 1] != "--torch"
+        ]
         if own[-1] == "corpus":
             words = [word for word in words if word != "--all"]
         if own[-1] not in cli.list_commands(CONTEXT):
@@ -96,12 +112,18 @@ def fault(command):
             return f"no command {word}"
         found = command
     options = {name for each in found.params for name in (*each.opts, *each.secondary_opts)}
-    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--"}]
+    unknown = [
+        word
+        for word in words
+        if word.startswith("--") and word.partition("=")[0] not in {*options, "--"}
+    ]
     return f"no option {unknown[0]} of {found.name}" if unknown else None
 
 
 def missing_files(text):
-    """Files that are neither below patchgate/ nor in the root; a bare name lies beside the file before it."""
+    """Files that are neither below patchgate/ nor in the root; a bare name lies beside the file
+    before it.
+    """
     folder = Path()
     for name in re.findall(r"[\w./-]+(?:\.(?:py|toml)\b|(?<=/)(?=`))", text):
         path = folder / name if "/" not in name else Path(name)
@@ -122,14 +144,21 @@ def test_every_command_is_there(page):
 
 
 def test_every_file_of_where_is_what_is_there():
-    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Where is what")[2].partition("\n## ")[0]
+    table = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text("utf-8")
+        .partition("## Where is what")[2]
+        .partition("\n## ")[0]
+    )
     rows = [line.split(" | ")[-1] for line in table.splitlines() if line.startswith("|")]
     assert len(rows) > 30
     assert [name for row in rows for name in missing_files(row)] == []
 
 
 def test_every_check_that_a_key_of_a_manifest_names_is_there():
-    comments = re.findall(r"#:? .*?((?:checks|probe)/.*)", (PACKAGE / "inputs" / "manifest.py").read_text("utf-8"))
+    comments = re.findall(
+        r"#:? .*?((?:checks|probe)/.*)", (PACKAGE / "inputs" / "manifest.py").read_text("utf-8")
+    )
     assert len(comments) > 8
     assert [name for comment in comments for name in missing_files(comment)] == []
 
@@ -148,13 +177,22 @@ def test_a_file_that_is_not_there_is_seen(text, missing):
 
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "README.md").read_text("utf-8")
-    assert [page.name for page in PAGES[2:] if page.name != "README.md" and f"({page.name})" not in index] == []
+    assert [
+        page.name
+        for page in PAGES[2:]
+        if page.name != "README.md" and f"({page.name})" not in index
+    ] == []
 
 
 def test_a_dead_link_is_seen(tmp_path):
     (tmp_path / "a.md").write_text("# One, two\n```\n# no heading\n```\n")
-    assert list(dead_links('<img alt="a" src="a.md"><source srcset="c.png">', tmp_path)) == ["c.png"]
-    text = "[a](a.md) [b](a.md#one-two) [c](a.md#no-heading) [d](b.md) [e](https://example.org/x) [f](#here)\n## Here\n"
+    assert list(dead_links('<img alt="a" src="a.md"><source srcset="c.png">', tmp_path)) == [
+        "c.png"
+    ]
+    text = (
+        "[a](a.md) [b](a.md#one-two) [c](a.md#no-heading) [d](b.md) [e](https://example.org/x) "
+        "[f](#here)\n## Here\n"
+    )
     assert list(dead_links(text, tmp_path)) == ["a.md#no-heading", "b.md"]
 
 

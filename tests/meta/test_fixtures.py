@@ -1,4 +1,6 @@
-"""The material that is judged with: every patch, workload, profile, row and golden file holds together."""
+"""The material that is judged with: every patch, workload, profile, row and golden file holds
+together.
+"""
 
 import ast
 import re
@@ -55,7 +57,9 @@ def test_a_patch_loads_and_its_symptom_can_be_measured(folder):
 def test_a_workload_can_be_built_at_both_scales_and_is_checked(name):
     workload = WORKLOADS[name]
     tree = ast.parse(Path(workload.path).read_text("utf-8"))
-    (build,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "build"]
+    (build,) = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "build"
+    ]
     assert [argument.arg for argument in build.args.args] == ["device", "dtype", "scale"]
     assert workload.checks
     assert ast.get_docstring(tree)
@@ -83,7 +87,9 @@ def test_every_profile_names_where_its_figures_come_from():
 
 def test_every_simulated_profile_has_the_same_properties():
     """As `torch.cuda.get_device_properties` has them on the device that was read here."""
-    simulated = [load_profile(name) for name in PROFILES if load_profile(name)["kind"] == "simulated"]
+    simulated = [
+        load_profile(name) for name in PROFILES if load_profile(name)["kind"] == "simulated"
+    ]
     assert len(simulated) >= 6
     assert {frozenset(profile["properties"]) for profile in simulated} == {
         frozenset(load_profile("h200")["properties"])

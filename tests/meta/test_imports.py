@@ -1,4 +1,5 @@
-"""Who imports whom: rooms on floors, no cycle, torch only below the probe, and the probe nothing of ours.
+"""Who imports whom: rooms on floors, no cycle, torch only below the probe, and the probe nothing of
+ours.
 
 Read off the source with `ast`; each detector is also seen failing on a small made-up package.
 """
@@ -17,7 +18,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "patchgate"
 PROBE = "patchgate.probe"
-# What both sides of the socket say to each other: only who asks may read it, and it needs nothing but Python.
+# What both sides of the socket say to each other: only who asks may read it, and it needs nothing
+# but Python.
 PROTOCOL, ASKS = "patchgate.probe.protocol", "runner"
 # Each room stands on a floor, and imports from the floors below its own. The probe stands apart.
 FLOORS = (("model",), ("inputs",), ("lint", "runner"), ("checks",), ("report", "runs"), ("cli",))
@@ -28,8 +30,13 @@ Graph = dict[str, set[str]]
 
 def graph_of(package: Path) -> Graph:
     """Module -> dotted names that it imports, anywhere in its text."""
-    files = {_name(path, package): path for path in package.rglob("*.py") if "_shipped" not in path.parts}
-    return {name: set(_imports(ast.parse(path.read_text("utf-8")), name, files)) for name, path in files.items()}
+    files = {
+        _name(path, package): path for path in package.rglob("*.py") if "_shipped" not in path.parts
+    }
+    return {
+        name: set(_imports(ast.parse(path.read_text("utf-8")), name, files))
+        for name, path in files.items()
+    }
 
 
 @functools.cache
@@ -57,7 +64,9 @@ def _imports(tree: ast.AST, name: str, modules: dict[str, Path]) -> Iterator[str
 def cycle_in(graph: Graph) -> list[str] | None:
     """The modules of one cycle; None when there is none."""
     try:
-        graphlib.TopologicalSorter({name: seen & graph.keys() - {name} for name, seen in graph.items()}).prepare()
+        graphlib.TopologicalSorter(
+            {name: seen & graph.keys() - {name} for name, seen in graph.items()}
+        ).prepare()
     except graphlib.CycleError as error:
         cycle: list[str] = error.args[1]
         return cycle
@@ -65,27 +74,37 @@ def cycle_in(graph: Graph) -> list[str] | None:
 
 
 def rooms_of(graph: Graph) -> Graph:
-    """Room -> the other rooms that its modules import. What lies in no room is the door: `__main__` and the version."""
+    """Room -> the other rooms that its modules import.
+
+    What lies in no room is the door: `__main__` and the version.
+    """
     rooms: Graph = {room: set() for name in graph if (room := room_of(name))}
     for name, seen in graph.items():
-        rooms.get(room_of(name), set()).update({room_of(one) for one in seen} & rooms.keys() - {room_of(name)})
+        rooms.get(room_of(name), set()).update(
+            {room_of(one) for one in seen} & rooms.keys() - {room_of(name)}
+        )
     return rooms
 
 
 def room_of(name: str) -> str:
-    """`checks` of `patchgate.checks.cache`; empty for what is no module of ours, or lies in no room."""
+    """`checks` of `patchgate.checks.cache`; empty for what is no module of ours, or lies in no
+    room.
+    """
     package, _, rest = name.partition(".")
     room = rest.partition(".")[0]
     return "" if package != "patchgate" or room.startswith("__") else room
 
 
 def bad_arrows(graph: Graph) -> list[str]:
-    """Imports that climb, go sideways between rooms of one floor, or lead to or from a room without a floor."""
+    """Imports that climb, go sideways between rooms of one floor, or lead to or from a room without
+    a floor.
+    """
     return sorted(
         f"{name} -> {one}"
         for name, seen in graph.items()
         for one in seen
-        if _leaves_room(name, one) and FLOOR.get(room_of(one), len(FLOORS)) >= FLOOR.get(room_of(name), 0)
+        if _leaves_room(name, one)
+        and FLOOR.get(room_of(one), len(FLOORS)) >= FLOOR.get(room_of(name), 0)
     )
 
 
@@ -100,7 +119,10 @@ def longest_chain(graph: Graph) -> list[str]:
     inner = {name: seen & graph.keys() - {name} for name, seen in graph.items()}
     chains: dict[str, list[str]] = {}
     for name in graphlib.TopologicalSorter(inner).static_order():
-        chains[name] = [name, *max((chains[one] for one in sorted(inner[name])), key=len, default=[])]
+        chains[name] = [
+            name,
+            *max((chains[one] for one in sorted(inner[name])), key=len, default=[]),
+        ]
     return max(chains.values(), key=len)
 
 
@@ -117,7 +139,8 @@ def torch_outside_probe(graph: Graph) -> list[str]:
     return sorted(
         name
         for name, seen in graph.items()
-        if not below(PROBE, name) and any(below(torch, one) for torch in ("torch", "triton") for one in seen)
+        if not below(PROBE, name)
+        and any(below(torch, one) for torch in ("torch", "triton") for one in seen)
     )
 
 
@@ -214,15 +237,22 @@ def test_a_chain_is_no_cycle(package):
 
 
 @pytest.mark.parametrize(
-    "text", ["import torch", "import triton.language", "def f():\n    from torch._inductor import ir"]
+    "text",
+    ["import torch", "import triton.language", "def f():\n    from torch._inductor import ir"],
 )
 def test_torch_outside_the_probe_is_found(package, text):
-    assert torch_outside_probe(package(a=text, b="import torchless", **{"probe/c": text})) == ["patchgate.a"]
+    assert torch_outside_probe(package(a=text, b="import torchless", **{"probe/c": text})) == [
+        "patchgate.a"
+    ]
 
 
-@pytest.mark.parametrize("text", ["import rich", "from patchgate import model", "from patchgate.model import Case"])
+@pytest.mark.parametrize(
+    "text", ["import rich", "from patchgate import model", "from patchgate.model import Case"]
+)
 def test_a_foreign_import_in_the_probe_is_found(package, text):
-    graph = package(model="", **{"probe/a": text, "probe/b": "import os, torch\nfrom patchgate.probe import a"})
+    graph = package(
+        model="", **{"probe/a": text, "probe/b": "import os, torch\nfrom patchgate.probe import a"}
+    )
     assert [found.split(" -> ")[0] for found in foreign_in_probe(graph)] == ["patchgate.probe.a"]
 
 
@@ -264,8 +294,16 @@ def test_an_import_that_does_not_go_down_is_found(package, name, text):
 
 def test_imports_that_go_down_or_stay_in_their_room_are_none(package):
     text = "from patchgate.model import x\nfrom patchgate.checks.b import c\nimport click, os"
-    sources = {"checks/a": text, "checks/b": "c = 1", "model/x": "", "__main__": "from patchgate.checks import a"}
-    sources |= {"probe/protocol": "import typing", "runner/a": "from patchgate.probe.protocol import Answer"}
+    sources = {
+        "checks/a": text,
+        "checks/b": "c = 1",
+        "model/x": "",
+        "__main__": "from patchgate.checks import a",
+    }
+    sources |= {
+        "probe/protocol": "import typing",
+        "runner/a": "from patchgate.probe.protocol import Answer",
+    }
     assert bad_arrows(package(**sources)) == []
 
 
@@ -289,12 +327,22 @@ def test_a_floor_too_many_is_counted(package):
             "model/d": "",
         }
     )
-    assert rooms_of(graph) == {"cli": {"runs"}, "runs": {"checks"}, "checks": set(), "model": set(), "probe": set()}
+    assert rooms_of(graph) == {
+        "cli": {"runs"},
+        "runs": {"checks"},
+        "checks": set(),
+        "model": set(),
+        "probe": set(),
+    }
     assert floors_of(rooms_of(graph)) == 3
 
 
 def test_the_longest_chain_is_found(package):
     graph = package(
-        a="from patchgate import b, e", b="import patchgate.c", c="def f():\n    from patchgate import d", d="", e=""
+        a="from patchgate import b, e",
+        b="import patchgate.c",
+        c="def f():\n    from patchgate import d",
+        d="",
+        e="",
     )
     assert longest_chain(graph) == ["patchgate.a", "patchgate.b", "patchgate.c", "patchgate.d"]

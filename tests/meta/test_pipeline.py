@@ -1,4 +1,5 @@
-"""Pipelines name no torch release, hold no code of a stranger, ask for no more than they need, and find their caches.
+"""Pipelines name no torch release, hold no code of a stranger, ask for no more than they need, and
+find their caches.
 
 Each rule is also seen failing on a made-up step.
 """
@@ -26,7 +27,8 @@ ALL = [*WORKFLOWS, *PASTED, *ACTIONS, ROOT / "ci" / "buildkite" / "pipeline.yml"
 
 def read(path):
     table = yaml.safe_load(path.read_text("utf-8"))
-    return {("on" if key is True else key): value for key, value in table.items()}  # YAML takes `on` for a truth
+    # YAML takes `on` for a truth
+    return {("on" if key is True else key): value for key, value in table.items()}
 
 
 def jobs(path):
@@ -49,15 +51,21 @@ def load(name):
 
 
 def injected(step):
-    """An expression in a script is pasted before the shell reads it: whoever named the branch wrote the script."""
+    """An expression in a script is pasted before the shell reads it: whoever named the branch wrote
+    the script.
+    """
     return "${{" in step.get("run", "")
 
 
 def unknown(used):
-    """What is neither GitHub's own by its major release, nor of this repository, nor a placeholder to fill in."""
+    """What is neither GitHub's own by its major release, nor of this repository, nor a placeholder
+    to fill in.
+    """
     if used.startswith("$/"):
         return not (ROOT / used[2:]).exists()
-    return not re.fullmatch(r"actions/[\w/-]+@v\d+|OWNER/patchgate/\.github/workflows/\w+\.yml@COMMIT", used)
+    return not re.fullmatch(
+        r"actions/[\w/-]+@v\d+|OWNER/patchgate/\.github/workflows/\w+\.yml@COMMIT", used
+    )
 
 
 def test_there_are_pipelines():
@@ -68,7 +76,8 @@ def test_there_are_pipelines():
 
 @pytest.mark.parametrize("path", ALL, ids=display_path)
 def test_a_pipeline_names_no_release_to_judge_on(path):
-    text = re.sub(r"2\.10\.0\.\.2\.15\.0", "", path.read_text("utf-8"))  # where a search by hand begins
+    # where a search by hand begins
+    text = re.sub(r"2\.10\.0\.\.2\.15\.0", "", path.read_text("utf-8"))
     assert not [row.torch for row in load_matrix() if row.torch in text]
 
 
@@ -100,30 +109,50 @@ def test_a_stranger_s_action_is_seen(used, bad):
 def test_a_workflow_may_read_and_only_the_comment_may_write(path):
     assert read(path)["permissions"] == {}
     assert "pull_request_target" not in read(path)["on"]
-    given = {right for job in jobs(path).values() for right, how in job["permissions"].items() if how == "write"}
+    given = {
+        right
+        for job in jobs(path).values()
+        for right, how in job["permissions"].items()
+        if how == "write"
+    }
     assert given == ({"pull-requests"} if "comment" in path.stem else set())
     called = any("uses" in job for job in jobs(path).values())
     assert called or all(job["timeout-minutes"] for job in jobs(path).values())
 
 
 def test_the_comment_takes_nothing_of_the_pull_request_but_its_artifact():
-    used = [step["uses"] for step in steps(ROOT / ".github" / "workflows" / "comment.yml") if "uses" in step]
+    used = [
+        step["uses"]
+        for step in steps(ROOT / ".github" / "workflows" / "comment.yml")
+        if "uses" in step
+    ]
     assert used == ["$/ci/github/setup", "actions/download-artifact@v7"]
 
 
 def test_a_warm_cache_is_found_again_and_no_pull_request_writes_it():
-    used = [step for step in steps(ROOT / "ci" / "github" / "action.yml") if "actions/cache" in step.get("uses", "")]
+    used = [
+        step
+        for step in steps(ROOT / "ci" / "github" / "action.yml")
+        if "actions/cache" in step.get("uses", "")
+    ]
     found, saved = used
     assert found["uses"].startswith("actions/cache/restore@")
     assert not re.search(r"github\.|steps\.", found["with"]["key"])
     assert saved["uses"].startswith("actions/cache/save@")
     assert saved["with"]["key"] == f"${{{{ steps.{found['id']}.outputs.cache-primary-key }}}}"
-    assert json.loads(re.search(r"'(.*)'", saved["if"])[1]) == ["schedule", "workflow_dispatch", "push"]
-    assert {step["with"]["path"] for step in used} == {"${{ runner.temp }}/uv"}  # nothing below .patchgate
+    assert json.loads(re.search(r"'(.*)'", saved["if"])[1]) == [
+        "schedule",
+        "workflow_dispatch",
+        "push",
+    ]
+    # nothing below .patchgate
+    assert {step["with"]["path"] for step in used} == {"${{ runner.temp }}/uv"}
 
 
 def unsafe_module(step):
-    """A program of Python that looks for its parts in the checkout, where a pull request may have a pip.py."""
+    """A program of Python that looks for its parts in the checkout, where a pull request may have a
+    pip.py.
+    """
     return re.search(r"python\S* +-m +pip", step.get("run", ""))
 
 
@@ -146,11 +175,24 @@ def test_the_plan_is_every_row_with_the_tag_and_the_dear_ones_first(tmp_path):
     history.spend("r1", "cheap", "2.12.1", 1.0)
     history.close()
     for tag in ("premerge", "nightly"):
-        command = [sys.executable, ROOT / "ci" / "plan.py", "--tag", tag, "a/cheap.py", "b/dear two"]
+        command = [
+            sys.executable,
+            ROOT / "ci" / "plan.py",
+            "--tag",
+            tag,
+            "a/cheap.py",
+            "b/dear two",
+        ]
         command += ["--history", tmp_path / "history.sqlite"]
-        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        assert [share["torch"] for share in told] == [row.torch for row in load_matrix() if tag in row.tags]
-        assert {share["torch"]: share["patches"] for share in told}["2.12.1"] == "b/dear two\na/cheap.py"
+        told = json.loads(
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        )
+        assert [share["torch"] for share in told] == [
+            row.torch for row in load_matrix() if tag in row.tags
+        ]
+        assert {share["torch"]: share["patches"] for share in told}[
+            "2.12.1"
+        ] == "b/dear two\na/cheap.py"
 
 
 def test_without_patches_those_of_the_table_are_planned(monkeypatch):
@@ -165,7 +207,9 @@ def buildkite(**environment):
 
 def test_buildkite_gets_a_step_a_share_and_none_holds_a_path_as_code():
     *judged, wait, told = buildkite(PATCHES="a$(x) b\n-c", TAG="premerge", QUEUE="mine")
-    assert [step["env"]["TORCH"] for step in judged] == [row.torch for row in load_matrix() if "premerge" in row.tags]
+    assert [step["env"]["TORCH"] for step in judged] == [
+        row.torch for row in load_matrix() if "premerge" in row.tags
+    ]
     assert {step["env"]["PATCHES"] for step in judged} == {"a$(x) b\n-c"}
     assert "$(x)" not in json.dumps([step["command"] for step in [*judged, told]])
     assert (wait["continue_on_failure"], told["agents"]) == (True, {"queue": "mine"})
@@ -187,7 +231,9 @@ def test_the_label_of_a_gpu_runner_is_a_line_of_the_table(tmp_path, monkeypatch)
 
 
 def test_buildkite_installs_outside_of_the_checkout_and_takes_no_results_from_it(tmp_path):
-    """Its commands are run up to the agent's own, in a checkout that has a pip.py, a venv.py and results."""
+    """Its commands are run up to the agent's own, in a checkout that has a pip.py, a venv.py and
+    results.
+    """
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "run.json").write_text("{}")
     for name in ("pip", "venv", "ensurepip"):
@@ -200,12 +246,19 @@ mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python"
 """
     )
     (tmp_path / "python3").chmod(0o755)
-    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PATCHGATE": ".", "TMPDIR": str(tmp_path)}
+    environment = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "PATCHGATE": ".",
+        "TMPDIR": str(tmp_path),
+    }
     setup = "\n".join(told["command"][:-2])
     subprocess.run(["bash", "-ec", setup], cwd=tmp_path, env=environment, check=True)
     assert not (tmp_path / "results").exists()
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[:4] for call in calls] == [["/", "-I", "-m", "venv"], ["/", "-I", "-m", "pip"]]
+    assert [call.split()[:4] for call in calls] == [
+        ["/", "-I", "-m", "venv"],
+        ["/", "-I", "-m", "pip"],
+    ]
 
 
 def test_buildkite_sweeps_every_row_in_one_run():

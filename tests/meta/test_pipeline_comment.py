@@ -1,4 +1,6 @@
-"""The sticky comment: ours is found again, another's is left alone, and a commit of yesterday gets none."""
+"""The sticky comment: ours is found again, another's is left alone, and a commit of yesterday gets
+none.
+"""
 
 import json
 import os
@@ -24,7 +26,9 @@ print(json.dumps(next((answers[path] for path in answers if call[1].endswith(pat
 
 @pytest.fixture
 def posted(tmp_path):
-    """Runs the script against a `gh` that answers as told: what it printed, and what it wrote where."""
+    """Runs the script against a `gh` that answers as told: what it printed, and what it wrote
+    where.
+    """
 
     def run(pulls, comments, text=f"{MARKER}\nred\n"):
         (tmp_path / "gh").write_text(GH.format(python=sys.executable))
@@ -32,12 +36,21 @@ def posted(tmp_path):
         (tmp_path / "answers").write_text(json.dumps({"/pulls": pulls, "/comments": [comments]}))
         (tmp_path / "calls").write_text("")
         (tmp_path / "comment.md").write_text(text)
-        environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"}
+        environment = {
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+            "GITHUB_REPOSITORY": "o/r",
+        }
         environment |= {"HEAD_OWNER": "them", "HEAD_BRANCH": "$(x)", "HEAD_SHA": "abc"}
         command = [sys.executable, ROOT / "ci" / "github" / "comment.py", tmp_path / "comment.md"]
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        told = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
         calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
-        return told.strip(), [(call[1], call[3], json.loads(body)["body"]) for call, body in calls if body], calls
+        return (
+            told.strip(),
+            [(call[1], call[3], json.loads(body)["body"]) for call, body in calls if body],
+            calls,
+        )
 
     return run
 
@@ -52,17 +65,28 @@ def comment(number, login, body):
 
 def test_the_first_time_a_comment_is_made(posted):
     told, written, calls = posted([pull(7)], [comment(1, "github-actions[bot]", "of another job")])
-    assert (told, written) == ("commented on #7", [("repos/o/r/issues/7/comments", "POST", f"{MARKER}\nred\n")])
+    assert (told, written) == (
+        "commented on #7",
+        [("repos/o/r/issues/7/comments", "POST", f"{MARKER}\nred\n")],
+    )
     assert "head=them:$(x)" in calls[0][0]
 
 
 def test_then_it_is_kept_up_to_date(posted):
-    comments = [comment(1, "mallory", f"{MARKER}\nall green"), comment(2, "github-actions[bot]", f"{MARKER}\nold")]
-    assert posted([pull(7)], comments)[1] == [("repos/o/r/issues/comments/2", "PATCH", f"{MARKER}\nred\n")]
+    comments = [
+        comment(1, "mallory", f"{MARKER}\nall green"),
+        comment(2, "github-actions[bot]", f"{MARKER}\nold"),
+    ]
+    assert posted([pull(7)], comments)[1] == [
+        ("repos/o/r/issues/comments/2", "PATCH", f"{MARKER}\nred\n")
+    ]
 
 
 def test_results_of_a_commit_that_was_replaced_are_not_told(posted):
-    assert posted([pull(7, "newer")], [])[:2] == ("no open pull request has this commit for its head", [])
+    assert posted([pull(7, "newer")], [])[:2] == (
+        "no open pull request has this commit for its head",
+        [],
+    )
 
 
 def test_without_results_nothing_is_said(posted):

@@ -1,4 +1,6 @@
-"""What a pipeline's machine asks patchgate for, what it keeps, and the exit code that it ends with."""
+"""What a pipeline's machine asks patchgate for, what it keeps, and the exit code that it ends
+with.
+"""
 
 import os
 import subprocess
@@ -7,8 +9,8 @@ import pytest
 
 from patchgate.model.paths import ROOT
 
-# Stands for patchgate and uv: notes how and where it was called; the first patch says how it ends. A refusal writes
-# no results, and a cruel patch has put a link among them.
+# Stands for patchgate and uv: notes how and where it was called; the first patch says how it ends.
+# A refusal writes no results, and a cruel patch has put a link among them.
 STAND_IN = """\
 #!/bin/bash
 given=("$@"); for at in "${!given[@]}"; do [ "${given[at]}" != --folder ] || folder=${given[at+1]}; done
@@ -33,17 +35,27 @@ def judge(tmp_path):
 
     def run(session, **told):
         told |= {"WORKSPACE": "workspace", "RESULTS": str(tmp_path / "results"), "SESSION": session}
-        told |= {"NOTES": str(tmp_path / "notes"), "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        told |= {
+            "NOTES": str(tmp_path / "notes"),
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        }
         ended = subprocess.run(["bash", str(ROOT / "ci" / "judge.sh")], cwd=tmp_path, env=told)
-        kept = sorted(path.relative_to(tmp_path / "results").as_posix() for path in (tmp_path / "results").rglob("*.*"))
+        kept = sorted(
+            path.relative_to(tmp_path / "results").as_posix()
+            for path in (tmp_path / "results").rglob("*.*")
+        )
         return ended.returncode, (tmp_path / "notes").read_text().splitlines(), kept
 
     return run
 
 
-@pytest.mark.parametrize(("patches", "code"), [("", 0), ("fine\nred", 1), ("weary", 4), ("two words\n--row=x", 0)])
+@pytest.mark.parametrize(
+    ("patches", "code"), [("", 0), ("fine\nred", 1), ("weary", 4), ("two words\n--row=x", 0)]
+)
 def test_the_patches_are_judged_at_once_and_the_answer_is_patchgate_s(judge, patches, code):
-    status, calls, kept = judge("gate", PATCHES=patches, TORCH="2.11.0", ARGUMENTS="--nightly\n-n 1")
+    status, calls, kept = judge(
+        "gate", PATCHES=patches, TORCH="2.11.0", ARGUMENTS="--nightly\n-n 1"
+    )
     assert (status, kept) == (code, ["gate/one/verdicts.json"])
     expected = [
         "patchgate",
@@ -91,7 +103,9 @@ def test_results_that_the_repository_brings_along_are_not_kept(judge, tmp_path):
 
 
 def test_an_argument_leads_the_results_nowhere_else(judge):
-    assert judge("gate", PATCHES="fine", ARGUMENTS="--folder=forged\n--folder\nforged")[2] == ["gate/one/verdicts.json"]
+    assert judge("gate", PATCHES="fine", ARGUMENTS="--folder=forged\n--folder\nforged")[2] == [
+        "gate/one/verdicts.json"
+    ]
 
 
 def test_a_link_in_the_place_of_the_results_is_not_followed(judge, tmp_path):

@@ -1,4 +1,5 @@
-"""A sweep over a cluster of two nodes: every shard once, and again where its worker was killed on the way.
+"""A sweep over a cluster of two nodes: every shard once, and again where its worker was killed on
+the way.
 
 What judges is a stand-in that needs no torch; `test_real_torch.py` judges for real.
 """
@@ -52,7 +53,8 @@ def jobs(folder):
 
 
 def stand_in(doom, deaths):
-    """A judge without torch, whose worker is killed on 2.12.1 as often as `deaths` says; `doom` counts them.
+    """A judge without torch, whose worker is killed on 2.12.1 as often as `deaths` says; `doom`
+    counts them.
 
     Defined inside, so that it travels by value: a worker cannot import this file.
     """
@@ -80,14 +82,18 @@ def told(done):
 
 
 @pytest.mark.parametrize("deaths", [0, 1])
-def test_every_job_comes_back_once_also_when_a_worker_is_killed(cluster, sweep, jobs, folder, deaths):
+def test_every_job_comes_back_once_also_when_a_worker_is_killed(
+    cluster, sweep, jobs, folder, deaths
+):
     (folder / "doom").mkdir()
     done = list(sweep_on_cluster(cluster, sweep, jobs, stand_in(folder / "doom", deaths)))
     assert told(done) == [(job.torch, job.patch.name) for job in jobs]
     assert len(list((folder / "doom").iterdir())) == deaths
 
 
-def test_a_shard_whose_workers_all_die_is_the_machine_s_trouble(cluster, sweep, jobs, folder, monkeypatch):
+def test_a_shard_whose_workers_all_die_is_the_machine_s_trouble(
+    cluster, sweep, jobs, folder, monkeypatch
+):
     monkeypatch.setattr(sweep_ray, "RETRIES", 1)
     (folder / "doom").mkdir()
     done = list(sweep_on_cluster(cluster, sweep, jobs, stand_in(folder / "doom", 99)))
@@ -106,5 +112,9 @@ def test_what_no_node_has_is_reported_instead_of_waited_for(cluster, sweep, jobs
 
 def test_a_worker_that_cannot_judge_ends_the_sweep(cluster, sweep, jobs):
     with pytest.raises(UsageError) as error:
-        list(sweep_on_cluster(cluster, sweep, jobs, lambda task: TaskResult(problem="another patchgate")))
+        list(
+            sweep_on_cluster(
+                cluster, sweep, jobs, lambda task: TaskResult(problem="another patchgate")
+            )
+        )
     assert "another patchgate" in str(error.value)

@@ -1,4 +1,6 @@
-"""A sweep over two nodes gives the verdicts of a local one, also when a worker is killed in the middle of judging."""
+"""A sweep over two nodes gives the verdicts of a local one, also when a worker is killed in the
+middle of judging.
+"""
 
 import os
 import signal

@@ -19,7 +19,9 @@ def two_nodes():
 
 
 def _add(made, options, tries=3):
-    """Ray gives a node half a minute to come up, which a machine with much else to do may not have."""
+    """Ray gives a node half a minute to come up, which a machine with much else to do may not
+    have.
+    """
     try:
         made.add_node(num_cpus=1, **options)
     except Exception:

@@ -1,4 +1,6 @@
-"""Run by the Python of a torch row: the classes of some modules, as `inspect` sees them, as JSON."""
+"""Run by the Python of a torch row: the classes of some modules, as `inspect` sees them, as
+JSON.
+"""
 
 import importlib
 import inspect
@@ -11,7 +13,10 @@ def signature(function):
         found = inspect.signature(function, follow_wrapped=True)
     except (TypeError, ValueError):
         return None
-    return [[each.name, each.kind.name, each.default is not each.empty] for each in found.parameters.values()]
+    return [
+        [each.name, each.kind.name, each.default is not each.empty]
+        for each in found.parameters.values()
+    ]
 
 
 def members(owner):

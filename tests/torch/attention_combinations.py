@@ -31,14 +31,37 @@ MASKS = [
     "single",
 ]
 LENGTHS = ((16, 16), (64, 64), (17, 33), (1, 48), (1, 1), (40, 1), (128, 64), (33, 33))
-HEADS = ((64, 64), (128, 128), (80, 80), (72, 72), (96, 96), (40, 40), (12, 12), (33, 33), (7, 7), (160, 160))
-WIDE_HEADS = ((192, 128), (192, 192), (256, 256), (264, 264), (512, 512), (64, 32), (64, 128), (64, 20), (576, 512))
+HEADS = (
+    (64, 64),
+    (128, 128),
+    (80, 80),
+    (72, 72),
+    (96, 96),
+    (40, 40),
+    (12, 12),
+    (33, 33),
+    (7, 7),
+    (160, 160),
+)
+WIDE_HEADS = (
+    (192, 128),
+    (192, 192),
+    (256, 256),
+    (264, 264),
+    (512, 512),
+    (64, 32),
+    (64, 128),
+    (64, 20),
+    (576, 512),
+)
 COUNT = 1200
 
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Combination:
-    """One call. `heads` and `key_heads` are numbers of heads, `head` and `value_head` sizes of one."""
+    """One call. `heads` and `key_heads` are numbers of heads, `head` and `value_head` sizes of
+    one.
+    """
 
     dtype: str
     heads: int
@@ -108,7 +131,9 @@ def arguments(combination: Combination, device: str) -> tuple[list[Any], dict[st
         elif c.layout == "bhds":
             tensor = torch.empty(2, heads, size, length, dtype=dtype, device=device).transpose(2, 3)
         elif c.layout == "expanded":
-            tensor = torch.empty(2, 1, length, size, dtype=dtype, device=device).expand(2, heads, length, size)
+            tensor = torch.empty(2, 1, length, size, dtype=dtype, device=device).expand(
+                2, heads, length, size
+            )
         elif c.layout == "three":
             tensor = torch.empty(heads, length, size, dtype=dtype, device=device)
         else:
@@ -116,7 +141,10 @@ def arguments(combination: Combination, device: str) -> tuple[list[Any], dict[st
         return tensor.requires_grad_(c.grad)
 
     query = made(c.heads, c.query_length, c.head)
-    key, value = made(c.key_heads, c.key_length, c.head), made(c.key_heads, c.key_length, c.value_head)
+    key, value = (
+        made(c.key_heads, c.key_length, c.head),
+        made(c.key_heads, c.key_length, c.value_head),
+    )
     options = {"dropout_p": c.dropout, "is_causal": c.is_causal, "enable_gqa": c.gqa}
     return [query, key, value, _mask(combination, dtype, device)], options
 
@@ -142,10 +170,16 @@ def _mask(combination: Combination, dtype: Any, device: str) -> Any:
     if combination.mask == "none":
         return None
     kind = (
-        torch.bool if combination.mask.startswith("bool") else torch.float32 if combination.mask == "single" else dtype
+        torch.bool
+        if combination.mask.startswith("bool")
+        else torch.float32
+        if combination.mask == "single"
+        else dtype
     )
     shape = (
-        shapes[combination.mask][1:] if combination.layout == "three" and len(shapes[combination.mask]) == 4 else None
+        shapes[combination.mask][1:]
+        if combination.layout == "three" and len(shapes[combination.mask]) == 4
+        else None
     )
     mask = torch.empty(shape or shapes[combination.mask], dtype=kind, device=device)
     if combination.mask == "float_strided":
@@ -166,19 +200,29 @@ def operators(combination: Combination, device: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            graph = make_fx(attention, tracing_mode="fake" if device == "cuda" else "real")(*tensors).graph
+            graph = make_fx(attention, tracing_mode="fake" if device == "cuda" else "real")(
+                *tensors
+            ).graph
     except Exception as error:  # torch refuses some combinations, each in words of its own
         return f"refused: {type(error).__name__}"
     return summary([str(node.target) for node in graph.nodes if node.op == "call_function"])
 
 
 def summary(names: list[str]) -> str:
-    """The kernel, with what prepares its inputs and its output; the inside of plain maths is torch's own."""
+    """The kernel, with what prepares its inputs and its output; the inside of plain maths is
+    torch's own.
+    """
     short = [name.removeprefix("aten.").split(".")[0] for name in names]
-    short = [name for name in short if name not in ("<built-in function getitem>", "detach", "scalar_tensor")]
+    short = [
+        name
+        for name in short
+        if name not in ("<built-in function getitem>", "detach", "scalar_tensor")
+    ]
     if "_safe_softmax" in short:
         return "where math" if short[0] == "where" else "math"
-    return " ".join(name.removeprefix("_scaled_dot_product_").removesuffix("_attention") for name in short)
+    return " ".join(
+        name.removeprefix("_scaled_dot_product_").removesuffix("_attention") for name in short
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""Run by the Python of a torch row: one model's forward and backward graphs by both autograd engines, as JSON."""
+"""Run by the Python of a torch row: one model's forward and backward graphs by both autograd
+engines, as JSON.
+"""
 
 import contextlib
 import json
@@ -14,7 +16,9 @@ HIDDEN, WORDS = 64, 100
 
 
 class Scaled(torch.autograd.Function):
-    """An argument that is no tensor before one that is, a tensor without gradient, and an output that nobody uses."""
+    """An argument that is no tensor before one that is, a tensor without gradient, and an output
+    that nobody uses.
+    """
 
     @staticmethod
     def forward(ctx, factor, x, still, y, asks_for_none):
@@ -29,7 +33,9 @@ class Scaled(torch.autograd.Function):
 
 
 def model(x, up, down, bias, words, tokens, norm):
-    """Every way in which gradients meet: broadcast, views, ties, a shared weight, a tensor used thrice."""
+    """Every way in which gradients meet: broadcast, views, ties, a shared weight, a tensor used
+    thrice.
+    """
     first, second = (F.rms_norm(x, (HIDDEN,), norm) @ up).chunk(2, -1)
     x = x + (F.silu(first) * second) @ down + bias + F.embedding(tokens, words)
     q = x.view(4, 4, 2, 32).transpose(1, 2)
@@ -56,7 +62,10 @@ def graphs(engine):
     tokens, norm = torch.randint(0, WORDS, (4, 4)), torch.ones(HIDDEN, requires_grad=True)
     with engine:
         compiled = aot_function(
-            model, keep("forward"), keep("backward"), partition_fn=min_cut_rematerialization_partition
+            model,
+            keep("forward"),
+            keep("backward"),
+            partition_fn=min_cut_rematerialization_partition,
         )
         loss, z, _ = compiled(*leaves, tokens, norm)
     (loss + z.sum()).backward()

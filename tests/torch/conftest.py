@@ -1,4 +1,6 @@
-"""Tests that need a real torch: before a merge each on one of the rows that `nox -s tests` names, at night on all."""
+"""Tests that need a real torch: before a merge each on one of the rows that `nox -s tests` names,
+at night on all.
+"""
 
 import contextlib
 import os
@@ -28,7 +30,9 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Give each test its row; which one depends on its name alone, so that every run has the same."""
+    """Give each test its row; which one depends on its name alone, so that every run has the
+    same.
+    """
     for item in items:
         row = getattr(item, "callspec", None) and item.callspec.params.get("torch")
         if row in ROWS and not item.get_closest_marker("every_row"):
@@ -47,7 +51,9 @@ def pytest_configure_node(node):
 
 
 def shared_servers(config):
-    """Where a worker asks for channels to the servers of this session; they are started when first asked for."""
+    """Where a worker asks for channels to the servers of this session; they are started when first
+    asked for.
+    """
     if _ADDRESS not in config.stash:
         config.stash[_STARTED] = stack = contextlib.ExitStack()
         servers = stack.enter_context(running_servers(ROWS))
@@ -63,7 +69,8 @@ def pytest_unconfigure(config):
 @pytest.fixture(scope="session")
 def servers(request):
     """How to reach them, and where their logs are."""
-    # None where the folder above was named: then the process that starts the workers has not read this file.
+    # None where the folder above was named: then the process that starts the workers has not read
+    # this file.
     given = getattr(request.config, "workerinput", {}).get("servers")
     address, logs = given or shared_servers(request.config)
     return connect_through(address), logs
@@ -79,7 +86,12 @@ def kept(tmp_path_factory, worker_id):
 @pytest.fixture
 def run(torch, tmp_path, kept):
     """Compiled C++ is found again, as it is by the next run."""
-    return Run(folder=str(tmp_path / "gate"), patch="", rows={torch: ROWS[torch]}, binaries=str(kept / "cpp"))
+    return Run(
+        folder=str(tmp_path / "gate"),
+        patch="",
+        rows={torch: ROWS[torch]},
+        binaries=str(kept / "cpp"),
+    )
 
 
 @pytest.fixture
@@ -90,5 +102,7 @@ def runner(servers, run):
 
 def running(mark):
     """The processes that have `mark` in their command line."""
-    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True
+    ).stdout
     return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]

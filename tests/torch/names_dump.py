@@ -1,4 +1,6 @@
-"""Prints the names of every importable module among those given on standard input; runs inside a torch row."""
+"""Prints the names of every importable module among those given on standard input; runs inside a
+torch row.
+"""
 
 import contextlib
 import importlib
@@ -24,4 +26,8 @@ if __name__ == "__main__":
     wanted = [name for name in json.load(sys.stdin) if not any(part in name for part in LEFT_OUT)]
     for name in wanted:
         imported(name)
-    print(json.dumps({name: sorted(vars(sys.modules[name])) for name in wanted if name in sys.modules}))
+    print(
+        json.dumps(
+            {name: sorted(vars(sys.modules[name])) for name in wanted if name in sys.modules}
+        )
+    )

@@ -1,4 +1,6 @@
-"""Run by the Python of a torch row: figures of outputs with NaN and infinities on one side or both, as JSON."""
+"""Run by the Python of a torch row: figures of outputs with NaN and infinities on one side or both,
+as JSON.
+"""
 
 import json
 from typing import Any
@@ -13,7 +15,9 @@ FINITE = [1.0, 2.0, 1.0078125]
 
 def compare(before: list[float], after: list[float], eager: list[float]) -> dict[str, Any]:
     """Figures where the unpatched side is right."""
-    ours, theirs, by_eager = ([torch.tensor(side, dtype=torch.bfloat16)] for side in (before, after, eager))
+    ours, theirs, by_eager = (
+        [torch.tensor(side, dtype=torch.bfloat16)] for side in (before, after, eager)
+    )
     sides = {"compiled": ours, "again": ours, "eager": by_eager, "reference": [ours[0].double()]}
     return _compare(sides, {"compiled": theirs, "again": theirs})
 

@@ -1,6 +1,8 @@
-"""Plays a job of a workflow on this machine: its `run:` steps in a shell, GitHub's own actions as what they leave.
+"""Plays a job of a workflow on this machine: its `run:` steps in a shell, GitHub's own actions as
+what they leave.
 
-Knows as much of the language as ours use: dotted names, `||`, `fromJSON`, and composite actions of this repository.
+Knows as much of the language as ours use: dotted names, `||`, `fromJSON`, and composite actions of
+this repository.
 """
 
 import json
@@ -20,7 +22,9 @@ EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
 @dataclass
 class Machine:
-    """A runner: `checkout` is the repository that the workflow is from, `shims` come first on the PATH."""
+    """A runner: `checkout` is the repository that the workflow is from, `shims` come first on the
+    PATH.
+    """
 
     checkout: Path
     workspace: Path
@@ -32,7 +36,11 @@ class Machine:
 
     def play(self, job, given):
         """The outputs of a job; `given` are its contexts but for `steps`."""
-        contexts = {"github": {"workspace": str(self.workspace), "run_id": "1"}, "steps": {}, **given}
+        contexts = {
+            "github": {"workspace": str(self.workspace), "run_id": "1"},
+            "steps": {},
+            **given,
+        }
         contexts["runner"] = {"temp": str(self.temp), "os": "Linux", "arch": "X64"}
         self._steps(job["steps"], contexts, self.checkout)
         return {name: filled(value, contexts) for name, value in job.get("outputs", {}).items()}
@@ -55,20 +63,41 @@ class Machine:
 
     def _action(self, folder, told):
         table = yaml.safe_load((folder / "action.yml").read_text())
-        inputs = {name: each.get("default", "") for name, each in table.get("inputs", {}).items()} | told
-        contexts = {"inputs": inputs, "steps": {}, "github": {"workspace": str(self.workspace), "run_id": "1"}}
+        inputs = {
+            name: each.get("default", "") for name, each in table.get("inputs", {}).items()
+        } | told
+        contexts = {
+            "inputs": inputs,
+            "steps": {},
+            "github": {"workspace": str(self.workspace), "run_id": "1"},
+        }
         contexts["runner"] = {"temp": str(self.temp), "os": "Linux", "arch": "X64"}
         self._steps(table["runs"]["steps"], contexts, folder)
-        return {name: filled(each["value"], contexts) for name, each in table.get("outputs", {}).items()}
+        return {
+            name: filled(each["value"], contexts) for name, each in table.get("outputs", {}).items()
+        }
 
     def _run(self, step, contexts, action):
         written = self.temp / "output"
         written.write_text("")
-        environment = {name: value for name, value in os.environ.items() if name in PASSED_ON or REACH.match(name)}
-        environment |= {"PATH": f"{self.shims}{os.pathsep}{os.environ['PATH']}", "RUNNER_TEMP": str(self.temp)}
-        environment |= {"GITHUB_OUTPUT": str(written), "GITHUB_ACTION_PATH": str(action), "CI": "true"}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name in PASSED_ON or REACH.match(name)
+        }
+        environment |= {
+            "PATH": f"{self.shims}{os.pathsep}{os.environ['PATH']}",
+            "RUNNER_TEMP": str(self.temp),
+        }
+        environment |= {
+            "GITHUB_OUTPUT": str(written),
+            "GITHUB_ACTION_PATH": str(action),
+            "CI": "true",
+        }
         environment |= {"GITHUB_WORKSPACE": str(self.workspace), "GITHUB_ACTIONS": "true"}
-        environment |= {name: str(filled(value, contexts)) for name, value in step.get("env", {}).items()}
+        environment |= {
+            name: str(filled(value, contexts)) for name, value in step.get("env", {}).items()
+        }
         place = filled(step.get("working-directory", str(self.workspace)), contexts)
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         ended = subprocess.run(command, cwd=place, env=environment)
@@ -77,7 +106,9 @@ class Machine:
 
 
 def filled(value, contexts):
-    """A value of the workflow with its expressions worked out; one that is nothing else keeps its type."""
+    """A value of the workflow with its expressions worked out; one that is nothing else keeps its
+    type.
+    """
     if not isinstance(value, str):
         return value
     whole = EXPRESSION.fullmatch(value)
@@ -88,7 +119,9 @@ def filled(value, contexts):
 
 def worked_out(text, contexts):
     if " || " in text:
-        return next((each for part in text.split(" || ") if (each := worked_out(part, contexts))), "")
+        return next(
+            (each for part in text.split(" || ") if (each := worked_out(part, contexts))), ""
+        )
     called = re.fullmatch(r"fromJSON\((.*)\)", text)
     if called:
         return json.loads(worked_out(called[1], contexts))

@@ -1,4 +1,5 @@
-"""Changes torch in every way that a snapshot sees, and prints what two snapshots say of it that share.
+"""Changes torch in every way that a snapshot sees, and prints what two snapshots say of it that
+share.
 
 The assertions hold them against snapshots that do not.
 """

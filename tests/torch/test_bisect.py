@@ -45,7 +45,11 @@ def commit(folder, title):
 
 
 def search(folder, *arguments):
-    return CliRunner().invoke(bisect, [*arguments, "--folder", str(folder)], catch_exceptions=False).output
+    return (
+        CliRunner()
+        .invoke(bisect, [*arguments, "--folder", str(folder)], catch_exceptions=False)
+        .output
+    )
 
 
 @pytest.fixture
@@ -94,16 +98,28 @@ def test_the_commit_of_torch_is_named_and_the_installed_torch_stays(row, torch, 
         if step == 3:
             git(checkout, "apply", str(UPSTREAM))
         commit(checkout, f"step {step}")
-    question = ["--fact", CASCADE, "--about", "torch._inductor.ir.StorageBox.should_realize_on_reuse"]
+    question = [
+        "--fact",
+        CASCADE,
+        "--about",
+        "torch._inductor.ir.StorageBox.should_realize_on_reuse",
+    ]
     there = ["--upstream", "HEAD~4..HEAD", "--checkout", str(checkout), "--row", row]
     told = search(tmp_path / "asked", *question, *there)
     named = git(checkout, "log", "-1", "--format=%h", "HEAD~1").strip()
     assert f"first commit of torch in which `{CASCADE}` no longer holds: {named} step 3\n" in told
     assert "  asked 4 of 4; " in told
-    assert "torch's API around it:\n  torch._inductor.ir\n    ~ StorageBox.should_realize_on_reuse: body\n" in told
+    assert (
+        "torch's API around it:\n  torch._inductor.ir\n    ~ StorageBox.should_realize_on_reuse: "
+        "body\n"
+    ) in told
     assert "sources that changed:\n  torch/_inductor/ir.py |" in told
     assert (home / "torch" / "_inductor" / "ir.py").read_text() == before
-    (again,) = {line.split(" --torch ")[0] for line in told.splitlines() if line.startswith("  patchgate ask ")}
+    (again,) = {
+        line.split(" --torch ")[0]
+        for line in told.splitlines()
+        if line.startswith("  patchgate ask ")
+    }
     assert f"--checkout {checkout}" in again and f"--row {row}" in again
 
 

@@ -1,4 +1,6 @@
-"""The compiler's caches: they hide nothing from our own figures, and answer a fork as they answer a new process."""
+"""The compiler's caches: they hide nothing from our own figures, and answer a fork as they answer a
+new process.
+"""
 
 from pathlib import Path
 from tempfile import mkdtemp
@@ -10,7 +12,8 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 
 STORING = str(ROOT / "fixtures" / "verdicts" / "PG701-stores-what-is-reused.py")
-# Fails where the compiler reads torch's headers, as it does to name the precompiled one, or makes that.
+# Fails where the compiler reads torch's headers, as it does to name the precompiled one, or makes
+# that.
 REFUSING = """
 from torch._inductor.cpp_builder import CppBuilder
 build = CppBuilder.build
@@ -53,7 +56,9 @@ CHAIN, ROUTING = WORKLOADS["residual_chain"], WORKLOADS["moe_routing"]
 
 @pytest.fixture
 def ask(torch, runner, kept, tmp_path):
-    """Asks about a workload on the CPU; every question shares one cache directory, and all tests the headers."""
+    """Asks about a workload on the CPU; every question shares one cache directory, and all tests
+    the headers.
+    """
     cache = kept / "cpp" / torch / tmp_path.name
 
     def put(do, patch, workload=CHAIN, **request):
@@ -108,11 +113,16 @@ def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, 
     [
         ("import gc\nassert gc.isenabled()\n", ""),
         ("import os\nos.environ['CPATH'] = '/nowhere'\n", "RuntimeError: the headers are read"),
-        ("from torch._inductor import config\nconfig.cpp.enable_unsafe_math_opt_flag = True\n", "the headers are read"),
+        (
+            "from torch._inductor import config\nconfig.cpp.enable_unsafe_math_opt_flag = True\n",
+            "the headers are read",
+        ),
     ],
     ids=["nothing", "where headers are", "how they are compiled"],
 )
-def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(ask, tmp_path, change, failure):
+def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(
+    ask, tmp_path, change, failure
+):
     how = {"seeds": [0], "training": False, "small": False, "outputs": str(tmp_path / "outputs")}
     patch = tmp_path / "patch" / "patch.py"
     patch.parent.mkdir()
@@ -130,7 +140,13 @@ def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(as
         (DEFINING.replace("DIRECTIVE", '_Pragma("GCC diagnostic push")'), 2),
         (DEFINING.replace("DIRECTIVE", "#include <vector>"), 1),
     ],
-    ids=["nothing", "how a kernel is built", "directive of a kernel", "pragma of a kernel", "another header"],
+    ids=[
+        "nothing",
+        "how a kernel is built",
+        "directive of a kernel",
+        "pragma of a kernel",
+        "another header",
+    ],
 )
 def test_kernels_of_a_module_are_compiled_at_once_but_where_a_patch_changes_how(
     ask, torch, runner, kept, tmp_path, change, commands
@@ -143,11 +159,20 @@ def test_kernels_of_a_module_are_compiled_at_once_but_where_a_patch_changes_how(
     patch.parent.mkdir()
     patch.write_text(NOTING + change)
     assert "failure" not in ask("run", None, outputs=files["unpatched"], **how)
-    answer = ask("run", str(patch), outputs=files["patched"], env={"TORCHINDUCTOR_CACHE_DIR": str(folder)}, **how)
+    answer = ask(
+        "run",
+        str(patch),
+        outputs=files["patched"],
+        env={"TORCHINDUCTOR_CACHE_DIR": str(folder)},
+        **how,
+    )
     assert "failure" not in answer
     assert len((folder / "noted").read_text().splitlines()) == commands
     assert len(list(folder.rglob("*.so"))) == 2
-    assert runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]["differing"] == 0
+    assert (
+        runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]["differing"]
+        == 0
+    )
 
 
 def test_a_patch_of_triton_is_seen_whatever_was_built_before(torch, runner):

@@ -24,13 +24,18 @@ PAIRS = int(os.environ.get("PATCHGATE_PAIRS", "2"))
 @pytest.fixture
 def calls(torch: str, runner: Runner) -> Callable[..., Answer]:
     def count(name: str, **more: Any) -> Answer:
-        return runner.ask(torch, "calls", **request_for(load_workloads()[name], load_profile("h200"), None) | more)
+        return runner.ask(
+            torch, "calls", **request_for(load_workloads()[name], load_profile("h200"), None) | more
+        )
 
     return count
 
 
-# Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was 0.5 % more.
-@pytest.mark.parametrize("workload", [pytest.param("residual_chain", marks=pytest.mark.nightly), "pointwise"])
+# Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was
+# 0.5 % more.
+@pytest.mark.parametrize(
+    "workload", [pytest.param("residual_chain", marks=pytest.mark.nightly), "pointwise"]
+)
 def test_a_side_against_itself_is_within_budget(torch, calls, workload):
     case = Case(torch=torch, device="h200", workload=workload)
     verdicts = [judge_calls(case, NOTHING, calls(workload), calls(workload)) for _ in range(PAIRS)]
@@ -43,7 +48,9 @@ def test_our_own_work_is_not_counted(calls):
     assert not [name for name in counted if name.startswith("patchgate")]
 
 
-@pytest.mark.parametrize(("source", "signature"), [("raise OSError('mine')", "OSError: mine"), ("1 +", "SyntaxError")])
+@pytest.mark.parametrize(
+    ("source", "signature"), [("raise OSError('mine')", "OSError: mine"), ("1 +", "SyntaxError")]
+)
 def test_a_patch_that_does_not_run_has_no_count(calls, tmp_path, source, signature):
     patch = tmp_path / "patch.py"
     patch.write_text(source)
@@ -75,5 +82,8 @@ GraphLowering.codegen = call_twins
 def test_each_of_several_functions_of_equal_code_is_counted(calls, tmp_path):
     patch = tmp_path / "patch.py"
     patch.write_text(_TWINS)
-    more = calls("pointwise", patch=str(patch))["calls"]["generated"] - calls("pointwise")["calls"]["generated"]
+    more = (
+        calls("pointwise", patch=str(patch))["calls"]["generated"]
+        - calls("pointwise")["calls"]["generated"]
+    )
     assert 2_000 <= more < 2_100, "20 functions, 100 calls of each"

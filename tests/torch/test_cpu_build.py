@@ -49,7 +49,11 @@ def told(torch, run, kept):
 
 
 def ask(python):
-    environment = {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
+    environment = {
+        "PYTHONPATH": str(PACKAGE.parent),
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "/usr/bin:/bin",
+    }
     ended = subprocess.run([python, "-c", ASK], env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
@@ -69,7 +73,10 @@ def test_the_releases_of_cuda_and_cudnn(torch, told):
 
 
 def test_the_layout_of_a_convolution(told):
-    assert {theirs for *_, theirs, _ in told["layouts"]} == {"torch.channels_last", "torch.contiguous_format"}
+    assert {theirs for *_, theirs, _ in told["layouts"]} == {
+        "torch.channels_last",
+        "torch.contiguous_format",
+    }
     assert [(case, theirs) for *case, theirs, _ in told["layouts"]] == [
         (case, ours) for *case, _, ours in told["layouts"]
     ]

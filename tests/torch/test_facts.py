@@ -39,11 +39,17 @@ def recording(workload):
 
 
 # Autotuned kernels are on record, and no simulation claims to know them.
-SIMULATED = [name for name, w in load_workloads().items() if not w.needs_device and recording(name).is_file()]
+SIMULATED = [
+    name for name, w in load_workloads().items() if not w.needs_device and recording(name).is_file()
+]
 
 
-# Before a merge each workload in one form, and each other form (a dtype, training, dynamic shapes) of one workload.
-FIRST = {name.removeprefix(Path(load_workloads()[name].path).stem) or name: name for name in reversed(SIMULATED)}
+# Before a merge each workload in one form, and each other form (a dtype, training, dynamic shapes)
+# of one workload.
+FIRST = {
+    name.removeprefix(Path(load_workloads()[name].path).stem) or name: name
+    for name in reversed(SIMULATED)
+}
 # Their kernels are compiled for the device before a merge too; those of all at night.
 COMPILED = ("cross_entropy", "prenorm_mlp")
 # What a patch changes in them is compared before a merge too.
@@ -51,7 +57,9 @@ PATCHED_BEFORE_A_MERGE = ("decoder_block", "fp32_residual_training", "prenorm_ml
 
 
 def nightly_but(names, first):
-    return [pytest.param(name, marks=[] if name in first else [pytest.mark.nightly]) for name in names]
+    return [
+        pytest.param(name, marks=[] if name in first else [pytest.mark.nightly]) for name in names
+    ]
 
 
 def recorded(torch, workload, patch=None):
@@ -65,7 +73,9 @@ def differing(observed, expected):
     """Facts that are not the same: an operation that is not there and none of it are one thing."""
     names = {*observed.facts, *expected.facts} - {"resources.occupancy"}  # which no device tells
     names -= not_requested(names, observed.facts)
-    told = {name: (value_in(observed.facts, name), value_in(expected.facts, name)) for name in names}
+    told = {
+        name: (value_in(observed.facts, name), value_in(expected.facts, name)) for name in names
+    }
     return {name: values for name, values in told.items() if values[0] != values[1]}
 
 
@@ -80,7 +90,10 @@ def observe(runner, torch, name, device="h200", patch=None):
 @pytest.mark.parametrize("device", ["h200", "cpu"])
 def test_sentinel_counts(torch, runner, device):
     answer = runner.ask(torch, "sentinel", profile=load_profile(device))
-    assert judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer).kind is Kind.PASS
+    assert (
+        judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer).kind
+        is Kind.PASS
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,11 +123,16 @@ def test_kernels_compiled_here_take_what_those_of_the_device_took(torch, runner,
 
 @pytest.mark.parametrize(
     "workload",
-    nightly_but([n for n in SIMULATED if "[vllm" in recording(n).read_text("utf-8")], PATCHED_BEFORE_A_MERGE),
+    nightly_but(
+        [n for n in SIMULATED if "[vllm" in recording(n).read_text("utf-8")], PATCHED_BEFORE_A_MERGE
+    ),
 )
 def test_a_patch_changes_them_in_simulation_as_it_did_on_the_device(torch, runner, workload):
     patch = PATCHED.get(torch, CORRECTED)
-    assert differing(observe(runner, torch, workload, patch=patch), recorded(torch, workload, patch)) == {}
+    assert (
+        differing(observe(runner, torch, workload, patch=patch), recorded(torch, workload, patch))
+        == {}
+    )
 
 
 def test_environment_is_reported(torch, runner):
@@ -132,9 +150,12 @@ def test_cases_do_not_see_each_other(torch, runner, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "workload"), [("tabpfn-probe-fixed", "prenorm_mlp"), ("aiter-arch-fixed", "residual_stack")]
+    ("name", "workload"),
+    [("tabpfn-probe-fixed", "prenorm_mlp"), ("aiter-arch-fixed", "residual_stack")],
 )
-def test_the_own_defaults_of_what_stands_for_an_operator_are_not_counted_as_guards(torch, runner, name, workload):
+def test_the_own_defaults_of_what_stands_for_an_operator_are_not_counted_as_guards(
+    torch, runner, name, workload
+):
     def guards(patch):
         facts = observe(runner, torch, workload, "cpu", patch).facts
         return sum(count for fact, count in facts.items() if fact.startswith("dynamo.guard."))

@@ -1,4 +1,6 @@
-"""Faults that act in the code for a GPU alone are red without a GPU; a neighbour that computes the same is green."""
+"""Faults that act in the code for a GPU alone are red without a GPU; a neighbour that computes the
+same is green.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def edited(self, *args, **kwargs):
 TritonKernel.codegen_kernel = edited
 """
 NUMBERS = {"PG502", "PG505"}
-# What is edited -> the fault, a sound edit of the same place, and the codes of which the fault has one.
+# What is edited -> the fault, a sound edit of the same place, and the codes of which the fault has
+# one.
 EDITS = {
     "loses NaN in a maximum": (
         r"triton_helpers\.maximum\((\w+), (\w+)\)",
@@ -82,7 +85,9 @@ def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
         path.write_text(PATCH.format(pattern=pattern, replacement=replacement))
         (tmp_path / "patch.toml").write_text('title = "Edits kernels"\nnumerics = "rounding"\n')
         patch = load_patch(tmp_path)
-        given = replace(run, patch=str(tmp_path), devices=("h200",), shared_cache=str(kept / "unpatched"))
+        given = replace(
+            run, patch=str(tmp_path), devices=("h200",), shared_cache=str(kept / "unpatched")
+        )
         asking = replace(runner, run=given, identities={torch: environment_digest(run.rows[torch])})
         context = CheckContext(given, patch, WORKLOADS, asking)
         case = Case(torch=torch, device="h200", workload="odd_sizes", patch=patch.id)
@@ -92,7 +97,10 @@ def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
 
 
 def edits() -> list[object]:
-    return [pytest.param(name, id=name, marks=[] if name in FIRST else [pytest.mark.nightly]) for name in EDITS]
+    return [
+        pytest.param(name, id=name, marks=[] if name in FIRST else [pytest.mark.nightly])
+        for name in EDITS
+    ]
 
 
 @pytest.mark.parametrize("name", edits())

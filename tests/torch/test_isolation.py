@@ -32,13 +32,18 @@ HOSTILE = {
     "1 / 0": Cause.RAISED,
     "while True: pass": Cause.HUNG,
     "import time; time.sleep(3600)": Cause.HUNG,
-    "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass": Cause.HUNG,
+    (
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
+    ): Cause.HUNG,
     "hoard = [bytearray(1 << 26) for _ in range(64)]": Cause.OUT_OF_MEMORY,
     "import ctypes; ctypes.string_at(0)": Cause.CRASHED,
     "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": Cause.CRASHED,
     "import os, signal; os.kill(os.getpid(), signal.SIGTERM)": Cause.CRASHED,
     "raise OSError(28, 'No space left on device')": Cause.RAISED,
-    "import os\nfor fd in range(3, 64):\n  try: os.write(fd, b'p')\n  except OSError: 1\nos._exit(0)": Cause.TAMPERED,
+    (
+        "import os\nfor fd in range(3, 64):\n  try: os.write(fd, b'p')\n  except OSError: "
+        "1\nos._exit(0)"
+    ): Cause.TAMPERED,
 }
 
 
@@ -47,8 +52,12 @@ def apply(torch, runner, tmp_path):
     def ask(source, seconds=60.0):
         path = tmp_path / "patch.py"
         path.write_text(source)
-        limited = replace(runner, run=replace(runner.run, limits=replace(runner.run.limits, seconds=seconds)))
-        return limited.ask(torch, "apply", patch=str(path), targets=[], version=torch, profile=load_profile("h200"))
+        limited = replace(
+            runner, run=replace(runner.run, limits=replace(runner.run.limits, seconds=seconds))
+        )
+        return limited.ask(
+            torch, "apply", patch=str(path), targets=[], version=torch, profile=load_profile("h200")
+        )
 
     return ask
 
@@ -69,8 +78,10 @@ def test_the_next_question_is_answered(apply):
 @pytest.mark.parametrize(
     "source",
     [
-        "from torch._inductor.runtime.triton_compat import triton_key\nassert triton_key.cache_info().currsize",
-        "from torch._dynamo.funcname_cache import cache\nassert any('functional' in name for name in cache)",
+        "from torch._inductor.runtime.triton_compat import triton_key\nassert "
+        "triton_key.cache_info().currsize",
+        "from torch._dynamo.funcname_cache import cache\nassert any('functional' in name for name "
+        "in cache)",
         "import gc\nassert gc.get_threshold()[0] > 700",
     ],
 )
@@ -80,7 +91,10 @@ def test_what_every_compile_does_alike_no_child_does_again(apply: Apply, source:
 
 @pytest.mark.parametrize(
     ("own", "during"),
-    [("", "<lambda>"), ("def mine(*args):\n    return 0.0\nguards.profile_guard_manager = mine\n", "mine")],
+    [
+        ("", "<lambda>"),
+        ("def mine(*args):\n    return 0.0\nguards.profile_guard_manager = mine\n", "mine"),
+    ],
 )
 def test_only_torchs_own_timing_of_guards_is_left_out(
     torch: str, runner: Runner, tmp_path: Path, own: str, during: str
@@ -114,7 +128,11 @@ def test_the_decoder_is_compiled_once_for_all_of_its_tokens(torch, runner, tmp_p
         "module.compile_fx = once\n"
     )
     answer = runner.ask(
-        torch, "sample", patch=str(patch), profile=load_profile("cpu"), outputs=str(tmp_path / "tokens")
+        torch,
+        "sample",
+        patch=str(patch),
+        profile=load_profile("cpu"),
+        outputs=str(tmp_path / "tokens"),
     )
     assert failure_of(answer) is None
 
@@ -126,7 +144,9 @@ def test_the_line_that_raised_is_reported(apply):
 
 @pytest.mark.parametrize("end", ["while True: pass", "import ctypes; ctypes.string_at(0)"])
 def test_the_line_that_hangs_or_crashes_is_reported(apply, end):
-    assert failure_of(apply(f"def f():\n    {end}\nf()\n", seconds=2.0)).where.endswith("patch.py:2")
+    assert failure_of(apply(f"def f():\n    {end}\nf()\n", seconds=2.0)).where.endswith(
+        "patch.py:2"
+    )
 
 
 def test_half_a_surrogate_pair_does_not_get_out(apply):
@@ -146,9 +166,14 @@ def test_bytecode_is_written_by_the_server_and_not_by_a_patch(torch, apply, tmp_
 
 
 def test_a_new_interpreter_has_nothing_of_the_compiler_loaded_before_a_patch(torch, run):
-    tell = "import sys, torch, patchgate.probe.patch.new_interpreter; print('torch._inductor.config' in sys.modules)"
+    tell = (
+        "import sys, torch, patchgate.probe.patch.new_interpreter; "
+        "print('torch._inductor.config' in sys.modules)"
+    )
     environment = {"PYTHONPATH": str(PACKAGE.parent), "PATH": os.environ["PATH"]}
-    ended = subprocess.run([run.rows[torch], "-c", tell], env=environment, capture_output=True, text=True)
+    ended = subprocess.run(
+        [run.rows[torch], "-c", tell], env=environment, capture_output=True, text=True
+    )
     assert ended.stdout == "False\n", ended.stderr
 
 
@@ -171,9 +196,16 @@ raise ValueError(len(names), len(values), hashlib.sha256(repr((names, values)).e
 def test_a_fork_that_stands_for_a_new_interpreter_has_loaded_what_one_has(torch, runner, tmp_path):
     path = tmp_path / "patch.py"
     path.write_text(LOADED)
-    asked = {"patch": str(path), "version": torch, "names": [], "variables": [], "profile": load_profile("h200")}
+    asked = {
+        "patch": str(path),
+        "version": torch,
+        "names": [],
+        "variables": [],
+        "profile": load_profile("h200"),
+    }
     forked, started = (
-        runner.ask(torch, "new interpreter", **asked, **variables) for variables in ({}, {"environment": ["ANY=1"]})
+        runner.ask(torch, "new interpreter", **asked, **variables)
+        for variables in ({}, {"environment": ["ANY=1"]})
     )
     assert "ValueError: (" in forked["failure"]["signature"]
     assert forked["failure"]["signature"] == started["failure"]["signature"]
@@ -184,10 +216,19 @@ def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run
     path.write_text("import os, torch\nraise ValueError(os.environ['CI'])")
     server = start_server(torch, run.rows[torch])
     runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
-    asked = {"patch": str(path), "version": torch, "names": [], "variables": [], "profile": load_profile("h200")}
+    asked = {
+        "patch": str(path),
+        "version": torch,
+        "names": [],
+        "variables": [],
+        "profile": load_profile("h200"),
+    }
     try:
         for _ in range(2):
-            assert failure_of(runner.ask(torch, "new interpreter", **asked)).signature == "ValueError: true"
+            assert (
+                failure_of(runner.ask(torch, "new interpreter", **asked)).signature
+                == "ValueError: true"
+            )
             (serving,) = (pid for pid in below(server.process.pid) if has_torch(pid))
             for zygote in below(serving):
                 os.kill(zygote, signal.SIGKILL)
@@ -221,7 +262,9 @@ def test_a_script_finds_the_headers_that_were_made_before(torch, run, tmp_path, 
     monkeypatch.setattr(tempfile, "tempdir", None)
     share_headers(str(tmp_path / "made"))
     ask = "from torch._inductor import codecache; print(codecache._HEADER_DIR)"
-    found = subprocess.run([run.rows[torch], "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run(
+        [run.rows[torch], "-c", ask], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert Path(found).resolve() == tmp_path / "made"
 
 
@@ -234,10 +277,17 @@ def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
 
 def test_a_server_whose_owner_was_killed_leaves_nothing(torch, run, tmp_path):
     owner = (
-        "import sys, time; from patchgate.runner.start_server import start_server; server = start_server(*sys.argv[1:])"
+        "import sys, time; from patchgate.runner.start_server import start_server; server = "
+        "start_server(*sys.argv[1:])"
     )
     killed = subprocess.Popen(
-        [sys.executable, "-c", f"{owner}; print('started', flush=True); time.sleep(600)", torch, run.rows[torch]],
+        [
+            sys.executable,
+            "-c",
+            f"{owner}; print('started', flush=True); time.sleep(600)",
+            torch,
+            run.rows[torch],
+        ],
         env=os.environ | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
     )
@@ -251,13 +301,21 @@ def test_a_server_whose_owner_was_killed_leaves_nothing(torch, run, tmp_path):
 
 def test_what_a_child_leaves_as_its_output_is_no_link_for_the_server(apply):
     source = "import os\nfolder = os.path.dirname(os.environ['TMPDIR'])\n"
-    source += "for name in ('stage', 'trace', 'output'): os.symlink('/etc/passwd', f'{folder}/{name}')\nos._exit(0)\n"
+    source += (
+        "for name in ('stage', 'trace', 'output'): os.symlink('/etc/passwd', "
+        "f'{folder}/{name}')\nos._exit(0)\n"
+    )
     assert "root:" not in json.dumps(apply(source))
 
 
 @pytest.mark.parametrize("do", ["observe", WITHOUT_TORCH])
 def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply, do):
-    for line in (b"not json\n", b"{}\n", b"\n", json.dumps({"do": "dance", "limits": {"seconds": 5}}).encode() + b"\n"):
+    for line in (
+        b"not json\n",
+        b"{}\n",
+        b"\n",
+        json.dumps({"do": "dance", "limits": {"seconds": 5}}).encode() + b"\n",
+    ):
         with runner.connect(torch, do) as connection:
             connection.settimeout(30)
             connection.sendall(line)
@@ -275,14 +333,22 @@ def test_bytecode_beside_a_source_is_not_believed(torch, runner, tmp_path, place
     patch.write_text("from . import beside\n" if path != patch else "")
     path.write_text("1 / 0\n")
     unchecked = "py_compile.PycInvalidationMode.UNCHECKED_HASH"
-    compiled = f"import py_compile; py_compile.compile({str(path)!r}, invalidation_mode={unchecked})"
+    compiled = (
+        f"import py_compile; py_compile.compile({str(path)!r}, invalidation_mode={unchecked})"
+    )
     subprocess.run([runner.run.rows[torch], "-c", compiled], check=True)
     path.write_text("answer = 42\n")
-    request = {"patch": str(patch), "targets": [], "version": torch, "profile": load_profile("h200")}
+    request = {
+        "patch": str(patch),
+        "targets": [],
+        "version": torch,
+        "profile": load_profile("h200"),
+    }
     assert runner.ask(torch, "apply", 60, **request).get("changed") == []
 
 
-# Torch's own threads start as those of a backward do: each asks for the pool, which is slow to make for so many.
+# Torch's own threads start as those of a backward do: each asks for the pool, which is slow to make
+# for so many.
 FORKED = """
 import os, resource, sys, torch
 from patchgate.probe.serve.child import renew_thread_pool
@@ -322,7 +388,9 @@ def test_snapshots_that_share_what_has_not_changed_say_the_same(torch, run):
         Path(__file__).with_name("snapshots_shared.py"),
         os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
     )
-    ended = subprocess.run([run.rows[torch], script], env=environment, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [run.rows[torch], script], env=environment, capture_output=True, text=True, check=True
+    )
     assert json.loads(ended.stdout) == [
         "torch._dynamo.trace_rules.LEGACY_MOD_INLINELIST",
         "torch._dynamo.trace_rules.MOD_INLINELIST['mine']",
@@ -333,7 +401,9 @@ def test_snapshots_that_share_what_has_not_changed_say_the_same(torch, run):
     ]
 
 
-@pytest.mark.parametrize(("left", "changed"), [("held = None", ["torch._inductor.ir.mine"]), ("", [])])
+@pytest.mark.parametrize(
+    ("left", "changed"), [("held = None", ["torch._inductor.ir.mine"]), ("", [])]
+)
 def test_what_acts_when_it_is_collected_acts_while_the_patch_is_looked_at(apply, left, changed):
     source = "import torch._inductor.ir as ir\nclass Late:\n    def __del__(self): ir.mine = 1\n"
     assert apply(f"{source}held = [Late()]\nheld += [held]\n{left}\n")["changed"] == changed
@@ -352,20 +422,40 @@ SourceFileLoader(name, os.path.join(os.path.dirname(__file__), name + ".py")).lo
     ("source", "opened"),
     [
         ("x = 1", None),
-        ("import torch._inductor.kernel.mm, json\nopen('written', 'w').write('x')\nopen('written').read()", None),
+        (
+            "import torch._inductor.kernel.mm, json\nopen('written', "
+            "'w').write('x')\nopen('written').read()",
+            None,
+        ),
         (_LOADING, "helper.py"),
-        ("import os\nos.close(os.open(os.path.dirname(__file__) + '/helper.py', os.O_RDONLY))", "helper.py"),
+        (
+            "import os\nos.close(os.open(os.path.dirname(__file__) + '/helper.py', os.O_RDONLY))",
+            "helper.py",
+        ),
         ("import subprocess\nsubprocess.run(['true'])", "?"),
         ("import ctypes\nctypes.CDLL('libc.so.6')", "?"),
     ],
-    ids=["nothing", "its own and torch's", "by a loader", "by the system", "a process", "a library"],
+    ids=[
+        "nothing",
+        "its own and torch's",
+        "by a loader",
+        "by the system",
+        "a process",
+        "a library",
+    ],
 )
-def test_what_a_patch_reads_beside_itself_and_its_environment_is_seen(apply, tmp_path, source, opened):
+def test_what_a_patch_reads_beside_itself_and_its_environment_is_seen(
+    apply, tmp_path, source, opened
+):
     (tmp_path / "helper.py").write_text("y = 1\n")
     answer = apply(source)
     assert "failure" not in answer
     seen = answer.get("opened", [])
-    assert seen == [] if opened is None else opened in [path.removeprefix(f"{tmp_path}/") for path in seen]
+    assert (
+        seen == []
+        if opened is None
+        else opened in [path.removeprefix(f"{tmp_path}/") for path in seen]
+    )
 
 
 def test_what_a_fork_of_a_child_reads_is_seen_too(torch, runner, tmp_path):

@@ -1,4 +1,6 @@
-"""Gate, sweep and accept are killed thirty times: nothing recorded is lost, nothing is left, and the verdicts stay."""
+"""Gate, sweep and accept are killed thirty times: nothing recorded is lost, nothing is left, and
+the verdicts stay.
+"""
 
 from __future__ import annotations
 
@@ -77,24 +79,40 @@ class Killing:
         found = []
         for path in Path("/proc").iterdir():
             try:
-                if path.name.isdigit() and f"TMPDIR={self.temporary}".encode() in (path / "environ").read_bytes():
+                if (
+                    path.name.isdigit()
+                    and f"TMPDIR={self.temporary}".encode() in (path / "environ").read_bytes()
+                ):
                     found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except OSError:
                 pass
         return found
 
 
-JUDGED = ("--check", "kernels,graph,holders", "--workload", "residual_stack", "--device", "h200", "-n", "2")
+JUDGED = (
+    "--check",
+    "kernels,graph,holders",
+    "--workload",
+    "residual_stack",
+    "--device",
+    "h200",
+    "-n",
+    "2",
+)
 
 
 def keys(folder: Path) -> set[tuple[str, str, str]]:
     """What each verdict says, without figures that move from run to run."""
-    return {(verdict.code, verdict.kind.value, verdict.subject) for verdict in load_verdicts(folder)}
+    return {
+        (verdict.code, verdict.kind.value, verdict.subject) for verdict in load_verdicts(folder)
+    }
 
 
 def judged_cells(folder: Path) -> set[str]:
     """The cells in the journals of runs that did not end."""
-    lines = [line for path in folder.rglob("judged*.jsonl") for line in path.read_text().splitlines()[1:]]
+    lines = [
+        line for path in folder.rglob("judged*.jsonl") for line in path.read_text().splitlines()[1:]
+    ]
     return {json.loads(line)["name"] for line in lines if line.endswith("}")}
 
 
@@ -133,7 +151,10 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_with_the_same_verdicts(
                 status = code
         elif status == 4 and (folder / "verdicts.json").exists():
             # Or the signal came once all was judged.
-            assert Kind.STOPPED in {verdict.kind for verdict in load_verdicts(folder)} or keys(folder) == whole
+            assert (
+                Kind.STOPPED in {verdict.kind for verdict in load_verdicts(folder)}
+                or keys(folder) == whole
+            )
             assert (folder / "report.html").stat().st_size > 0
         if status != code:  # else it was too late to be killed
             assert judged_cells(folder) >= before
@@ -162,6 +183,10 @@ def test_a_killed_accept_goes_on_where_it_was_with_its_reason(killing: Killing) 
         shutil.copytree(kept, golden)
         killing.kill(number, moments.uniform(seconds / 2, seconds), *accept)
         assert {path.name for path in golden.iterdir()} <= whole.keys()
-        assert all(path.read_text() == whole[path.name] for path in golden.iterdir() if path.suffix == ".txt")
+        assert all(
+            path.read_text() == whole[path.name]
+            for path in golden.iterdir()
+            if path.suffix == ".txt"
+        )
         assert killing.end(*accept) == 0
         assert {path.name: path.read_text() for path in golden.iterdir()} == whole

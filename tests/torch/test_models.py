@@ -1,4 +1,6 @@
-"""A public model is built from its file, and gives in simulation the facts that it gave on the H200."""
+"""A public model is built from its file, and gives in simulation the facts that it gave on the
+H200.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from patchgate.model.records import Case, Observation, Unmeasured
 from patchgate.runner.client import Runner
 from tests.torch.conftest import ROWS
 
-# A library of our own, which a project has on its path: it reads numbers off tensors, to build layers and to call them.
+# A library of our own, which a project has on its path: it reads numbers off tensors, to build
+# layers and to call them.
 LIBRARY = """
 import torch
 class NetConfig:
@@ -66,12 +69,15 @@ layers = 2
 width = 64
 """
 REGION = '[[regions]]\nmodule = "layers.1"\ncount = 2\n'
-# As merged, and the same in the form that applies on other releases too: recorded where the first does not apply.
+# As merged, and the same in the form that applies on other releases too: recorded where the first
+# does not apply.
 MERGED, CORRECTED = (
-    load_patch(ROOT / "fixtures" / "patches" / name) for name in ("vllm-42686", "vllm-42686-corrected")
+    load_patch(ROOT / "fixtures" / "patches" / name)
+    for name in ("vllm-42686", "vllm-42686-corrected")
 )
 RECORDED_ON = "3.12."  # Python
-# With the same torch and the same sources Python 3.11 has two closures more in ResNet-50, and one constant in Bamba.
+# With the same torch and the same sources Python 3.11 has two closures more in ResNet-50, and one
+# constant in Bamba.
 OF_A_PYTHON = {"dynamo.guard.CLOSURE_MATCH", "dynamo.guard.CONSTANT_MATCH"}
 RECORDED = {
     name: workload
@@ -83,17 +89,28 @@ RECORDED = {
 
 @pytest.fixture
 def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[..., Observation]:
-    """What a model of that library gives, as a project has it, on an H200 that is known to pad one more product."""
+    """What a model of that library gives, as a project has it, on an H200 that is known to pad one
+    more product.
+    """
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "tiny_library.py").write_text(LIBRARY)
 
     def observe(text: str, padded: str = "") -> Observation:
         (tmp_path / "tiny.toml").write_text(text)
-        profile = (DEVICES / "h200.toml").read_text() + (f'"{padded}" = "padded"\n' if padded else "")
+        profile = (DEVICES / "h200.toml").read_text() + (
+            f'"{padded}" = "padded"\n' if padded else ""
+        )
         (tmp_path / "own.toml").write_text(profile)
-        project = Project(root=str(tmp_path), path=("library",), models=("tiny.toml",), devices=("own.toml",))
+        project = Project(
+            root=str(tmp_path), path=("library",), models=("tiny.toml",), devices=("own.toml",)
+        )
         (workload,) = model_workloads(project.models, tmp_path).values()
-        own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / str(len(text + padded)))))
+        own = replace(
+            runner,
+            run=replace(
+                runner.run, project=project, folder=str(tmp_path / str(len(text + padded)))
+            ),
+        )
         return own.observe(Case(torch=torch, device="own", workload="tiny"), workload, None)
 
     return observe
@@ -125,12 +142,19 @@ def test_a_product_whose_padding_is_timed_is_as_the_profile_says_or_named(
 def has_libraries(python: str) -> bool:
     """Whether the interpreter has what the models are built with."""
     names = sorted({load_model(model_path(name)).library for name in model_names()})
-    script = f"import importlib.util as u, json; print(json.dumps(all(u.find_spec(name) for name in {names!r})))"
-    return bool(json.loads(subprocess.run([python, "-c", script], capture_output=True, check=True).stdout))
+    script = (
+        "import importlib.util as u, json; print(json.dumps(all(u.find_spec(name) for name "
+        f"in {names!r})))"
+    )
+    return bool(
+        json.loads(subprocess.run([python, "-c", script], capture_output=True, check=True).stdout)
+    )
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("patch", [None, MERGED, CORRECTED], ids=lambda patch: patch.id if patch else "unpatched")
+@pytest.mark.parametrize(
+    "patch", [None, MERGED, CORRECTED], ids=lambda patch: patch.id if patch else "unpatched"
+)
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_simulated_model_has_the_facts_of_the_device(
     torch: str, runner: Runner, tmp_path: Path, name: str, patch: Patch | None
@@ -140,15 +164,20 @@ def test_a_simulated_model_has_the_facts_of_the_device(
     if patch is CORRECTED and torch in SpecifierSet(MERGED.claims.applies_to or ""):
         pytest.skip("recorded is the form as merged, which does the same here")
     case = Case(torch=torch, device="h200", workload=name, patch=patch.id if patch else None)
-    expected = expectation(read_golden(golden_path(name, "h200", GOLDEN / "recorded"), name, "h200"), case)
+    expected = expectation(
+        read_golden(golden_path(name, "h200", GOLDEN / "recorded"), name, "h200"), case
+    )
     if not expected.recorded:
         pytest.skip(f"nothing was recorded on torch {torch}")
-    # Whether a product is padded is a timing, and not always the same: it is as the device decided then.
+    # Whether a product is padded is a timing, and not always the same: it is as the device decided
+    # then.
     run = replace(runner.run, folder=str(tmp_path / "run"), padding=padding_of(expected.facts))
     observation = replace(runner, run=run).observe(case, RECORDED[name], patch)
     assert observation.failure is None, observation.failure
     facts = {*observation.facts, *expected.facts}
     if not observation.environment["python"].startswith(RECORDED_ON):
         facts -= OF_A_PYTHON
-    sides = {fact: (value_in(observation.facts, fact), value_in(expected.facts, fact)) for fact in facts}
+    sides = {
+        fact: (value_in(observation.facts, fact), value_in(expected.facts, fact)) for fact in facts
+    }
     assert {fact: values for fact, values in sides.items() if values[0] != values[1]} == {}

@@ -1,6 +1,8 @@
-"""The gate's jobs, played from the workflow in a clean clone: plan, judge, and the comment of what that left.
+"""The gate's jobs, played from the workflow in a clean clone: plan, judge, and the comment of what
+that left.
 
-In the small form pip installs nothing and the gate runs with a row that is there; `-m pipeline` leaves both alone.
+In the small form pip installs nothing and the gate runs with a row that is there; `-m pipeline`
+leaves both alone.
 """
 
 import json
@@ -58,7 +60,9 @@ def machine(tmp_path, clone):
 
 
 def judged(machine, *arguments):
-    """Plays plan, and judge for the first share of it: the share, and the verdicts that were kept."""
+    """Plays plan, and judge for the first share of it: the share, and the verdicts that were
+    kept.
+    """
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text())["jobs"]
     inputs = {"patches": PATCH, "machines": 2, "arguments": "\n".join(arguments)}
     outputs = machine.play(jobs["plan"], {"inputs": inputs})
@@ -84,7 +88,9 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
     assert player.status == exit_code(verdicts)
     assert list(player.kept) == [f"patchgate-{torch}-0"]
     assert player.caches[0] == f"patchgate-uv-Linux-X64-3.12-{torch}"
-    told = subprocess.run([python, "-m", "patchgate", "comment", kept], capture_output=True, text=True, cwd=clone)
+    told = subprocess.run(
+        [python, "-m", "patchgate", "comment", kept], capture_output=True, text=True, cwd=clone
+    )
     assert told.stdout.startswith("<!-- patchgate -->\n## ` harmless `\n")
 
 
@@ -93,7 +99,8 @@ def test_the_gate_s_steps_as_they_are(machine, clone):
     """Makes an environment of patchgate's own and one row's, in the clone."""
     subprocess.run([sys.executable, "-m", "venv", clone.parent / "venv"], check=True)
     player = machine(
-        f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/$(basename "$0") "$@"\n'
+        f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/$(basename '
+        '"$0") "$@"\n'
     )
     share, kept = judged(player, "--workload=graph_break", "--device=h200")
     assert player.status == exit_code(load_verdicts(kept))

@@ -1,4 +1,6 @@
-"""Patches as projects have them: modules of packages, functions called later, stubs, whole modules; each run once."""
+"""Patches as projects have them: modules of packages, functions called later, stubs, whole modules;
+each run once.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ LATE = "serving/engine/late.py"
 RUNTIME = "runtime/src/runtime/srt/utils/patch_torch.py"
 TUNING = "tuning/tuner/patching_utils.py"
 WHOLE_MODULE = "accelerator/npu_backend/patch_modules.py"
-MIN_MAX = [f"torch._inductor.codegen.triton.TritonOverrides.{name}" for name in ("maximum", "minimum")]
+MIN_MAX = [
+    f"torch._inductor.codegen.triton.TritonOverrides.{name}" for name in ("maximum", "minimum")
+]
 REALIZE = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
 REDUCTIONS = "torch.multiprocessing.reductions"
 FREEZING = "torch._inductor.fx_passes.freezing_patterns"
@@ -63,7 +67,10 @@ EXPECTED = {
         stubbed=("runtime.kernels", "runtime.kernels.rebuild"),
     ),
     "training/trainer/compile/patch_backward.py": Expected(
-        changed=["torch._functorch.aot_autograd.default_partition", "torch._functorch.partitioners.default_partition"]
+        changed=[
+            "torch._functorch.aot_autograd.default_partition",
+            "torch._functorch.partitioners.default_partition",
+        ]
     ),
     # An option that is set holds in one thread from 2.12 on.
     TUNING: Expected(
@@ -72,13 +79,16 @@ EXPECTED = {
     ),
     # Files of torch import names that the module in its place has not.
     WHOLE_MODULE: Expected(
-        changed=[FREEZING, f"{FREEZING}.freezing_passes", f"sys.modules[{FREEZING}]"], red=frozenset({"PG103"})
+        changed=[FREEZING, f"{FREEZING}.freezing_passes", f"sys.modules[{FREEZING}]"],
+        red=frozenset({"PG103"}),
     ),
     FLOAT8: Expected(changed=MIN_MAX),
 }
 
 
-def applied(runner: Runner, torch: str, file: str, question: str = "apply", **more: Any) -> dict[str, Any]:
+def applied(
+    runner: Runner, torch: str, file: str, question: str = "apply", **more: Any
+) -> dict[str, Any]:
     how = loading(load_patch(PROJECTS / file)) | more
     asked: dict[str, Any] = {} if question == "surface" else {"version": torch}
     asked |= {} if question == "new interpreter" else {"targets": []}
@@ -87,10 +97,15 @@ def applied(runner: Runner, torch: str, file: str, question: str = "apply", **mo
 
 @pytest.mark.parametrize("file", EXPECTED)
 def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, file: str) -> None:
-    patch, expected, case = load_patch(PROJECTS / file), EXPECTED[file], Case(torch=torch, patch="p")
+    patch, expected, case = (
+        load_patch(PROJECTS / file),
+        EXPECTED[file],
+        Case(torch=torch, patch="p"),
+    )
     answer = applied(runner, torch, file)
     assert "failure" not in answer, answer["failure"]["detail"]
-    # More may be replaced beside them: behind a gate of one release, or by another patch that the package imports.
+    # More may be replaced beside them: behind a gate of one release, or by another patch that the
+    # package imports.
     assert set(expected.changed) <= set(answer["changed"])
     assert answer["nested"] == []
     # Triton has `sys.modules` under a name of its own.
@@ -106,12 +121,17 @@ def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, fi
 # Before a merge one of them; PG215, PG222 and PG223 start an interpreter too.
 @pytest.mark.parametrize(
     "file",
-    ["serving/engine/env_override.py", *(pytest.param(f, marks=pytest.mark.nightly) for f in (TUNING, WHOLE_MODULE))],
+    [
+        "serving/engine/env_override.py",
+        *(pytest.param(f, marks=pytest.mark.nightly) for f in (TUNING, WHOLE_MODULE)),
+    ],
 )
 def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_too(
     torch: str, runner: Runner, file: str
 ) -> None:
-    answer = applied(runner, torch, file, "new interpreter", names=EXPECTED[file].changed, variables=[])
+    answer = applied(
+        runner, torch, file, "new interpreter", names=EXPECTED[file].changed, variables=[]
+    )
     assert "failure" not in answer, answer["failure"]
     assert answer["missing"] == []
 
@@ -128,7 +148,8 @@ def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_t
 def test_a_patch_that_a_project_calls_later_is_installed_by_what_its_manifest_names(
     torch: str, runner: Runner, install: list[str], installed: bool
 ) -> None:
-    # Importing the package runs its other patch, which replaces the same and more: that is none of this one's.
+    # Importing the package runs its other patch, which replaces the same and more: that is none of
+    # this one's.
     answer = applied(runner, torch, LATE, install=install)
     assert "failure" not in answer, answer
     assert answer["changed"] == ([REALIZE] if installed else [])
@@ -163,18 +184,23 @@ def test_each_of_several_functions_is_a_part(
 def test_parts_of_one_file_are_installed_beside_each_other(torch: str, runner: Runner) -> None:
     calls = load_patch(PROJECTS / TUNING).claims.apply
     first, second = (load_patch(PROJECTS / f"{TUNING}::{call}") for call in calls)
-    answer = runner.ask(torch, "undone", profile=load_profile("h200"), **loading(second), after=[loading(first)])
+    answer = runner.ask(
+        torch, "undone", profile=load_profile("h200"), **loading(second), after=[loading(first)]
+    )
     assert answer["undone"] == []
 
 
-def test_a_part_of_a_file_is_imported_in_the_place_of_the_file(torch: str, runner: Runner, tmp_path: Path) -> None:
+def test_a_part_of_a_file_is_imported_in_the_place_of_the_file(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
     whole = PROJECTS / "training/trainer/compile/patch_backward.py"
     parts = []
     for at, owner in enumerate(("aot_autograd", "partitioners")):
         folder = tmp_path / ".parts" / f"part-{at}"
         folder.mkdir(parents=True)
         (folder / "patch.py").write_text(
-            f"from torch._functorch import {owner}\nfrom ..torch_version import required_torch_version\n"
+            f"from torch._functorch import {owner}\nfrom ..torch_version import "
+            "required_torch_version\n"
             f"from .partition import keep_all\n{owner}.default_partition = keep_all\n"
         )
         (folder / "patch.toml").write_text(f'part_of = "{whole}"\n')
@@ -183,19 +209,25 @@ def test_a_part_of_a_file_is_imported_in_the_place_of_the_file(torch: str, runne
     name = "torch._functorch.{}.default_partition"
     answer = applied(runner, torch, LATE, **first)
     assert answer["changed"] == [name.format("aot_autograd")], answer
-    answer = applied(runner, torch, LATE, "new interpreter", names=answer["changed"], variables=[], **first)
+    answer = applied(
+        runner, torch, LATE, "new interpreter", names=answer["changed"], variables=[], **first
+    )
     assert (answer["missing"], answer["dead"]) == ([], [])
     answer = runner.ask(torch, "undone", profile=load_profile("h200"), **second, after=[first])
     assert answer["undone"] == [], answer
 
 
-def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(torch: str, runner: Runner) -> None:
+def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(
+    torch: str, runner: Runner
+) -> None:
     failure = applied(runner, torch, LATE, install=["instal()"])["failure"]
     assert failure["cause"] == "raised"
     assert "instal" in failure["signature"]
 
 
-def test_without_its_stubs_a_package_has_stand_ins_for_all_that_it_lacks(torch: str, runner: Runner) -> None:
+def test_without_its_stubs_a_package_has_stand_ins_for_all_that_it_lacks(
+    torch: str, runner: Runner
+) -> None:
     answer = applied(runner, torch, RUNTIME, stubs=[])
     assert {use["name"].partition(".")[0] for use in answer["stubbed"]} == {"fastserve", "runtime"}
 
@@ -203,7 +235,9 @@ def test_without_its_stubs_a_package_has_stand_ins_for_all_that_it_lacks(torch: 
 STAND_INS = ["decode", "decode.registry"]
 
 
-def test_what_cannot_be_imported_of_a_project_is_replaced_and_the_patch_runs(torch: str, runner: Runner) -> None:
+def test_what_cannot_be_imported_of_a_project_is_replaced_and_the_patch_runs(
+    torch: str, runner: Runner
+) -> None:
     patch = load_patch(PROJECTS / INFERENCE)
     assert patch.claims.apply == ("install",)
     judged = with_stand_ins(replace(runner.run, rows={torch: ""}), patch, runner)
@@ -211,7 +245,9 @@ def test_what_cannot_be_imported_of_a_project_is_replaced_and_the_patch_runs(tor
         "decode": "ModuleNotFoundError: No module named 'decode_kernels'",
         "decode.registry": "RuntimeError: no accelerator was found",
     }
-    answer = runner.ask(torch, "apply", profile=load_profile("h200"), version=torch, targets=[], **loading(judged))
+    answer = runner.ask(
+        torch, "apply", profile=load_profile("h200"), version=torch, targets=[], **loading(judged)
+    )
     assert answer["changed"] == [REALIZE]
     names = {use["name"] for use in answer["stubbed"]}
     assert {"decode.registry", "quick_json.loads()"} <= names
@@ -219,7 +255,9 @@ def test_what_cannot_be_imported_of_a_project_is_replaced_and_the_patch_runs(tor
 
 
 def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner: Runner) -> None:
-    failure = applied(runner, torch, INFERENCE.replace("realize", "decided"), stubs=STAND_INS[:1])["failure"]
+    failure = applied(runner, torch, INFERENCE.replace("realize", "decided"), stubs=STAND_INS[:1])[
+        "failure"
+    ]
     assert failure["cause"] == "missing"
     assert failure["signature"].endswith(
         "decode_kernels.READERS, which is not here, decides; not installed: decode_kernels"
@@ -229,7 +267,9 @@ def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner:
 def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
-    (tmp_path / "methods.py").write_text("import torch\ntorch.Tensor._reduce_ex_internal = lambda self, proto: None\n")
+    (tmp_path / "methods.py").write_text(
+        "import torch\ntorch.Tensor._reduce_ex_internal = lambda self, proto: None\n"
+    )
     how = loading(load_patch(tmp_path / "methods.py")) | {"version": torch, "targets": []}
     answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
     (held,) = answer["holders"].values()
@@ -240,7 +280,9 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
     handler = tmp_path / "handler.py"
-    handler.write_text((ROOT / "fixtures" / "verdicts" / "PG211-sets-a-handler.py").read_text("utf-8"))
+    handler.write_text(
+        (ROOT / "fixtures" / "verdicts" / "PG211-sets-a-handler.py").read_text("utf-8")
+    )
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["calls"]) == ([], [])
     assert any("threadlocal" in name for name in answer["held"])
@@ -250,9 +292,16 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     assert answer["calls"] == ["torch.set_flush_denormal"]
 
 
-def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(torch: str, runner: Runner, tmp_path: Path) -> None:
-    text = "import torch._inductor.ir as ir\r\nname = 'caf\u00e9'\r\nif ir:\r\n    ir.mine = lambda: None\r\n"
-    for at, (head, encoding) in enumerate([("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\r\n", "latin-1")]):
+def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    text = (
+        "import torch._inductor.ir as ir\r\nname = 'caf\u00e9'\r\nif ir:\r\n    ir.mine = "
+        "lambda: None\r\n"
+    )
+    for at, (head, encoding) in enumerate(
+        [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\r\n", "latin-1")]
+    ):
         patch = tmp_path / f"read_{at}.py"
         patch.write_bytes((head + text).encode(encoding))
         for question in ("apply", "surface"):
@@ -275,11 +324,20 @@ def test_a_version_check_gets_the_faked_release_wherever_it_reads_it(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
     patch = tmp_path / "gated.py"
-    checks = (f"if {read} == '9.8.7':\n    ir.read_{at} = True\n" for at, read in enumerate(READS_THE_VERSION))
-    patch.write_text(f"import importlib.metadata, torch\nimport torch._inductor.ir as ir\n{''.join(checks)}")
+    checks = (
+        f"if {read} == '9.8.7':\n    ir.read_{at} = True\n"
+        for at, read in enumerate(READS_THE_VERSION)
+    )
+    patch.write_text(
+        f"import importlib.metadata, torch\nimport torch._inductor.ir as ir\n{''.join(checks)}"
+    )
     how = loading(load_patch(patch))
-    answer = runner.ask(torch, "apply", profile=load_profile("h200"), version="9.8.7", targets=[], **how)
-    assert answer["changed"] == [f"torch._inductor.ir.read_{at}" for at in range(len(READS_THE_VERSION))]
+    answer = runner.ask(
+        torch, "apply", profile=load_profile("h200"), version="9.8.7", targets=[], **how
+    )
+    assert answer["changed"] == [
+        f"torch._inductor.ir.read_{at}" for at in range(len(READS_THE_VERSION))
+    ]
 
 
 @pytest.mark.parametrize("patched", [pytest.param(False, marks=pytest.mark.nightly), True])
@@ -290,8 +348,14 @@ def test_a_project_brings_its_own_device_as_a_profile_that_its_table_names(
     project = find_project(path)
     assert project.judged_devices == ("npu", "cpu")
     profile, workload = load_profile("npu", project.profiles), load_workloads()["pointwise"]
-    answer = runner.ask(torch, "observe", **request_for(workload, profile, load_patch(path) if patched else None))
+    answer = runner.ask(
+        torch, "observe", **request_for(workload, profile, load_patch(path) if patched else None)
+    )
     assert failure_of(answer) is None, answer
     assert "# generated for npu" in answer["code"][0]
     facts = answer["facts"]
-    assert (facts["kernels.called"], facts["dynamo.graphs"], facts["bytes.total"]) == (1, 1, 3 * 4 * 4096**2)
+    assert (facts["kernels.called"], facts["dynamo.graphs"], facts["bytes.total"]) == (
+        1,
+        1,
+        3 * 4 * 4096**2,
+    )

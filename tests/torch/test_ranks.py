@@ -1,4 +1,6 @@
-"""Two ranks on real torch: sound patches are quiet, and a rank that fails in any way is told and leaves nothing."""
+"""Two ranks on real torch: sound patches are quiet, and a rank that fails in any way is told and
+leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,17 @@ def context_of(run: Run, runner: Runner) -> Callable[..., CheckContext]:
 
     def make(path: Path, seconds: float = runner.run.limits.seconds) -> CheckContext:
         patched = replace(run, patch=str(path), limits=replace(run.limits, seconds=seconds))
-        return CheckContext(patched, load_patch(path), load_workloads(), replace(runner, run=patched))
+        return CheckContext(
+            patched, load_patch(path), load_workloads(), replace(runner, run=patched)
+        )
 
     return make
 
 
 @pytest.fixture
-def ranks(torch: str, context_of: Callable[..., CheckContext]) -> Callable[[Path, str], list[Verdict]]:
+def ranks(
+    torch: str, context_of: Callable[..., CheckContext]
+) -> Callable[[Path, str], list[Verdict]]:
     """The verdicts of the check for a patch on a device."""
 
     def judged(path: Path, device: str) -> list[Verdict]:
@@ -74,15 +80,23 @@ def test_a_patch_that_changes_both_forms_alike_is_quiet(ranks, name):
 
 def test_without_two_gpus_nothing_is_guessed(ranks):
     (verdict,) = ranks(ROOT / "fixtures" / "patches" / "harmless", "cuda")
-    assert (verdict.code, verdict.expected, verdict.actual) == ("PG906", "two GPUs", "this machine has 0")
+    assert (verdict.code, verdict.expected, verdict.actual) == (
+        "PG906",
+        "two GPUs",
+        "this machine has 0",
+    )
 
 
 @pytest.mark.parametrize("does", FAILING)
 def test_how_a_rank_ends_is_reported(torch, context_of, does, tmp_path):
     cause, signature, line = FAILING[does]
-    mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
+    mark = (
+        f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
+    )
     path, outputs = tmp_path / "patch.py", tmp_path / "out"
-    path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
+    path.write_text(
+        REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}")
+    )
     context = context_of(path, seconds=10 if cause is Cause.HUNG else 60)
     answer = context.ask_building(torch, "ranks", "cpu", patch=context.patch, outputs=str(outputs))
     failure = failure_of(answer)

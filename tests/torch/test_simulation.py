@@ -60,19 +60,37 @@ def recorded_on(torch, name, device="h200"):
 
 
 def attention_on(python: str, *devices: str) -> list[dict[str, dict[str, str]]]:
-    """What attention becomes on each: {"kernels": combination -> kernel, "operators": some of them -> operators}."""
+    """What attention becomes on each: {"kernels": combination -> kernel, "operators": some of them
+    -> operators}.
+    """
     profiles = [load_profile(device) for device in devices]
-    command = [python, str(Path(__file__).with_name("attention_simulated.py")), json.dumps(profiles)]
-    environment = {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    command = [
+        python,
+        str(Path(__file__).with_name("attention_simulated.py")),
+        json.dumps(profiles),
+    ]
+    environment = {
+        "PYTHONPATH": str(PACKAGE.parent),
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "/usr/bin:/bin",
+    }
+    printed = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
     taken: list[dict[str, dict[str, str]]] = json.loads(printed.splitlines()[-1])
     return taken
 
 
 def test_both_autograd_engines_trace_the_same_graphs(torch, run):
     script = Path(__file__).with_name("backward_twice.py")
-    environment = {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
-    told = subprocess.run([run.rows[torch], str(script)], env=environment, capture_output=True, text=True)
+    environment = {
+        "PYTHONPATH": str(PACKAGE.parent),
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "/usr/bin:/bin",
+    }
+    told = subprocess.run(
+        [run.rows[torch], str(script)], env=environment, capture_output=True, text=True
+    )
     by_torch, by_us = json.loads(told.stdout.splitlines()[-1])
     assert by_torch.keys() == {"forward", "backward"}
     assert by_us == by_torch
@@ -82,7 +100,12 @@ def test_both_autograd_engines_trace_the_same_graphs(torch, run):
     ("name", "properties"),
     [
         # Before a merge the test of fidelity has this one.
-        pytest.param("masked_rescaling", {"multi_processor_count": 1}, id="multiprocessors", marks=pytest.mark.nightly),
+        pytest.param(
+            "masked_rescaling",
+            {"multi_processor_count": 1},
+            id="multiprocessors",
+            marks=pytest.mark.nightly,
+        ),
         pytest.param("decoder_block", {"major": 8, "minor": 0}, id="capability"),
     ],
 )
@@ -93,10 +116,16 @@ def test_a_wrong_device_shows_in_the_facts(torch, runner, name, properties):
 
 
 def test_fidelity_tells_a_stand_in_that_lies(torch, runner):
-    """The same profile is the same device; one that has fewer multiprocessors than it says is not."""
+    """The same profile is the same device; one that has fewer multiprocessors than it says is
+    not.
+    """
     case = Case(torch=torch, device="h200", workload="masked_rescaling")
-    true, again = (Observation(case=case, facts=facts_on(runner, torch, case.workload)) for _ in range(2))
-    lying = Observation(case=case, facts=facts_on(runner, torch, case.workload, multi_processor_count=1))
+    true, again = (
+        Observation(case=case, facts=facts_on(runner, torch, case.workload)) for _ in range(2)
+    )
+    lying = Observation(
+        case=case, facts=facts_on(runner, torch, case.workload, multi_processor_count=1)
+    )
     assert compare_sides(true, again).unlike == ()
     assert compare_sides(true, lying).unlike
 
@@ -104,7 +133,8 @@ def test_fidelity_tells_a_stand_in_that_lies(torch, runner):
 @pytest.mark.parametrize(
     ("device", "dtype", "op"),
     [
-        # The recorded facts of the H200 name these too; fp32 with grouped heads: no fused kernel takes it.
+        # The recorded facts of the H200 name these too; fp32 with grouped heads: no fused kernel
+        # takes it.
         pytest.param("h200", "bfloat16", "cudnn", marks=pytest.mark.nightly),
         pytest.param("h200", "float32", "math", marks=pytest.mark.nightly),
         ("a100", "bfloat16", "flash"),
@@ -113,23 +143,34 @@ def test_fidelity_tells_a_stand_in_that_lies(torch, runner):
 def test_attention_takes_the_kernel_of_the_device(torch, runner, device, dtype, op):
     answer = ask(runner, torch, "decoder_block", load_profile(device), dtype=dtype)
     taken = [name for name in answer["facts"] if name.startswith("aten.op._scaled_dot_product")]
-    assert taken == ([] if op == "math" else [f"aten.op._scaled_dot_product_{op}_attention.default"])
+    assert taken == (
+        [] if op == "math" else [f"aten.op._scaled_dot_product_{op}_attention.default"]
+    )
 
 
 def test_attention_becomes_what_it_became_on_the_device(torch, run):
-    """1,200 combinations of shapes, masks, dropout, layouts and grouped heads, as an H200 took them on torch 2.11.0.
+    """1,200 combinations of shapes, masks, dropout, layouts and grouped heads, as an H200 took them
+    on torch 2.11.0.
 
     On an A100 cuDNN never comes first: it does on Hopper and Blackwell only.
     """
     recorded = dict(line.split(": ") for line in ATTENTION.read_text(encoding="utf-8").splitlines())
     taken = {name: KERNEL.findall(operators)[0] for name, operators in recorded.items()}
     # From 2.12 on cuDNN takes a dropout that is a multiple of 1/16 only (pytorch#174245).
-    refused = {name for name, kernel in taken.items() if (kernel, "dropout=0.1 " in f"{name} ") == ("cudnn", True)}
+    refused = {
+        name
+        for name, kernel in taken.items()
+        if (kernel, "dropout=0.1 " in f"{name} ") == ("cudnn", True)
+    }
     refused = refused if Version(torch) >= Version("2.12") else set()
     simulated, older = attention_on(run.rows[torch], "h200", "a100")
     assert {simulated["kernels"].pop(name) for name in refused} <= {"flash", "efficient", "math"}
-    assert simulated["kernels"] == {name: kernel for name, kernel in taken.items() if name not in refused}
-    operators = {name: simulated["operators"][name] for name in simulated["operators"].keys() - refused}
+    assert simulated["kernels"] == {
+        name: kernel for name, kernel in taken.items() if name not in refused
+    }
+    operators = {
+        name: simulated["operators"][name] for name in simulated["operators"].keys() - refused
+    }
     assert operators == {name: recorded[name] for name in operators}
     assert (len(taken), len(simulated["operators"])) == (1200, 48)
     assert set(older["kernels"].values()) == {"flash", "efficient", "math"}
@@ -145,12 +186,15 @@ def test_what_only_a_device_can_tell_is_not_guessed(torch, runner):
 
 
 def test_a_module_is_converted_as_on_a_device(facts_of_source):
-    """Weights in another dtype, moved to the device, shared by two modules: one parameter afterwards."""
+    """Weights in another dtype, moved to the device, shared by two modules: one parameter
+    afterwards.
+    """
     facts = facts_of_source(
         "class Tied(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
-        "        self.embed, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32, bias=False)\n"
+        "        self.embed, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32, "
+        "bias=False)\n"
         "        self.head.weight = self.embed.weight\n"
         "        self.register_buffer('scale', torch.ones(16))\n"
         "    def forward(self, index):\n"
@@ -159,14 +203,17 @@ def test_a_module_is_converted_as_on_a_device(facts_of_source):
         "    model = Tied().half().to(dtype).to(device)\n"
         "    assert model.head.weight is model.embed.weight\n"
         "    assert {t.dtype for t in (*model.parameters(), *model.buffers())} == {dtype}\n"
-        "    assert {t.device.type for t in (*model.parameters(), *model.buffers())} == {device.type}\n"
+        "    assert {t.device.type for t in (*model.parameters(), *model.buffers())} == "
+        "{device.type}\n"
         "    return model, (torch.zeros(4, dtype=torch.int64, device=device),)\n"
     )
     assert facts["aten.op.embedding.default"] == 1
 
 
 def test_a_convolution_in_bfloat16_is_laid_out_as_on_a_device(facts_of_source):
-    """As an H200 did it (torch 2.11.0): the output stays channels last, and one kernel of two dimensions turns it."""
+    """As an H200 did it (torch 2.11.0): the output stays channels last, and one kernel of two
+    dimensions turns it.
+    """
     facts = facts_of_source(
         "def build(device, dtype, size):\n"
         "    layers = torch.nn.Conv2d(3, 768, 16, 16), torch.nn.Flatten(2), torch.nn.GELU()\n"
@@ -181,14 +228,17 @@ def test_a_model_may_ask_for_the_device_while_it_is_traced(facts_of_source, devi
     facts = facts_of_source(
         "def build(device, dtype, size):\n"
         "    def model(x):\n"
-        "        return x.sin() if torch.cuda.get_device_capability(x.device) >= (9, 0) else x.cos()\n"
+        "        return x.sin() if torch.cuda.get_device_capability(x.device) >= (9, 0) else "
+        "x.cos()\n"
         "    return model, (torch.zeros(8, device=device),)\n",
         device,
     )
     assert facts[f"aten.op.{op}.default"] == 1
 
 
-BAD_DECOMPOSITION = "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"
+BAD_DECOMPOSITION = (
+    "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"
+)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +265,9 @@ def test_a_failure_names_the_stage_of_the_compiler(torch, runner, tmp_path, prep
     assert list(tmp_path.glob("*.log")), "torch's structured trace, for tlparse"
 
 
-def test_a_workload_that_cannot_be_made_fails_before_any_stage_of_the_compiler(torch, runner, tmp_path):
+def test_a_workload_that_cannot_be_made_fails_before_any_stage_of_the_compiler(
+    torch, runner, tmp_path
+):
     path = tmp_path / "workload.py"
     path.write_text("def build(device, dtype, scale):\n    raise KeyError(dtype)\n")
     request = request_for(WORKLOADS["pointwise"], load_profile("cpu"), None)

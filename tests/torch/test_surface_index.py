@@ -1,4 +1,6 @@
-"""The index agrees with reality: each torch row's own classes, by `inspect`, against what the index says."""
+"""The index agrees with reality: each torch row's own classes, by `inspect`, against what the index
+says.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,27 @@ from patchgate.lint.index.release import load, releases
 from tests.torch.conftest import ROWS
 
 MODULES = ("ir", "scheduler", "graph", "sizevars", "codegen.wrapper")
-# What `inspect` shows and no source spells out: Python, dataclasses, ABC, Protocol and enum make these.
+# What `inspect` shows and no source spells out: Python, dataclasses, ABC, Protocol and enum make
+# these.
 MADE = frozenset(
     [
-        *("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__parameters__", "__orig_bases__"),
+        *(
+            "__module__",
+            "__doc__",
+            "__dict__",
+            "__weakref__",
+            "__annotations__",
+            "__parameters__",
+            "__orig_bases__",
+        ),
         *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
         *("__dataclass_fields__", "__dataclass_params__", "__match_args__"),
-        *("__abstractmethods__", "_abc_impl", "__protocol_attrs__", "__non_callable_proto_members__"),
+        *(
+            "__abstractmethods__",
+            "_abc_impl",
+            "__protocol_attrs__",
+            "__non_callable_proto_members__",
+        ),
         *("_is_protocol", "_is_runtime_protocol", "__subclasshook__"),
         *("_member_names_", "_member_map_", "_value2member_map_", "_member_type_", "_use_args_"),
         *("_unhashable_values_", "_new_member_", "_use_default_", "_value_repr_"),
@@ -32,7 +48,12 @@ KINDS = {
     "keyword": "KEYWORD_ONLY",
     "var-keyword": "VAR_KEYWORD",
 }
-FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property", "cached_property": "cached-property"}
+FORMS = {
+    "staticmethod": "static",
+    "classmethod": "class",
+    "property": "property",
+    "cached_property": "cached-property",
+}
 # Differences that are known, and why. Each is (module.class.member or a part of it): reason.
 EXPLAINED: dict[str, str] = {
     "CommBufferType._generate_next_value_": "made by enum for every enumeration",
@@ -50,11 +71,22 @@ def test_every_class_is_as_the_index_says(torch: str) -> None:
 def test_a_wrong_index_is_noticed() -> None:
     real = {"torch._inductor.ir": {"Absent": {"members": {}, "mro": []}}}
     assert differences("2.11.0", real) == ["torch._inductor.ir.Absent: no such class"]
-    member = {"kind": "function", "signature": [["self", "POSITIONAL_OR_KEYWORD", False]], "made": False, "name": "f"}
-    real = {"torch._inductor.ir": {"StorageBox": {"members": {"realize_more": member, "num_reads": member}, "mro": []}}}
-    assert [each for each in differences("2.11.0", real) if "realize_more" in each or "num_reads" in each] == [
-        "torch._inductor.ir.StorageBox.realize_more: not in the index"
-    ]
+    member = {
+        "kind": "function",
+        "signature": [["self", "POSITIONAL_OR_KEYWORD", False]],
+        "made": False,
+        "name": "f",
+    }
+    real = {
+        "torch._inductor.ir": {
+            "StorageBox": {"members": {"realize_more": member, "num_reads": member}, "mro": []}
+        }
+    }
+    assert [
+        each
+        for each in differences("2.11.0", real)
+        if "realize_more" in each or "num_reads" in each
+    ] == ["torch._inductor.ir.StorageBox.realize_more: not in the index"]
     member = {**member, "signature": []}
     real = {"torch._inductor.ir": {"StorageBox": {"members": {"num_reads": member}, "mro": []}}}
     assert any("num_reads: signature" in each for each in differences("2.11.0", real))

@@ -35,7 +35,9 @@ def test_what_import_torch_loads_is_known(torch: str) -> None:
         pytest.skip(f"{torch} is not indexed")
     code = "import sys, torch; print(*sys.modules)"
     real = set(
-        subprocess.run([str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        subprocess.run(
+            [str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
     )
     known = load(torch).loaded_with(frozenset())
     assert len(known) > 300
@@ -45,14 +47,22 @@ def test_what_import_torch_loads_is_known(torch: str) -> None:
 
 def test_what_the_packages_of_a_patch_load_is_known(torch: str) -> None:
     code = f"import sys, {', '.join(PACKAGES)}; print(*sys.modules)"
-    shown = subprocess.run([str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True
+    )
     ours = {name for name in load(torch).index.modules if name.startswith(PACKAGES[1:])}
     unknown = ours & set(shown.stdout.split()) - load(torch).loaded_with(frozenset(PACKAGES))
     assert [name for name in sorted(unknown) if not name.startswith(COMPUTED)] == []
 
 
 def test_a_name_that_is_not_there_is_called_missing() -> None:
-    modules = ["torch._inductor.ir", "torch.utils._pytree", "torch.cuda", "torch.compiler", "torch._ops"]
+    modules = [
+        "torch._inductor.ir",
+        "torch.utils._pytree",
+        "torch.cuda",
+        "torch.compiler",
+        "torch._ops",
+    ]
     modules += ["torch.library", "triton", "triton.runtime", "triton.compiler"]
     assert missing("2.11.0", {name: ["no_such_name"] for name in modules}) == [
         f"{name}.no_such_name" for name in modules
@@ -61,7 +71,9 @@ def test_a_name_that_is_not_there_is_called_missing() -> None:
 
 def names_of(python: str, modules: list[str]) -> dict[str, list[str]]:
     script = Path(__file__).with_name("names_dump.py")
-    done = subprocess.run([python, str(script)], input=json.dumps(modules), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, str(script)], input=json.dumps(modules), capture_output=True, text=True, check=True
+    )
     found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -1,4 +1,7 @@
-"""Paired times on the CPU: each side runs its own code. Nothing is asserted of times but what is plain: 2 ms more."""
+"""Paired times on the CPU: each side runs its own code.
+
+Nothing is asserted of times but what is plain: 2 ms more.
+"""
 
 from dataclasses import replace
 
@@ -20,7 +23,9 @@ SIDES = {"unpatched", "patched"}
 
 @pytest.fixture
 def context(run: Run, runner: Runner) -> CheckContext:
-    return CheckContext(replace(run, patch=str(SLOWER)), load_patch(SLOWER), load_workloads(), runner)
+    return CheckContext(
+        replace(run, patch=str(SLOWER)), load_patch(SLOWER), load_workloads(), runner
+    )
 
 
 @pytest.fixture(params=["default", pytest.param("reduce-overhead", marks=pytest.mark.nightly)])
@@ -49,7 +54,11 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
     assert len(timed["rounds"]) == len(timed["elapsed"]) == 4
     for busy, elapsed in zip(timed["rounds"], timed["elapsed"], strict=True):
         assert (
-            len(busy["unpatched"]) == len(busy["patched"]) == len(elapsed["unpatched"]) == len(elapsed["patched"]) > 0
+            len(busy["unpatched"])
+            == len(busy["patched"])
+            == len(elapsed["unpatched"])
+            == len(elapsed["patched"])
+            > 0
         )
         assert min(busy["patched"]) >= BUSY_US
     # What is not busy is shorter once, however busy the machine.

@@ -1,4 +1,6 @@
-"""A patch may ask for Triton's driver as it is imported: it meets that of the case, whatever this machine has."""
+"""A patch may ask for Triton's driver as it is imported: it meets that of the case, whatever this
+machine has.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,16 @@ from patchgate.model.serialization import Answer
 from patchgate.runner.client import Runner, request_for
 
 FORMS = {
-    "by its path": "import triton\nassert triton.runtime.driver.active.get_current_target().arch == 90\n",
-    "by its package": "from triton.runtime import driver\nassert driver.active.get_current_device() == 0\n",
+    "by its path": (
+        "import triton\nassert triton.runtime.driver.active.get_current_target().arch == 90\n"
+    ),
+    "by its package": (
+        "from triton.runtime import driver\nassert driver.active.get_current_device() == 0\n"
+    ),
     "by its module": (
         "from triton.runtime.driver import driver\ndriver.reset_active()\n"
-        "of = driver.default.utils.get_device_properties(0)\nassert of['multiprocessor_count'] == 132\n"
+        "of = driver.default.utils.get_device_properties(0)\nassert of['multiprocessor_count'] == "
+        "132\n"
     ),
 }
 
@@ -50,7 +57,9 @@ def test_a_patch_that_is_the_first_to_import_triton_meets_the_same_driver(
     patch = tmp_path / "patch.py"
     patch.write_text(FORMS[form])
     about = {"names": [], "variables": [], "version": torch}
-    answer = runner.ask(torch, "new interpreter", patch=str(patch), profile=load_profile("h200"), **about)
+    answer = runner.ask(
+        torch, "new interpreter", patch=str(patch), profile=load_profile("h200"), **about
+    )
     assert answer == {"missing": [], "dead": []}
 
 
@@ -66,14 +75,20 @@ def test_the_driver_has_gone_when_the_patch_has_been_imported(ask: Callable[...,
     later = "import triton\nfrom torch._inductor.graph import GraphLowering\n"
     later += "codegen = GraphLowering.codegen\ndef after(self):\n    triton.runtime.driver.active\n"
     later += "    return codegen(self)\nGraphLowering.codegen = after\n"
-    assert "failure" not in ask(later, "observe", "h200"), "on a simulated device it is there while it compiles"
+    assert "failure" not in ask(later, "observe", "h200"), (
+        "on a simulated device it is there while it compiles"
+    )
     assert "0 active drivers" in ask(later, "observe", "cpu")["failure"]["signature"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_names_on_the_way_to_the_driver_exist(torch: str, runner: Runner, tmp_path: Path, form: str) -> None:
+def test_the_names_on_the_way_to_the_driver_exist(
+    torch: str, runner: Runner, tmp_path: Path, form: str
+) -> None:
     """Also where a package has put an object under the name of one of its modules."""
     patch = tmp_path / "patch.py"
     patch.write_text(FORMS[form])
-    found = runner.ask(torch, "surface", patch=str(patch), profile=load_profile("h200"), targets=[])["findings"]
+    found = runner.ask(
+        torch, "surface", patch=str(patch), profile=load_profile("h200"), targets=[]
+    )["findings"]
     assert not [one for one in found if one["code"] != "PG105"]

@@ -1,4 +1,6 @@
-"""Every fixture below fixtures/verdicts is named for the code that it causes, and causes no other red one."""
+"""Every fixture below fixtures/verdicts is named for the code that it causes, and causes no other
+red one.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 
-# Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
-VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))
+# Times are never asserted on a machine that others use: test_timing and the judge's own tests show
+# PG61x.
+VERDICTS = sorted(
+    p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61")
+)
 UNTIMED = [name for name, check in all_checks().items() if check.family != "latency"]
 HARMLESS = ROOT / "fixtures" / "patches" / "harmless"
 WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
-# What a check is asked of, where it is not the workload above: patches of ReLU change the code of that, #42686 that of
-# the chain, and the harmless patch is called in a larger model only.
+# What a check is asked of, where it is not the workload above: patches of ReLU change the code of
+# that, #42686 that of the chain, and the harmless patch is called in a larger model only.
 WORKLOADS = {
     "calls": (WORKLOAD, "prenorm_mlp"),
     "compile_cost": (CHAIN,),
@@ -65,16 +70,26 @@ ON = {
     "PG507-looks-for-attention": "opaque_attention",
     "PG516-stores-beyond-its-rows": CHAIN,
 }
-# What importing a patch does is judged by all checks of this family, which must not contradict each other.
+# What importing a patch does is judged by all checks of this family, which must not contradict each
+# other.
 GATE, GATE_CODES = "gate", "PG2"
 # Two of them start an interpreter, which takes longer than all the others together.
 INTERPRETERS = ("new_interpreter", "plain_run")
-OF_IMPORTS = [name for name, check in all_checks().items() if check.family == GATE and name not in INTERPRETERS]
-# Checks whose verdicts have the code of another's, or of none: PG210 is what the gate says of any failure, and PG211
-# is green where all that judge an import are.
-ALSO = {"PG210": ("version_gate",), "PG211": tuple(OF_IMPORTS), "PG507": ("ranks",), "PG806": ("late",)}
-# Where a sound patch must be green, these are asked before a merge in other tests: of the patch that trains, of
-# attention, and in test_ranks.
+OF_IMPORTS = [
+    name
+    for name, check in all_checks().items()
+    if check.family == GATE and name not in INTERPRETERS
+]
+# Checks whose verdicts have the code of another's, or of none: PG210 is what the gate says of any
+# failure, and PG211 is green where all that judge an import are.
+ALSO = {
+    "PG210": ("version_gate",),
+    "PG211": tuple(OF_IMPORTS),
+    "PG507": ("ranks",),
+    "PG806": ("late",),
+}
+# Where a sound patch must be green, these are asked before a merge in other tests: of the patch
+# that trains, of attention, and in test_ranks.
 NIGHTLY = ("parity", "equivalence", "ranks")
 # A scope is compiled on the CPU: everything else where its figures are taken.
 SCOPED = "scope"
@@ -82,7 +97,11 @@ SCOPED = "scope"
 
 def checks_with(code: str) -> list[Check]:
     """The checks that raise a code: that of the module that defines it, and those above."""
-    return [check for name, check in all_checks().items() if code in codes_of(check) or name in ALSO.get(code, ())]
+    return [
+        check
+        for name, check in all_checks().items()
+        if code in codes_of(check) or name in ALSO.get(code, ())
+    ]
 
 
 def codes_of(check: Check) -> list[str]:
@@ -94,7 +113,9 @@ Ask = Callable[..., list[Verdict]]
 
 @pytest.fixture
 def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
-    """The verdicts of some checks on a patch; what torch answers without it is kept, as it is by the next run."""
+    """The verdicts of some checks on a patch; what torch answers without it is kept, as it is by
+    the next run.
+    """
     run = replace(run, shared_cache=str(kept / "unpatched"))
     runner = replace(runner, identities={torch: environment_digest(run.rows[torch])})
 
@@ -112,16 +133,25 @@ def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
         for check in checks:
             names = (workload,) if workload else WORKLOADS.get(check.name, (WORKLOAD,))
             devices = ("cpu",) if check.name == SCOPED else ("h200",)
-            # A project of this device alone: where a run leaves devices out, what those may call is grey.
-            given = replace(limited, patch=str(path), devices=devices, project=replace(run.project, devices=devices))
+            # A project of this device alone: where a run leaves devices out, what those may call is
+            # grey.
+            given = replace(
+                limited,
+                patch=str(path),
+                devices=devices,
+                project=replace(run.project, devices=devices),
+            )
             if check.wanted(given, patch):
                 # One context for all that are asked of the same: the patch is imported once.
                 key = (names, devices)
                 asking = replace(runner, run=given)
-                context = contexts.setdefault(key, CheckContext(given, patch, load_workloads(), asking))
+                context = contexts.setdefault(
+                    key, CheckContext(given, patch, load_workloads(), asking)
+                )
                 # Not the run's `workloads`: what others may call is grey then.
                 context.only = tuple(
-                    Case(torch=torch, device=devices[0], workload=name, patch=patch.id) for name in names
+                    Case(torch=torch, device=devices[0], workload=name, patch=patch.id)
+                    for name in names
                 )
                 for at in instances(check, context, torch, names):
                     with contextlib.suppress(NothingToJudge):
@@ -131,7 +161,9 @@ def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
     return verdicts
 
 
-def instances(check: Check, context: CheckContext, torch: str, workloads: Sequence[str]) -> list[Instance]:
+def instances(
+    check: Check, context: CheckContext, torch: str, workloads: Sequence[str]
+) -> list[Instance]:
     """Those of the check on these workloads, also where they do not name it."""
     cases = check.cases(context.patch, torch) if check.cases else [
         Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
@@ -141,16 +173,24 @@ def instances(check: Check, context: CheckContext, torch: str, workloads: Sequen
     return [Instance(case=case) for case in cases]
 
 
-# Codes that the answers to a neighbour's questions decide too, in another line of the judge, which has tests of its
-# own: PG411, PG413 and PG414 recompile, PG422 and PG423 ask other sizes, PG505 is as inexact, PG703 has a key.
+# Codes that the answers to a neighbour's questions decide too, in another line of the judge, which
+# has tests of its
+# own: PG411, PG413 and PG414 recompile, PG422 and PG423 ask other sizes, PG505 is as inexact, PG703
+# has a key.
 AS_A_NEIGHBOUR = ("PG412", "PG421", "PG502", "PG704")
 
 
 def first_of_each_code() -> list[object]:
-    """All fixtures; those that show a code in a second way, or what a neighbour shows, are left to the night."""
-    shown = {path.name[:5]: path for path in reversed(VERDICTS) if path.name[:5] not in AS_A_NEIGHBOUR}
+    """All fixtures; those that show a code in a second way, or what a neighbour shows, are left to
+    the night.
+    """
+    shown = {
+        path.name[:5]: path for path in reversed(VERDICTS) if path.name[:5] not in AS_A_NEIGHBOUR
+    }
     return [
-        pytest.param(path, id=path.stem, marks=[] if path in shown.values() else [pytest.mark.nightly])
+        pytest.param(
+            path, id=path.stem, marks=[] if path in shown.values() else [pytest.mark.nightly]
+        )
         for path in VERDICTS
     ]
 
@@ -162,31 +202,39 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(ask, path):
     assert checks
     verdicts = ask(path, checks, ON.get(path.stem), seconds, nightly=code == "PG506")
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
-    assert red == (set() if code in NOT_RED else {code}), [v for v in verdicts if v.colour is Colour.RED]
+    assert red == (set() if code in NOT_RED else {code}), [
+        v for v in verdicts if v.colour is Colour.RED
+    ]
     assert code in {verdict.code for verdict in verdicts}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("path", [path for path in VERDICTS if path.name.startswith(GATE_CODES)], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in VERDICTS if path.name.startswith(GATE_CODES)], ids=lambda p: p.stem
+)
 def test_no_other_check_contradicts_a_fixture_of_an_import(ask, path):
     checks = [all_checks()[name] for name in (*OF_IMPORTS, INTERPRETERS[0])]
     verdicts = ask(path, checks, seconds=5.0 if "hangs" in path.name else 60.0)
     assert {verdict.code for verdict in verdicts if verdict.colour is Colour.RED} <= {path.name[:5]}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in NIGHTLY)) for n in UNTIMED])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in NIGHTLY)) for n in UNTIMED]
+)
 def test_harmless_patch_is_all_green(ask, name):
     check = all_checks()[name]
     verdicts = ask(HARMLESS, [check])
     patch, run = load_patch(HARMLESS), Run(folder="", patch=str(HARMLESS), rows={})
     asked = check.wanted(run, patch) and (check.cases is None or check.cases(patch, "2.11.0"))
-    asked = asked and name not in ("samples", "stubs")  # it replaces no operator, and everything is installed
+    # it replaces no operator, and everything is installed
+    asked = asked and name not in ("samples", "stubs")
     assert bool(verdicts) is bool(asked)
     # On some workloads it does not act.
     assert {verdict.colour for verdict in verdicts if verdict.code != "PG518"} <= {Colour.GREEN}
 
 
-# Before a merge the longest way: PG501 runs in half precision, and all numeric fixtures the first workload.
+# Before a merge the longest way: PG501 runs in half precision, and all numeric fixtures the first
+# workload.
 @pytest.mark.parametrize(
     "workload",
     [pytest.param(name, marks=pytest.mark.nightly) for name in (WORKLOAD, "prenorm_mlp_float16")]
@@ -203,12 +251,18 @@ def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(
     verdicts = ask(HARMLESS, [all_checks()["equivalence"]], "opaque_attention")
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
     facts = {verdict.fact for verdict in verdicts}
-    assert {"opaque and eager attention", "opaque and open attention", "whole graph and pieces"} <= facts
+    assert {
+        "opaque and eager attention",
+        "opaque and open attention",
+        "whole graph and pieces",
+    } <= facts
 
 
 def test_a_table_that_many_modules_import_holds_an_original_once(ask):
     path = ROOT / "fixtures" / "verdicts" / "PG801-registry-wraps-it.py"
     (verdict,) = [each for each in ask(path, checks_with("PG801")) if each.code == "PG801"]
-    entries = [holder.partition("[")[2] for holder in verdict.actual.split(", ") if "lowerings[" in holder]
+    entries = [
+        holder.partition("[")[2] for holder in verdict.actual.split(", ") if "lowerings[" in holder
+    ]
     assert entries
     assert len(entries) == len({*entries})

@@ -28,7 +28,9 @@ settings.load_profile("patchgate")
 
 @pytest.fixture(autouse=True)
 def _no_environment_is_made(monkeypatch):
-    """No test of a command installs torch: an environment that nobody has stood in for cannot be made."""
+    """No test of a command installs torch: an environment that nobody has stood in for cannot be
+    made.
+    """
 
     def refuse(torch, requires, package):
         raise NotInstallable("no environment is made in a test")
@@ -45,7 +47,9 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """`patchgate lint` (or `usage`) in an empty folder, against the three small releases of toytorch."""
+    """`patchgate lint` (or `usage`) in an empty folder, against the three small releases of
+    toytorch.
+    """
     monkeypatch.chdir(tmp_path)
     by_version = {each.version: each for each in TORCHES}
     monkeypatch.setattr(index, "releases", lambda: tuple(by_version))

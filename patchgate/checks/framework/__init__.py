@@ -1,1 +1,3 @@
-"""The framework of checks: how they are found, their context, and the judgements that several share."""
+"""The framework of checks: how they are found, their context, and the judgements that several
+share.
+"""

@@ -6,7 +6,8 @@ from enum import Enum
 
 from patchgate.model.records import Cause, Failure, Kind
 
-# Without the patch these say that the machine is too small or too busy; with it they are the patch's own doing.
+# Without the patch these say that the machine is too small or too busy; with it they are the
+# patch's own doing.
 _EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
 
 

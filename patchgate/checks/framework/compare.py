@@ -13,7 +13,9 @@ from patchgate.model.records import FactValue, Failure, Kind, Unmeasured
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One side of a comparison as it is now: a value, or the failure that kept it from having one."""
+    """One side of a comparison as it is now: a value, or the failure that kept it from having
+    one.
+    """
 
     value: FactValue | None = None
     failure: Failure | None = None
@@ -21,12 +23,16 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """The record of golden: a value for each side, or the signature of the patched side's known failure."""
+    """The record of golden: a value for each side, or the signature of the patched side's known
+    failure.
+    """
 
     unpatched: FactValue | None = None
     patched: FactValue | None = None
     known_failure: str | None = None
-    accepted: bool = True  #: facts of the patch were accepted before; if not, only torch's own are recorded
+    accepted: bool = (
+        True  #: facts of the patch were accepted before; if not, only torch's own are recorded
+    )
 
     @property
     def is_empty(self) -> bool:
@@ -42,7 +48,10 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
     if fault is Fault.MACHINE:
         return Kind.INFRA
     if fault and patched.failure:
-        known = recorded.known_failure is not None and recorded.known_failure == patched.failure.signature
+        known = (
+            recorded.known_failure is not None
+            and recorded.known_failure == patched.failure.signature
+        )
         if fault is Fault.TORCH and not (known or recorded.is_empty):
             return Kind.DRIFTED  # what is recorded once ran
         return Kind.KNOWN if known else fault.kind

@@ -1,4 +1,6 @@
-"""The context of one run's checks: the patch, its workloads, the probe, and the answers that several checks need."""
+"""The context of one run's checks: the patch, its workloads, the probe, and the answers that
+several checks need.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.inputs.devices import profile_of
-from patchgate.inputs.golden import expectation, is_accepted, load_accepted, load_golden, release_for
+from patchgate.inputs.golden import (
+    expectation,
+    is_accepted,
+    load_accepted,
+    load_golden,
+    release_for,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import backend_entry_points, claim_location, is_claimed
 from patchgate.inputs.workloads import OPTIONS
@@ -33,11 +41,13 @@ SIMULATED = "h200"
 _SCRIPT = 3
 # Where a path has one of these, the command by which torch builds C++ falls apart.
 _SPLITS = re.compile(r"[\s'\"\\]")
-# Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
+# Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a
+# release.
 IMPORT_SECONDS = 20.0
 # What imports it more often has the time of so many.
 _IMPORTS_AT_ONCE = 3
-# Measured with the patch all the same where running it changed nothing that is seen; a project's own come first.
+# Measured with the patch all the same where running it changed nothing that is seen; a project's
+# own come first.
 _FEW = ("pointwise", "prenorm_mlp")
 UNCHANGED = "nothing changed on this release"
 _AS_RECORDED = "every fact is as recorded, with the patch as without it"
@@ -53,7 +63,9 @@ class Functions:
     """The functions of a patch and their branches, by function as `name:first line`."""
 
     lines: dict[str, list[int]] = field(default_factory=dict)  #: the lines of each
-    outcomes: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  #: (line of a condition, how it comes out)
+    outcomes: dict[str, list[tuple[int, str]]] = field(
+        default_factory=dict
+    )  #: (line of a condition, how it comes out)
 
     def everything(self) -> set[int | tuple[int, str]]:
         """All lines and outcomes."""
@@ -62,9 +74,14 @@ class Functions:
 
 
 class CheckContext:
-    """One patch in one run, for all threads that judge it. Answers that several checks need are asked once."""
+    """One patch in one run, for all threads that judge it.
 
-    def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
+    Answers that several checks need are asked once.
+    """
+
+    def __init__(
+        self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner
+    ) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self._accepted = load_accepted(run.project.golden_folder)
@@ -83,7 +100,9 @@ class CheckContext:
         if name not in self.workloads:
             known = ", ".join(sorted(self.workloads))
             where = self.manifest_location("workload")
-            raise UsageError(f"no workload `{name}`", where=where, got=name, next=f"one of: {known}")
+            raise UsageError(
+                f"no workload `{name}`", where=where, got=name, next=f"one of: {known}"
+            )
         return self.workloads[name]
 
     def manifest_location(self, key: str) -> str:
@@ -94,7 +113,8 @@ class CheckContext:
         """The facts of a tiny case, and those that it must have."""
         profile = self.run.profile(device)
         return self.once_a_run(
-            f"sentinel {torch} {device}", lambda: self.runner.ask(torch, "sentinel", profile=profile)
+            f"sentinel {torch} {device}",
+            lambda: self.runner.ask(torch, "sentinel", profile=profile),
         )
 
     def case(self, torch: str) -> Case:
@@ -102,17 +122,42 @@ class CheckContext:
         return Case(torch=torch, patch=self.patch.id)
 
     def apply(self, torch: str) -> Answer:
-        """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
-        seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
-        ask = partial(self.ask_once, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
+        """Run the patch: what it changed, its side effects, and who still holds what it
+        replaced.
+        """
+        seconds, targets = (
+            min(self.run.limits.seconds, IMPORT_SECONDS),
+            list(self.patch.claims.targets or ()),
+        )
+        ask = partial(
+            self.ask_once,
+            torch,
+            "apply",
+            SIMULATED,
+            patch=self.patch,
+            seconds=seconds,
+            targets=targets,
+        )
         entry_points = backend_entry_points(self.patch)
-        return self.once_a_run(f"apply {torch}", partial(ask, version=torch, entry_points=entry_points))
+        return self.once_a_run(
+            f"apply {torch}", partial(ask, version=torch, entry_points=entry_points)
+        )
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """The changes of running the patch under each of these faked versions."""
-        seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * min(len(versions), _IMPORTS_AT_ONCE)
+        seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * min(
+            len(versions), _IMPORTS_AT_ONCE
+        )
         targets = list(patch.claims.targets or ())
-        ask = partial(self.ask_once, torch, "applies", SIMULATED, patch=patch, seconds=seconds, targets=targets)
+        ask = partial(
+            self.ask_once,
+            torch,
+            "applies",
+            SIMULATED,
+            patch=patch,
+            seconds=seconds,
+            targets=targets,
+        )
         answer = ask(versions=list(versions))
         if "failure" not in answer:
             return dict(answer["versions"])
@@ -140,9 +185,14 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """Put one question to the probe. One that compiles several times has the time of as many cases."""
+        """Put one question to the probe.
+
+        One that compiles several times has the time of as many cases.
+        """
         request = request_for(workload, self.run.profile(device), patch) | more
-        return self.runner.ask(torch, question, seconds or self.run.limits.seconds * compiles, **request)
+        return self.runner.ask(
+            torch, question, seconds or self.run.limits.seconds * compiles, **request
+        )
 
     def ask_once(
         self,
@@ -156,7 +206,16 @@ class CheckContext:
         **more: Any,
     ) -> Answer:
         """As `ask`. What torch answers is kept by content, where runs share a cache."""
-        ask = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
+        ask = partial(
+            self.ask,
+            torch,
+            question,
+            device,
+            workload=workload,
+            patch=patch,
+            compiles=compiles,
+            **more,
+        )
         return self.keep(ask, torch, question, device, workload=workload, patch=patch, **more)
 
     def keep(
@@ -170,15 +229,20 @@ class CheckContext:
         patch: Patch | None,
         **more: Any,
     ) -> Answer:
-        """The answer of `ask`; kept, if runs share a cache, by the content of all that the other arguments name."""
+        """The answer of `ask`; kept, if runs share a cache, by the content of all that the other
+        arguments name.
+        """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
 
-    def ask_building(self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any) -> Answer:
+    def ask_building(
+        self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any
+    ) -> Answer:
         """As `ask_once`, where the probe builds C++: it is found again by its own source text.
 
-        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched. The child
-        starts with copies of what was built unpatched: kernels of the same source are built once.
+        The patched side has a folder of its own, so that nothing a patch leaves there is ever run
+        unpatched. The child starts with copies of what was built unpatched: kernels of the same
+        source are built once.
         """
         folder = self._binaries(torch, patch, more.get("workload"))
         if folder != self._binaries(torch, None):
@@ -186,7 +250,8 @@ class CheckContext:
         ask = partial(self.ask_once, torch, question, device, patch=patch, **more)
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
-            # A process that was killed while it linked has left half a library there, which is nobody's fault now.
+            # A process that was killed while it linked has left half a library there, which is
+            # nobody's fault now.
             with TemporaryDirectory() as fresh:
                 answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
@@ -200,7 +265,8 @@ class CheckContext:
             if workload and is_foreign(workload.path):
                 # What was built of an edited or deleted workload is found by none of another text.
                 text = Path(workload.path)
-                whose += f"-{hashlib.sha256(text.read_bytes() if text.is_file() else b'').hexdigest()[:12]}"
+                content = text.read_bytes() if text.is_file() else b""
+                whose += f"-{hashlib.sha256(content).hexdigest()[:12]}"
             side = f"{whose}-{'patched' if patch else 'unpatched'}"
         return self._binaries_folder() / torch / side
 
@@ -211,7 +277,9 @@ class CheckContext:
         return folder
 
     def was_built(self, case: Case, patch: Patch | None) -> bool:
-        """True if an earlier run has built C++ of one side: a script that needs it need not wait for `run`."""
+        """True if an earlier run has built C++ of one side: a script that needs it need not wait
+        for `run`.
+        """
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
@@ -233,18 +301,27 @@ class CheckContext:
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
         """Figures of the difference between two files of outputs that a probe wrote."""
         return self.runner.ask(
-            torch, question, profile=self.run.profile("cpu"), unpatched=str(unpatched), patched=str(patched)
+            torch,
+            question,
+            profile=self.run.profile("cpu"),
+            unpatched=str(unpatched),
+            patched=str(patched),
         )
 
     def functions(self, torch: str) -> Functions:
         """The functions of the patch, their lines and branches."""
         ask = partial(self.runner.ask, torch, "functions", patch=self.patch.path)
         answer = self.once_a_run(f"functions {torch}", ask)
-        outcomes = {name: [(at, word) for at, word in ends] for name, ends in answer.get("outcomes", {}).items()}
+        outcomes = {
+            name: [(at, word) for at, word in ends]
+            for name, ends in answer.get("outcomes", {}).items()
+        }
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """True if anything of the patch is left that never ran; nothing matters where it replaces nothing."""
+        """True if anything of the patch is left that never ran; nothing matters where it replaces
+        nothing.
+        """
         if not self.apply(torch).get("replacements"):
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
@@ -258,14 +335,20 @@ class CheckContext:
         run, claims = self.run, self.patch.claims
         if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
             return False
-        return bool(self.once_a_run(f"unchanged {torch}", lambda: {"so": self._sees_no_change(torch)})["so"])
+        return bool(
+            self.once_a_run(f"unchanged {torch}", lambda: {"so": self._sees_no_change(torch)})["so"]
+        )
 
     def _sees_no_change(self, torch: str) -> bool:
         applied = self.apply(torch)
         if is_changed(applied) or any(applied.get(what, True) for what in ("calls", "package")):
             return False
         claimed = self.patch.claims.applies_to is not None
-        if is_claimed(self.patch, torch) if claimed else not any(map(is_changed, map(self.apply, self.run.rows))):
+        if (
+            is_claimed(self.patch, torch)
+            if claimed
+            else not any(map(is_changed, map(self.apply, self.run.rows)))
+        ):
             return False  # what is for this release may show in a compile only
         few = self.few_workloads("kernels")
         sides = [self.observations(case) for case in self._all_cases(torch) if case.workload in few]
@@ -277,10 +360,13 @@ class CheckContext:
         own = [name for name in names if Path(self.workloads[name].path).parent != WORKLOADS]
         return [*own, *(name for name in _FEW if name in names)][: len(_FEW)] or names[:1]
 
-    def observations(self, case: Case, *, measured: bool = False) -> tuple[Observation, Observation]:
+    def observations(
+        self, case: Case, *, measured: bool = False
+    ) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).
 
-        Unpatched facts that can change no verdict on facts are those that golden has, unless both are to be `measured`.
+        Unpatched facts that can change no verdict on facts are those that golden has, unless both
+        are to be `measured`.
         """
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
@@ -291,17 +377,26 @@ class CheckContext:
         if case not in self._compiled_once:  # another check has had it noted
             self._compiled_once.add(case)
             note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
-        recorded = Observation(case=replace(case, patch=None), facts=patched.facts, environment=patched.environment)
+        recorded = Observation(
+            case=replace(case, patch=None), facts=patched.facts, environment=patched.environment
+        )
         return recorded, patched
 
     def acts_on(self, case: Case) -> bool:
-        """True if the patch changes a fact of a workload, or any of its lines runs while that is compiled.
+        """True if the patch changes a fact of a workload, or any of its lines runs while that is
+        compiled.
 
-        True also of a patch of which lines tell nothing: a diff, or one that changes more than functions.
+        True also of a patch of which lines tell nothing: a diff, or one that changes more than
+        functions.
         """
         applied = self.apply(case.torch)
         functions = applied["replacements"]
-        if self.patch.diff or not functions or applied["effects"] or not set(applied["changed"]) <= set(functions):
+        if (
+            self.patch.diff
+            or not functions
+            or applied["effects"]
+            or not set(applied["changed"]) <= set(functions)
+        ):
             return True
         unpatched, patched = self.observations(case)
         if patched.failure or patched.ran or unpatched.facts != patched.facts:
@@ -310,32 +405,55 @@ class CheckContext:
             return False
         # Once all of the patch has run, no further case is looked at for its lines.
         workload = self.workload(case.workload)
-        ask = partial(self.ask_once, case.torch, workload.asks, case.device, workload=workload, patch=self.patch)
+        ask = partial(
+            self.ask_once,
+            case.torch,
+            workload.asks,
+            case.device,
+            workload=workload,
+            patch=self.patch,
+        )
         return bool(ask(cover=True).get("ran", True))
 
     def _is_as_recorded(self, patched: Observation) -> bool:
         """True if the facts are those of the record, and the record has the same without the patch.
 
-        Not asked of what is measured to be recorded: all of a night, for its history, a coming release, a real device.
+        Not asked of what is measured to be recorded: all of a night, for its history, a coming
+        release, a real device.
         """
-        if patched.failure or self.run.nightly or self.run.profile(patched.case.device)["kind"] == "real":
+        if (
+            patched.failure
+            or self.run.nightly
+            or self.run.profile(patched.case.device)["kind"] == "real"
+        ):
             return False
         release, recorded, unpatched = self.records(patched)
-        if recorded.known_failure or not recorded.recorded or recorded != unpatched or release != patched.case.torch:
+        if (
+            recorded.known_failure
+            or not recorded.recorded
+            or recorded != unpatched
+            or release != patched.case.torch
+        ):
             return False
         names = {*patched.facts, *recorded.facts}
         names -= not_requested(names, patched.facts)
-        return all(value_in(patched.facts, name) == value_in(recorded.facts, name) for name in names)
+        return all(
+            value_in(patched.facts, name) == value_in(recorded.facts, name) for name in names
+        )
 
     def records(self, observed: Observation) -> tuple[str, Expectation, Expectation]:
-        """The release whose record a case is held to, and what golden has of it with and without the patch."""
+        """The release whose record a case is held to, and what golden has of it with and without
+        the patch.
+        """
         # A real device is held to the record of the profile that describes it.
         own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
         device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
         golden = self.golden(observed.case.workload, device)
         release = release_for(golden, observed.case.torch)
         case = replace(observed.case, torch=release)
-        recorded, unpatched = (expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None))
+        recorded, unpatched = (
+            expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None)
+        )
         return release, recorded, unpatched
 
     def is_accepted(self, release: str) -> bool:
@@ -349,12 +467,15 @@ class CheckContext:
     def observe_otherwise(self, case: Case, **how: Any) -> Observation:
         """The facts of a workload with the patch where it is run in another way."""
         workload = self.workload(case.workload)
-        answer = self.ask_once(case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how)
+        answer = self.ask_once(
+            case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how
+        )
         facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
         return Observation(case=case, failure=failure_of(answer), facts=facts)
 
     def chosen_workloads(self, kind: str) -> list[str]:
-        """The workloads with this kind of check: the named ones, the pre-merge ones, or all at night.
+        """The workloads with this kind of check: the named ones, the pre-merge ones, or all at
+        night.
 
         A project's table may choose from those that come with patchgate; its own are always wanted.
         """
@@ -365,19 +486,32 @@ class CheckContext:
             for name, one in self.workloads.items()
             if kind in one.checks
             and (everything or one.premerge or name in listed)
-            and (name in named if named else not listed or name in listed or Path(one.path).parent != WORKLOADS)
+            and (
+                name in named
+                if named
+                else not listed or name in listed or Path(one.path).parent != WORKLOADS
+            )
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
-        """Every case of facts that this run asks for on a release; of few workloads where nothing changed."""
+        """Every case of facts that this run asks for on a release; of few workloads where nothing
+        changed.
+        """
         if self.only:
             return [replace(case, torch=torch) for case in self.only]
         few = self.few_workloads("kernels") if self.is_unchanged(torch) else None
         return [case for case in self._all_cases(torch) if few is None or case.workload in few]
 
     def _all_cases(self, torch: str) -> list[Case]:
-        pairs = [(name, device) for name in self.chosen_workloads("kernels") for device in self.run.devices]
+        pairs = [
+            (name, device)
+            for name in self.chosen_workloads("kernels")
+            for device in self.run.devices
+        ]
         symptom = self.patch.claims.symptom
         if symptom:
             pairs.append((symptom.workload, symptom.device))
-        return [Case(torch=torch, device=device, workload=name, patch=self.patch.id) for name, device in pairs]
+        return [
+            Case(torch=torch, device=device, workload=name, patch=self.patch.id)
+            for name, device in pairs
+        ]

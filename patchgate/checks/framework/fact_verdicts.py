@@ -1,6 +1,8 @@
-"""Facts of a compile against golden: the verdicts that the checks of kernels, graphs, shapes and options share.
+"""Facts of a compile against golden: the verdicts that the checks of kernels, graphs, shapes and
+options share.
 
-Each of them is a range of codes in which the last digit says the kind: PG301 and PG401 are both REGRESSED.
+Each of them is a range of codes in which the last digit says the kind: PG301 and PG401 are both
+REGRESSED.
 """
 
 from __future__ import annotations
@@ -91,10 +93,11 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
-    """One verdict for each fact of `check` that is recorded, or a cost that is worse beyond its limit.
+    """One verdict for each fact of `check` that is recorded, or a cost that is worse beyond its
+    limit.
 
-    All other facts that the patch changes share one note, and so do all that are equal and not recorded. A case of
-    which a side failed gets a single verdict.
+    All other facts that the patch changes share one note, and so do all that are equal and not
+    recorded. A case of which a side failed gets a single verdict.
     """
     whole = _whole_case(check, compared)
     if whole:
@@ -104,7 +107,9 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
     recorded = {*compared.recorded.facts, *compared.recorded_unpatched.facts}
     names = {*compared.unpatched.facts, *compared.patched.facts, *recorded}
     names -= not_requested(names, compared.patched.facts)
-    judged = {fact: _compared_fact(compared, fact) for fact in sorted(names) if check_of(fact) == check}
+    judged = {
+        fact: _compared_fact(compared, fact) for fact in sorted(names) if check_of(fact) == check
+    }
     for fact, (kind, held) in judged.items():
         if kind not in (Kind.NEW, Kind.FIRST):
             yield _fact_verdict(check, kind, compared, fact, held)
@@ -113,8 +118,12 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         yield _first(check, compared, first)
     new = sum(kind is Kind.NEW for kind, _ in judged.values())
     if new:
-        actual = f"{new} fact{'s' * (new > 1)}, the same with and without the patch: accept to record"
-        yield _verdict(check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual)
+        actual = (
+            f"{new} fact{'s' * (new > 1)}, the same with and without the patch: accept to record"
+        )
+        yield _verdict(
+            check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual
+        )
 
 
 def _whole_case(check: str, compared: Compared) -> Verdict | None:
@@ -127,7 +136,9 @@ def _whole_case(check: str, compared: Compared) -> Verdict | None:
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
         once = 1 if recorded.recorded or compared.recorded_unpatched.recorded else None
-        kind = compare(Recorded(unpatched=once, known_failure=recorded.known_failure), before, after)
+        kind = compare(
+            Recorded(unpatched=once, known_failure=recorded.known_failure), before, after
+        )
         return _failed(check, kind, compared)
     if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
         expected = f"fails as it does without the patch: {unpatched.failure.text}"
@@ -162,7 +173,9 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
     return replace(made, before=texts[0], after=texts[1], recorded=texts[2])
 
 
-def is_worse(fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]) -> bool:
+def is_worse(
+    fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]
+) -> bool:
     """True if a fact is a cost that grows by more than its budget, or the default limit, allows."""
     cost = cost_of(fact)
     return bool(cost) and growth(before, after) > _limit(cost, budgets) + _ROUNDING
@@ -176,7 +189,10 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
     """One note on all facts that the patch changes; costs come first."""
     order = sorted(names, key=lambda name: (not cost_of(name), name))
     before, after = compared.unpatched.facts, compared.patched.facts
-    changes = [f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}" for name in order]
+    changes = [
+        f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}"
+        for name in order
+    ]
     actual = "; ".join(changes[:_SHOWN])
     if len(changes) > _SHOWN:
         actual += f"; and {len(changes) - _SHOWN} more facts"
@@ -188,13 +204,20 @@ def _text(value: FactValue | None) -> str:
     return "absent" if value is None else format_value(value)
 
 
-def _expected(kind: Kind, held: Recorded, before: FactValue | None, fact: str, budgets: Mapping[str, Budget]) -> str:
+def _expected(
+    kind: Kind, held: Recorded, before: FactValue | None, fact: str, budgets: Mapping[str, Budget]
+) -> str:
     if kind is Kind.CHANGED:
         cost = cost_of(fact)
-        limit = f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun} than without the patch"
+        limit = (
+            f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun} than without the patch"
+        )
         return f"{limit}, {_text(before)} (nothing is accepted of this patch yet)"
     if kind is Kind.DRIFTED:
-        return f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now {_text(before)})"
+        return (
+            f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now "
+            f"{_text(before)})"
+        )
     if held.patched != held.unpatched:
         return f"{_text(held.patched)} (unpatched {_text(held.unpatched)})"
     return _text(held.patched)
@@ -209,15 +232,21 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
     if made.commands:
         again = replace(compared.commands[-1], when="then")
         made = replace(
-            made, advice="correct the patch at that line, or the values that it passes to torch", commands=(again,)
+            made,
+            advice="correct the patch at that line, or the values that it passes to torch",
+            commands=(again,),
         )
     return replace(made, where=place)
 
 
-def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str) -> Verdict:
+def _verdict(
+    check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str
+) -> Verdict:
     patched = compared.patched
     where = patched.artifacts.get("code") if kind in _SHOW_CODE else None
-    made = verdict_of(check, code_of(check, kind), kind, patched.case, fact, expected, actual, where)
+    made = verdict_of(
+        check, code_of(check, kind), kind, patched.case, fact, expected, actual, where
+    )
     if kind in (Kind.REGRESSED, Kind.CHANGED):
         return replace(made, advice=compared.advice, commands=compared.commands)
     return made
@@ -259,19 +288,23 @@ PG{digits}0 {noun} facts as recorded
     Why: Nothing changed.
     Fix: Nothing to do.
 PG{digits}1 {noun} facts changed
-    With the patch, one of the {noun} facts differs from what was accepted. Or nothing of the patch is accepted yet, and
-    a cost is worse beyond its limit: {costs}. Or only the patched side fails to compile.
+    With the patch, one of the {noun} facts differs from what was accepted. Or nothing of the patch
+    is accepted yet, and a cost is worse beyond its limit: {costs}. Or only the patched side fails
+    to compile.
     Why: Users of such models pay the cost in every step, or get code that no reviewer has accepted.
-    Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it. A project sets its
+    Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it.
+    A project sets its
     own limits: `[tool.patchgate.budgets] kernels = "0 % .. 10 %"`.
 PG{digits}2 torch itself changed
-    Without the patch, one of the {noun} facts no longer equals the golden file; or a case that it lists fails on both
-    sides.
-    Why: Users of this release get code that nobody has compared: torch itself no longer matches the record.
+    Without the patch, one of the {noun} facts no longer equals the golden file; or a case that it
+    lists fails on both sides.
+    Why: Users of this release get code that nobody has compared: torch itself no longer matches the
+    record.
     Fix: Find the release that changed it (`patchgate bisect`), then record the new value.
 PG{digits}3 nothing accepted yet
-    The golden file has no {noun} facts of this case for this torch release; or it has those of torch, and nothing of
-    this patch. No cost is worse beyond its limit. It is a note, which lists what the patch changes.
+    The golden file has no {noun} facts of this case for this torch release; or it has those of
+    torch, and nothing of this patch. No cost is worse beyond its limit. It is a note, which lists
+    what the patch changes.
     Why: Once the facts are accepted, each later change of them is red.
     Fix: Read what the patch changes, and accept it.
 PG{digits}4 torch does the same without the patch
@@ -280,7 +313,8 @@ PG{digits}4 torch does the same without the patch
     Fix: Narrow `applies_to`, or drop the patch.
 PG{digits}5 the patch does nothing
     The golden file records a difference, but patched and unpatched are the same.
-    Why: Users believe that they have the patch: it no longer reaches the code that it is meant to change.
+    Why: Users believe that they have the patch: it no longer reaches the code that it is meant to
+    change.
     Fix: Check the gate and whether the target is still called.
 PG{digits}6 known failure no longer fails
     The golden file lists this case as failing, but it runs.
@@ -291,7 +325,8 @@ PG{digits}7 fails as recorded
     Why: The failure is known.
     Fix: Nothing to do.
 PG{digits}8 {noun} fact could not be taken
-    This {noun} fact could not be measured; or the workload fails without the patch too, and no record says that it ran.
+    This {noun} fact could not be measured; or the workload fails without the patch too, and no
+    record says that it ran.
     Why: A value that was not measured is not zero, and not equal to another such value.
     Fix: Read the reason; run on a machine that can measure it.
 PG{digits}9 the machine failed, not the patch

@@ -1,4 +1,5 @@
-"""Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds one by being there.
+"""Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds
+one by being there.
 
 The catalogue of codes, the order in reports and the cells of a run are all made from what is found.
 """
@@ -22,7 +23,8 @@ from patchgate.runner.run_settings import Run
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
 
-# What a check asks and judges of one case: the axes that it has not are empty in the case. It takes the CheckContext,
+# What a check asks and judges of one case: the axes that it has not are empty in the case. It takes
+# the CheckContext,
 # which is not imported here: reports read this registry, and have no use for a runner.
 Ask = Callable[[Any, "Instance"], Iterable[Verdict]]
 AXES = ("torch", "device", "workload", "size")
@@ -44,7 +46,9 @@ class Instance:
     @property
     def id(self) -> str:
         """As progress and the journal of a run show it."""
-        return "-".join(filter(None, (self.case.torch, self.case.device, self.case.workload, self.size)))
+        return "-".join(
+            filter(None, (self.case.torch, self.case.device, self.case.workload, self.size))
+        )
 
 
 def every_device(run: Run) -> list[str]:
@@ -54,31 +58,40 @@ def every_device(run: Run) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One question that is put to a patch, for each combination of its axes; as a decorator it adds the function."""
+    """One question that is put to a patch, for each combination of its axes; as a decorator it adds
+    the function.
+    """
 
     axes: tuple[str, ...] = ("torch",)  #: of `AXES`
     workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
     workload: str = ""  #: the name of a workload of its own, without that axis
     devices: Callable[[Run], list[str]] = every_device  #: the devices on which it is asked
-    believes: str = ""  #: the device whose sentinel must count first; empty: the one that it is asked on
+    believes: str = (
+        ""  #: the device whose sentinel must count first; empty: the one that it is asked on
+    )
     first: bool = False  #: asked whatever else holds
-    ahead: bool = False  #: asked while it is found out what holds, since it need not wait until torch is imported
+    #: asked while it is found out what holds, since it need not wait until torch is imported
+    ahead: bool = False
     #: Whether this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
-    cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes
-    seconds: int = 1  #: how long an instance takes on a slow core, about: the longest are asked first
+    cases: Callable[[Patch, str], list[Case]] | None = (
+        None  #: on one release, in place of the product of the axes
+    )
+    seconds: int = (
+        1  #: how long an instance takes on a slow core, about: the longest are asked first
+    )
     #: Of how many workloads it is asked where the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
     name: str = ""  #: that of its module
     family: str = ""  #: as reports list its verdicts
-    question: str = ""  #: the first line of its module
+    question: str = ""  #: the first paragraph of its module
     ask: Ask = lambda context, at: ()
 
     def __call__(self, ask: Ask) -> Ask:
         """Register the decorated function as the check of its module."""
         module = sys.modules[ask.__module__]
         name = module.__name__.rpartition(".")[2]
-        question = (module.__doc__ or "").splitlines()[0]
+        question = " ".join((module.__doc__ or "").partition("\n\n")[0].split())
         _CHECKS[name] = replace(self, name=name, family=module.FAMILY, question=question, ask=ask)
         return ask
 
@@ -94,9 +107,16 @@ def _modules() -> tuple[Any, ...]:
 
 @cache
 def all_checks() -> dict[str, Check]:
-    """Every check by name: the machine's first, then in the order of their codes, whatever was imported first."""
+    """Every check by name: the machine's first, then in the order of their codes, whatever was
+    imported first.
+    """
     _modules()
-    return dict(sorted(_CHECKS.items(), key=lambda item: (families().index(item[1].family), _first_code(item[1]))))
+    return dict(
+        sorted(
+            _CHECKS.items(),
+            key=lambda item: (families().index(item[1].family), _first_code(item[1])),
+        )
+    )
 
 
 def _first_code(check: Check) -> tuple[str, str]:
@@ -114,7 +134,9 @@ def catalogue() -> dict[str, Code]:
 
 def every_code() -> dict[str, Code]:
     """The codes of all checks and of lint's rules, in order."""
-    from patchgate.lint import rules  # imported here: most that reads this registry has no use for lint
+    from patchgate.lint import (
+        rules,
+    )  # imported here: most that reads this registry has no use for lint
 
     return dict(sorted({**catalogue(), **{code.code: code for code in rules.CODES}}.items()))
 
@@ -149,7 +171,8 @@ def verdict_of(
     advice: str | None = None,
     commands: tuple[Command, ...] | None = None,
 ) -> Verdict:
-    """A verdict whose why is that of its code, and so is its next step where nothing better is known.
+    """A verdict whose why is that of its code, and so is its next step where nothing better is
+    known.
 
     `item` is the line of the report that it belongs to; the case's name where none is given.
     """
@@ -183,7 +206,8 @@ def judge_failed(
 ) -> Verdict | None:
     """The verdict where one of the sides (unpatched, patched) failed; None where both ran.
 
-    `codes` are that of a failure of the patch's, and that of any other; `place` is shown where the failure has none.
+    `codes` are that of a failure of the patch's, and that of any other; `place` is shown where the
+    failure has none.
     """
     fault, failure = fault_of(*sides), sides[0] or sides[1]
     if fault is None or failure is None:
@@ -198,7 +222,9 @@ def code_of_others(*, code: str) -> Code:
     return Code(
         code=code,
         title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
+        what="The unpatched side of this comparison failed, so torch itself has changed; or the "
+        "machine failed.",
         why="Without an unpatched side the patch cannot be judged, so this says nothing of it.",
-        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
+        fix="Run again. If it persists, run the workload without the patch, and check disk, memory "
+        "and limits.",
     )

@@ -1,4 +1,6 @@
-"""The instances of each check in a run (the combinations of its axes), and the verdicts of one instance."""
+"""The instances of each check in a run (the combinations of its axes), and the verdicts of one
+instance.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
 
 
 def cell_name(check: Check, at: Instance) -> str:
-    """`kernels-2.11.0-h200-pointwise`: an instance, as progress and the journal of a run call it."""
+    """`kernels-2.11.0-h200-pointwise`: an instance, as progress and the journal of a run call
+    it.
+    """
     return f"{check.name}-{at.id}"
 
 
@@ -41,12 +45,18 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
     if check.workload and context.run.workloads and check.workload not in context.run.workloads:
         return
     for device in check.devices(context.run) if "device" in check.axes else [""]:
-        for workload in context.chosen_workloads(check.workloads) if "workload" in check.axes else [check.workload]:
+        for workload in (
+            context.chosen_workloads(check.workloads)
+            if "workload" in check.axes
+            else [check.workload]
+        ):
             yield Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
 
 
 def _sizes(case: Case, context: CheckContext) -> list[str]:
-    """The sizes at which a workload is timed, as its `build` takes them; modes other than the default are a GPU's."""
+    """The sizes at which a workload is timed, as its `build` takes them; modes other than the
+    default are a GPU's.
+    """
     workload = context.workloads[case.workload]
     if case.device == "cpu":
         return ["small"] if workload.mode == "default" else []
@@ -54,8 +64,13 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
-    return [replace(verdict, strict=context.run.strict) for verdict in _verdicts(check, at, context)]
+    """The verdicts of one instance; those of what must hold first where it does not.
+
+    Raises NothingToJudge.
+    """
+    return [
+        replace(verdict, strict=context.run.strict) for verdict in _verdicts(check, at, context)
+    ]
 
 
 def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:

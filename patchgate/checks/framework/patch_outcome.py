@@ -1,4 +1,6 @@
-"""The outcome of running a patch, for several checks: did it run, what did it replace, is the release claimed?"""
+"""The outcome of running a patch, for several checks: did it run, what did it replace, is the
+release claimed?
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ PG210 the patch does not run
 PG228 the patch needs what is not installed
     A module that is not installed decides what the patch does, so a stand-in for it does not do.
     Why: Nothing was judged there, and nothing is held against the patch.
-    Fix: Let patchgate install it: `requires` in the project's table. `install = "."` there installs the
-    project with all that it depends on. An interpreter of your own (`--row`) must have it.
+    Fix: Let patchgate install it: `requires` in the project's table. `install = "."` there installs
+    the project with all that it depends on. An interpreter of your own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
 # What running the patch does on a release where it does nothing.
@@ -36,9 +38,13 @@ NOT_APPLIED = "nothing: the patch does not apply"
 
 
 def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
-    """The names that running the patch changed; a config option counts if it is one of its targets."""
+    """The names that running the patch changed; a config option counts if it is one of its
+    targets.
+    """
     options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
-    return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
+    return sorted(
+        [*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))]
+    )
 
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
@@ -48,7 +54,9 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     extension = _missing_extension(failure, patch)
     if failure.cause is Cause.MISSING or extension:
         advice, needed = _needs(failure, patch, extension), "all that it needs is installed"
-        return verdict("PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice)
+        return verdict(
+            "PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice
+        )
     # The patch has run by then: `compare` is our own step.
     is_ours = failure.cause is Cause.HUNG and failure.stage == "compare"
     if is_ours or fault_of(None, failure) is Fault.MACHINE:
@@ -68,7 +76,9 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 
 def _missing_extension(failure: Failure, patch: Patch) -> str:
-    """The package that adds a device to torch, `torch_npu` for `torch.npu`, where the project requires it."""
+    """The package that adds a device to torch, `torch_npu` for `torch.npu`, where the project
+    requires it.
+    """
     name = re.search(r"module 'torch' has no attribute '(\w+)'", failure.signature)
     if name is None:
         return ""
@@ -86,7 +96,10 @@ def _needs(failure: Failure, patch: Patch, extension: str) -> str:
     names = re.search(r"not installed: ([\w, ]+)$", failure.signature)
     missing = names[1].split(", ") if names else [extension] if extension else []
     setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
-    return f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it beside torch"
+    return (
+        f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it "
+        "beside torch"
+    )
 
 
 def then(again: Command) -> Command:

@@ -1,7 +1,8 @@
-"""Builds the records of one release from its sources, and adds a release to the index, which is written anew.
+"""Builds the records of one release from its sources, and adds a release to the index, which is
+written anew.
 
-Every file of the index is a function of the records alone: adding a release twice, or in another order, gives the
-same bytes.
+Every file of the index is a function of the records alone: adding a release twice, or in another
+order, gives the same bytes.
 """
 
 from __future__ import annotations
@@ -43,37 +44,52 @@ def module_name(path: str) -> str:
 def files_in_scope(site_packages: Path) -> dict[str, Path]:
     """Path below site-packages -> file."""
     files = (file for top in ("torch", "triton") for file in (site_packages / top).rglob("*.py"))
-    return {path: file for file in files if in_scope(path := file.relative_to(site_packages).as_posix())}
+    return {
+        path: file for file in files if in_scope(path := file.relative_to(site_packages).as_posix())
+    }
 
 
 def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> ReleaseRecords:
-    """The records of (path below site-packages, text) pairs; files that this Python cannot read are left out."""
+    """The records of (path below site-packages, text) pairs; files that this Python cannot read are
+    left out.
+    """
     built = ReleaseRecords(version=version, triton=triton)
     for path, text in sorted(files):
         name, tree = module_name(path), parsed(text)
         if tree is not None:
-            built.modules[name], built.calls[name] = read_module(name, tree, package=path.endswith("__init__.py"))
+            built.modules[name], built.calls[name] = read_module(
+                name, tree, package=path.endswith("__init__.py")
+            )
     _drop_unknown_names(built)
     return built
 
 
 def _drop_unknown_names(built: ReleaseRecords) -> None:
-    """Only calls of functions and classes, and only functions held, that the index knows are worth their place."""
+    """Only calls of functions and classes, and only functions held, that the index knows are worth
+    their place.
+    """
     known: set[str] = set()
     read: set[str] = set()
     for module in built.modules.values():
         known.update(module.functions, (name.rpartition(".")[2] for name in module.classes))
         for owner in module.classes.values():
             known.update(owner.functions)
-            read.update(owner.attributes, (each.name for each in owner.functions.values() if "property" in each.form))
-    functions = {f"{module.name}.{name}" for module in built.modules.values() for name in module.functions}
+            read.update(
+                owner.attributes,
+                (each.name for each in owner.functions.values() if "property" in each.form),
+            )
+    functions = {
+        f"{module.name}.{name}" for module in built.modules.values() for name in module.functions
+    }
     for name, module in built.modules.items():
         held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
         # A name that is an attribute too says nothing where it is only read.
         built.calls[name] = [
-            (callee, site) for callee, site in calls if callee in known and (site.receiver != "=" or callee not in read)
+            (callee, site)
+            for callee, site in calls
+            if callee in known and (site.receiver != "=" or callee not in read)
         ]
 
 
@@ -90,7 +106,9 @@ def add(index: Index, version: str, fetch: Fetch) -> list[str]:
     everything = [*others, build(files, version, triton=triton)]
     write(index.folder, sorted(everything, key=lambda each: Version(each.version)))
     opened.cache_clear()
-    return [f"{project} {each}" for project, each in zip(("torch", "triton"), fetched, strict=False)]
+    return [
+        f"{project} {each}" for project, each in zip(("torch", "triton"), fetched, strict=False)
+    ]
 
 
 class SourceRelease:
@@ -109,7 +127,9 @@ class SourceRelease:
 
     def _module(self, name: str) -> Module | None:
         file = self._files.get(name)
-        tree = parsed(file.read_text(encoding="utf-8", errors="replace")) if file is not None else None
+        tree = (
+            parsed(file.read_text(encoding="utf-8", errors="replace")) if file is not None else None
+        )
         if tree is None or file is None:
             return Module(name=name) if name in self.modules() else None
         return read_module(name, tree, package=file.stem == "__init__")[0]

@@ -1,6 +1,8 @@
-"""Changes between releases, as lines of text: of a whole part of torch, or of named symbols step by step.
+"""Changes between releases, as lines of text: of a whole part of torch, or of named symbols step by
+step.
 
-A change is one of presence, signature (return annotations apart), body, bases, or the default of an option.
+A change is one of presence, signature (return annotations apart), body, bases, or the default of an
+option.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ _BODY = ": body"
 
 def signature(function: Function, owner: str = "") -> str:
     """The form, name and parameters of a function."""
-    form = {"function": "", "method": "", "class": "classmethod "}.get(function.form, f"{function.form} ")
+    form = {"function": "", "method": "", "class": "classmethod "}.get(
+        function.form, f"{function.form} "
+    )
     name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
     return f"{form}{name}({parameters_text(function.parameters)})"
 
 
 def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
-    """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of bodies come last."""
+    """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of
+    bodies come last.
+    """
     for name in sorted(old.modules() | new.modules()):
         inside = not prefix or name == prefix or name.startswith(f"{prefix}.")
         within = prefix.startswith(f"{name}.") and prefix not in old.modules() | new.modules()
@@ -37,7 +43,11 @@ def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
             yield f"{'+' if before is None else '-'} module {name}"
             continue
         rest = prefix[len(name) + 1 :] if within else ""
-        lines = [line for symbol, line in _module(before, after) if not rest or f"{symbol}.".startswith(f"{rest}.")]
+        lines = [
+            line
+            for symbol, line in _module(before, after)
+            if not rest or f"{symbol}.".startswith(f"{rest}.")
+        ]
         lines.sort(key=lambda line: (line.endswith(_BODY), _ORDER.index(line[0])))
         if lines:
             yield name
@@ -54,9 +64,16 @@ def _module(before: Module, after: Module) -> Iterator[tuple[str, str]]:
             yield name, f"{kind} class {name}({bases})" if bases else f"{kind} class {name}"
             continue
         if old.bases != new.bases:
-            yield name, f"~ class {name}: bases ({', '.join(old.bases)}) -> ({', '.join(new.bases)})"
+            yield (
+                name,
+                f"~ class {name}: bases ({', '.join(old.bases)}) -> ({', '.join(new.bases)})",
+            )
         if old.has_getattr != new.has_getattr:
-            yield name, f"~ class {name}: {'answers' if new.has_getattr else 'no longer answers'} unknown names"
+            yield (
+                name,
+                f"~ class {name}: {'answers' if new.has_getattr else 'no longer answers'} unknown "
+                "names",
+            )
         yield from _body(f"{name}.", old, new)
 
 
@@ -75,13 +92,21 @@ def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator
             yield owner + name, f"~ {owner}{name}{_BODY}"
 
 
-def _values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _values(
+    what: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     for name, kind, old, new in _compared(before, after):
-        change = f"{old} -> {new}" if old is not None and new is not None else f"{new if old is None else old}"
+        change = (
+            f"{old} -> {new}"
+            if old is not None and new is not None
+            else f"{new if old is None else old}"
+        )
         yield name, f"{kind} {what}{name} = {change}"
 
 
-def _compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+def _compared(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Any, Any]]:
     """(name, + - or ~, old, new) for each name whose value is not the same in both."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
@@ -89,7 +114,9 @@ def _compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[t
             yield name, "+" if old is None else "-" if new is None else "~", old, new
 
 
-def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Modules]) -> Iterator[tuple[str, str, str]]:
+def drift(
+    name: str, releases: tuple[str, ...], load: Callable[[str], Modules]
+) -> Iterator[tuple[str, str, str]]:
     """(release before, release after, what changed) for each step at which `name` changed."""
     for old, new in pairwise(releases):
         changes = list(_step(load(old).resolve(name), load(new).resolve(name)))

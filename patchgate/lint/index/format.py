@@ -1,7 +1,9 @@
-"""The text files of an index (docs/index-format.md): writes them from records, and reads records from them.
+"""The text files of an index (docs/index-format.md): writes them from records, and reads records
+from them.
 
-Each symbol stands once for each shape it ever had, with its releases. A file, and a line of it, is read when it is
-needed; its digest is checked then, because half an index would find names missing that are there.
+Each symbol stands once for each shape it ever had, with its releases. A file, and a line of it, is
+read when it is needed; its digest is checked then, because half an index would find names missing
+that are there.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchgate.lint.index.read_module import read_parameters
-from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter, ReleaseRecords
+from patchgate.lint.index.records import (
+    CallSite,
+    Class,
+    Function,
+    Module,
+    Parameter,
+    ReleaseRecords,
+)
 from patchgate.lint.index.resolve import module_of
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
@@ -29,9 +38,17 @@ Key = TypeVar("Key")
 Import = tuple[int, str, str, str]
 _DIGESTS = "digests.txt"
 # Called everywhere and on everything: kept once for each module instead of for each function.
-_EVERYDAY = frozenset(name for owner in (builtins, str, list, dict, set) for name in dir(owner)) | {"debug", "warning"}
+_EVERYDAY = frozenset(name for owner in (builtins, str, list, dict, set) for name in dir(owner)) | {
+    "debug",
+    "warning",
+}
 # Before `def` -> the form of a function.
-_FORMS = {"static": "static", "classmethod": "class", "property": "property", "cached": "cached-property"}
+_FORMS = {
+    "static": "static",
+    "classmethod": "class",
+    "property": "property",
+    "cached": "cached-property",
+}
 _WORDS = {form: f"{word} " for word, form in _FORMS.items()}
 
 
@@ -51,8 +68,14 @@ def texts(releases: list[ReleaseRecords]) -> dict[str, str]:
     """Path below the index -> text."""
     sets = ReleaseSets([each.version for each in releases])
     life_of = _masks((name, sets.bits[each.version]) for each in releases for name in each.modules)
-    files = {"releases.txt": "".join(f"{each.version} {each.triton}".rstrip() + "\n" for each in releases)}
-    files["modules.txt"] = "".join(_line(name, life_of[name], sets.all, sets) for name in sorted(life_of))
+    files = {
+        "releases.txt": "".join(
+            f"{each.version} {each.triton}".rstrip() + "\n" for each in releases
+        )
+    }
+    files["modules.txt"] = "".join(
+        _line(name, life_of[name], sets.all, sets) for name in sorted(life_of)
+    )
     shared: dict[str, list[str]] = defaultdict(list)
     for name in sorted(life_of):
         having = {sets.bits[each.version]: each for each in releases if name in each.modules}
@@ -94,18 +117,30 @@ def _line(text: str, mask: int, life: int, sets: ReleaseSets) -> str:
     return f"{text}\t{sets.text(mask)}\n" if mask != life else f"{text}\n"
 
 
-def _module_lines(name: str, records: Mapping[int, Module], life: int, sets: ReleaseSets) -> Iterator[str]:
+def _module_lines(
+    name: str, records: Mapping[int, Module], life: int, sets: ReleaseSets
+) -> Iterator[str]:
     yield _line(f"module {name}", life, sets.all, sets)
-    makers = (bit for bit, each in records.items() if each.has_getattr and "__getattr__" not in each.functions)
+    makers = (
+        bit
+        for bit, each in records.items()
+        if each.has_getattr and "__getattr__" not in each.functions
+    )
     yield from _texts(((":  | getattr", bit) for bit in makers), life, sets)
     yield from _member_lines(records, life, sets)
     options = ((bit, option) for bit, each in records.items() for option in each.config.items())
-    yield from _texts(((f"? {option} = {value}", bit) for bit, (option, value) in options), life, sets)
+    yield from _texts(
+        ((f"? {option} = {value}", bit) for bit, (option, value) in options), life, sets
+    )
     for owner in sorted({owner for each in records.values() for owner in each.classes}):
-        classes = {bit: each.classes[owner] for bit, each in records.items() if owner in each.classes}
+        classes = {
+            bit: each.classes[owner] for bit, each in records.items() if owner in each.classes
+        }
         alive = sum(classes)
         yield _line(f"class {owner}", alive, life, sets)
-        yield from _texts(((_head(each), bit) for bit, each in classes.items() if _head(each)), alive, sets)
+        yield from _texts(
+            ((_head(each), bit) for bit, each in classes.items() if _head(each)), alive, sets
+        )
         yield from _member_lines(classes, alive, sets)
 
 
@@ -117,16 +152,26 @@ def _head(owner: Class) -> str:
 
 def _texts(found: Iterable[tuple[str, int]], life: int, sets: ReleaseSets) -> Iterator[str]:
     """Each text once, with its releases, in the order of the names they begin with."""
-    for text, mask in sorted(_masks(found).items(), key=lambda each: (each[0].split(maxsplit=2)[:2], _oldest(each[1]))):
+    for text, mask in sorted(
+        _masks(found).items(), key=lambda each: (each[0].split(maxsplit=2)[:2], _oldest(each[1]))
+    ):
         yield _line(text, mask, life, sets)
 
 
-def _member_lines(owners: Mapping[int, Module] | Mapping[int, Class], life: int, sets: ReleaseSets) -> Iterator[str]:
-    attributes = _masks((each, bit) for bit, owner in owners.items() for each in owner.attributes.items())
-    always = sorted(name for (name, note), mask in attributes.items() if note is None and mask == life)
+def _member_lines(
+    owners: Mapping[int, Module] | Mapping[int, Class], life: int, sets: ReleaseSets
+) -> Iterator[str]:
+    attributes = _masks(
+        (each, bit) for bit, owner in owners.items() for each in owner.attributes.items()
+    )
+    always = sorted(
+        name for (name, note), mask in attributes.items() if note is None and mask == life
+    )
     if always:
         yield f". {' '.join(always)}\n"
-    for (name, note), mask in sorted(attributes.items(), key=lambda each: (each[0][0], _oldest(each[1]))):
+    for (name, note), mask in sorted(
+        attributes.items(), key=lambda each: (each[0][0], _oldest(each[1]))
+    ):
         if note is not None or mask != life:
             yield _line(f". {name}" if note is None else f". {name}: {note}", mask, life, sets)
     bodies: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
@@ -138,7 +183,8 @@ def _member_lines(owners: Mapping[int, Module] | Mapping[int, Class], life: int,
 
 
 def write_steps(values: Mapping[int, str], life: int, sets: ReleaseSets) -> str:
-    """The value of each release of `life`, as the releases at which it changes; the very first is not named.
+    """The value of each release of `life`, as the releases at which it changes; the very first is
+    not named.
 
     `#a 2.9.0#b 2.12.0-` is a, from 2.9.0 on b, from 2.12.0 on none.
     """
@@ -201,7 +247,9 @@ def _import_lines(records: Mapping[int, Module], sets: ReleaseSets) -> Iterator[
     grouped: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for (kind, local, origin), mask in _masks(imports()).items():
         owner, _, name = origin.rpartition(".")
-        grouped[kind, owner or ".", mask].append(name if name in (local, "*") else f"{local}={name}")
+        grouped[kind, owner or ".", mask].append(
+            name if name in (local, "*") else f"{local}={name}"
+        )
     for (kind, owner, mask), names in _in_order(grouped):
         yield _line(f"{kind} {owner} {' '.join(sorted(names))}", mask, sum(records), sets)
 
@@ -212,8 +260,12 @@ def _in_order(
     return sorted(grouped.items(), key=lambda each: (*each[0][:2], _oldest(each[0][2]), each[0][2]))
 
 
-def _call_lines(calls: Mapping[int, list[tuple[str, CallSite]]], sets: ReleaseSets) -> Iterator[str]:
-    """For each function the distinct calls in it; line numbers would make every release a new text."""
+def _call_lines(
+    calls: Mapping[int, list[tuple[str, CallSite]]], sets: ReleaseSets
+) -> Iterator[str]:
+    """For each function the distinct calls in it; line numbers would make every release a new
+    text.
+    """
 
     def found() -> Iterator[tuple[tuple[str, str], int]]:
         for bit, sites in calls.items():
@@ -243,7 +295,9 @@ def _base_lines(records: Mapping[int, Module], sets: ReleaseSets) -> Iterator[st
         for bit, owner in owners
     )
     masks = _masks((f"{name} {' '.join(bases)}", bit) for bit, name, bases in with_bases if bases)
-    for text, mask in sorted(masks.items(), key=lambda each: (each[0].split()[0], _oldest(each[1]))):
+    for text, mask in sorted(
+        masks.items(), key=lambda each: (each[0].split()[0], _oldest(each[1]))
+    ):
         yield _line(text, mask, sets.all, sets)
 
 
@@ -260,7 +314,9 @@ class IndexFiles:
         except (OSError, UnicodeDecodeError):
             lines = []
         #: Path below the folder -> digest.
-        self._digests = {path: digest for digest, _, path in (line.partition(" ") for line in lines)}
+        self._digests = {
+            path: digest for digest, _, path in (line.partition(" ") for line in lines)
+        }
         if "releases.txt" not in self._digests and (folder / "releases.txt").exists():
             raise self._damaged(_DIGESTS)
         rows = [line.split(" ") for line in self._text("releases.txt").splitlines()]
@@ -284,7 +340,9 @@ class IndexFiles:
     def _damaged(self, path: str) -> UsageError:
         got = "cut short, changed or missing: names that are there would be called missing"
         advice = "install patchgate anew; of an index of your own: patchgate index add"
-        return UsageError("a damaged index of torch's API", where=str(self.folder / path), got=got, next=advice)
+        return UsageError(
+            "a damaged index of torch's API", where=str(self.folder / path), got=got, next=advice
+        )
 
     def _blocks(self, begin: str) -> dict[str, str]:
         """Module -> its lines, of the files that hold several modules."""
@@ -297,7 +355,10 @@ class IndexFiles:
     @cached_property
     def modules(self) -> dict[str, int]:
         """Module -> its releases."""
-        return dict(_ended(line, self.sets.all, self.sets) for line in self._text("modules.txt").splitlines())
+        return dict(
+            _ended(line, self.sets.all, self.sets)
+            for line in self._text("modules.txt").splitlines()
+        )
 
     def modules_in(self, bit: int) -> frozenset[str]:
         """The modules of the release of that bit, and the packages around them."""
@@ -323,7 +384,11 @@ class IndexFiles:
     def definers(self, name: str) -> list[str]:
         """Modules that had a function, a method or a class of that name in some release."""
         defined = re.compile(rf"^(?:class |(?:\w+ )*def ){re.escape(name)}(?!\w)", re.M)
-        return [module for module in self.modules if name in self._api(module) and defined.search(self._api(module))]
+        return [
+            module
+            for module in self.modules
+            if name in self._api(module) and defined.search(self._api(module))
+        ]
 
     @cached_property
     def _imports(self) -> dict[str, str]:
@@ -339,12 +404,18 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def imports_of(self, module: str) -> list[Import]:
-        return [each for line in self._imports.get(module, "").splitlines() for each in self._imported(module, line)]
+        return [
+            each
+            for line in self._imports.get(module, "").splitlines()
+            for each in self._imported(module, line)
+        ]
 
     @cache  # noqa: B019
     def modules_imported_by(self, module: str) -> dict[str, int]:
         """Module -> the releases in which loading this one loads it."""
-        origins = ((mask, origin) for mask, kind, _, origin in self.imports_of(module) if kind == "from")
+        origins = (
+            (mask, origin) for mask, kind, _, origin in self.imports_of(module) if kind == "from"
+        )
         return _masks((module_of(f"{origin}.", self.modules), mask) for mask, origin in origins)
 
     def _imported(self, module: str, line: str) -> Iterator[Import]:
@@ -357,7 +428,9 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def bindings(self, name: str, kind: str) -> list[tuple[int, str, str]]:
-        """(releases, MODULE.LOCAL, origin) wherever something of that last name is imported (`from`) or `held`."""
+        """(releases, MODULE.LOCAL, origin) wherever something of that last name is imported
+        (`from`) or `held`.
+        """
         return [
             (mask, f"{module}.{local}", origin)
             for module, block in self._imports.items()
@@ -369,7 +442,9 @@ class IndexFiles:
         ]
 
     def calls_in(self, module: str, name: str = "") -> Iterator[tuple[int, str, CallSite]]:
-        """(releases, last name of the callee, call) for each call in a module, or for each of `name`."""
+        """(releases, last name of the callee, call) for each call in a module, or for each of
+        `name`.
+        """
         owner = function = ""
         needle = f" {name}/" if name else " "
         for line in self._calls.get(module, "").splitlines():
@@ -401,7 +476,11 @@ class IndexFiles:
             for line in block.splitlines() if base_name in block else ():
                 words, mask = _ended(line, self.sets.all, self.sets)
                 name, *bases = words.split(" ")
-                found += [(mask, f"{module}.{name}", base) for base in bases if base.rpartition(".")[2] == base_name]
+                found += [
+                    (mask, f"{module}.{name}", base)
+                    for base in bases
+                    if base.rpartition(".")[2] == base_name
+                ]
         return found
 
 
@@ -536,7 +615,9 @@ def _function(line: str, body: str, in_class: bool) -> Function:
     return Function(
         name=name,
         parameters=_parameters(parameters),
-        form=next((_FORMS[word] for word in words if word in _FORMS), "method" if in_class else "function"),
+        form=next(
+            (_FORMS[word] for word in words if word in _FORMS), "method" if in_class else "function"
+        ),
         is_async="async" in words,
         returns=returns if arrow else None,
         body=body,
@@ -545,7 +626,10 @@ def _function(line: str, body: str, in_class: bool) -> Function:
 
 @cache
 def _parameters(text: str) -> tuple[Parameter, ...]:
-    """The parameters behind `a, /, b=1, *, c`. What needs no parser is read without one, in a tenth of the time."""
+    """The parameters behind `a, /, b=1, *, c`.
+
+    What needs no parser is read without one, in a tenth of the time.
+    """
     if not re.fullmatch(r"[\w ,=*/.\-]*", text) or "lambda" in text:
         return read_parameters(text)
     found: list[Parameter] = []

@@ -1,4 +1,5 @@
-"""Reads a module's syntax tree into its record: functions with fingerprints of their bodies, classes, imports, calls.
+"""Reads a module's syntax tree into its record: functions with fingerprints of their bodies,
+classes, imports, calls.
 
 It decides which of several definitions of one name counts, and how annotations are spelled.
 """
@@ -95,7 +96,10 @@ class _Reader:
             origin = ".".join([*kept, *filter(None, [node.module])])
         for each in node.names:
             # A star has no name of its own; a module may have several.
-            yield each.asname or (f"{origin}.*" if each.name == "*" else each.name), f"{origin}.{each.name}"
+            yield (
+                each.asname or (f"{origin}.*" if each.name == "*" else each.name),
+                f"{origin}.{each.name}",
+            )
 
     def origin(self, local: str) -> str:
         return self.imports.get(local) or self.lazy.get(local) or f"{self.name}.{local}"
@@ -174,9 +178,13 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None
 
 
 def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str | None]]:
-    """(name, annotation) for each `self.name = ...` in a method, whatever it calls its first parameter."""
+    """(name, annotation) for each `self.name = ...` in a method, whatever it calls its first
+    parameter.
+    """
     arguments = [*function.args.posonlyargs, *function.args.args]
-    if not arguments or any(ast.unparse(each) == "staticmethod" for each in function.decorator_list):
+    if not arguments or any(
+        ast.unparse(each) == "staticmethod" for each in function.decorator_list
+    ):
         return
     first = arguments[0].arg
     nodes = nodes_of(function)
@@ -193,19 +201,31 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
 
 
 def _installs_options(tree: ast.Module) -> bool:
-    """True if the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
-    calls = (node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+    """True if the module makes itself one of options:
+    `install_config_module(sys.modules[__name__])`.
+    """
+    calls = (
+        node.value.func
+        for node in tree.body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    )
     return any(ast.unparse(each).endswith("install_config_module") for each in calls)
 
 
 def _makes_names(tree: ast.Module) -> bool:
-    """True if the module gives itself names that no source spells out, by `globals()[...]` or `setattr`."""
+    """True if the module gives itself names that no source spells out, by `globals()[...]` or
+    `setattr`.
+    """
     itself = {"sys.modules[__name__]"}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Subscript) and ast.unparse(node.value) in itself:
                 itself.update(ast.unparse(each) for each in node.targets)
-            inside = [each.value for each in node.targets if isinstance(each, (ast.Subscript, ast.Attribute))]
+            inside = [
+                each.value
+                for each in node.targets
+                if isinstance(each, (ast.Subscript, ast.Attribute))
+            ]
             if any(ast.unparse(each) in ("globals()", "sys.modules[__name__]") for each in inside):
                 return True
         elif (
@@ -225,7 +245,9 @@ def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(who keeps it, local name) for each name that is handed over; not yet known to be a function's."""
+    """(who keeps it, local name) for each name that is handed over; not yet known to be a
+    function's.
+    """
     inside: set[int] = set()
     for node in nodes_of(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -239,7 +261,10 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 given = [*node.args, *(each.value for each in node.keywords)]
                 yield from ((keeper, each.id) for each in given if isinstance(each, ast.Name))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and id(node) in top:
-            keepers = (last_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list)
+            keepers = (
+                last_name(each.func if isinstance(each, ast.Call) else each)
+                for each in node.decorator_list
+            )
             yield from ((keeper, node.name) for keeper in keepers if _FILLS.search(keeper))
         elif isinstance(node, ast.Assign) and id(node) in top:
             yield from _tabled(node)
@@ -265,7 +290,9 @@ Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def function_text(text: str, name: str) -> str | None:
-    """The source of `f` or `Class.f`, decorators apart; None when the module defines no such function."""
+    """The source of `f` or `Class.f`, decorators apart; None when the module defines no such
+    function.
+    """
     node = defined(text, name)
     if node is None or isinstance(node, ast.ClassDef):
         return None
@@ -295,7 +322,9 @@ def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
         for node, certain in flat(body):
             if not isinstance(node, (*DEFINITIONS, ast.ClassDef)) or node.name != part:
                 continue
-            if (certain or found is None) and (isinstance(node, ast.ClassDef) or not is_overload(node)):
+            if (certain or found is None) and (
+                isinstance(node, ast.ClassDef) or not is_overload(node)
+            ):
                 found = node
         body = found.body if found is not None else []
     return found
@@ -319,7 +348,10 @@ def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt,
     for node in body:
         yield node, certain
         if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-            if not (isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"):
+            if not (
+                isinstance(node, ast.If)
+                and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+            ):
                 yield from flat(node.body, False)
             yield from flat(getattr(node, "orelse", []), False)
             for handler in getattr(node, "handlers", []):
@@ -340,7 +372,9 @@ _FORMS = {
     "cached_property": "cached-property",
     "cache_property_on_self": "property",
 }
-_BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "type")} | {"FrozenSet": "frozenset"}
+_BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "type")} | {
+    "FrozenSet": "frozenset"
+}
 _TYPING = ("typing", "typing_extensions", "collections.abc")
 # Differ between the Pythons that may build an index, and say nothing about what a body does.
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
@@ -393,7 +427,9 @@ def _spell(value: object, write: Callable[[str], None]) -> None:
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
-    """`node` and everything below it: `ast.walk` at three times its speed, which is most of an index's time."""
+    """`node` and everything below it: `ast.walk` at three times its speed, which is most of an
+    index's time.
+    """
     found = [node]
     for each in found:
         for name in each._fields:
@@ -407,7 +443,13 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
 
 def last_name(node: ast.AST) -> str:
     """`c` of `c` and of `a.b.c`; empty for any other expression."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )
 
 
 def _receiver(called: ast.expr) -> str:
@@ -422,7 +464,9 @@ def _receiver(called: ast.expr) -> str:
 
 
 def values_in(node: ast.AST) -> set[str]:
-    """Last names of what is handed on and not called: arguments, elements, what is assigned, text that is a name."""
+    """Last names of what is handed on and not called: arguments, elements, what is assigned, text
+    that is a name.
+    """
     found: set[str] = set()
     for each in nodes_of(node):
         parts: list[ast.expr | None] = []
@@ -439,7 +483,11 @@ def values_in(node: ast.AST) -> set[str]:
         for part in parts:
             if part is not None and last_name(part):
                 found.add(last_name(part))
-            elif isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.isidentifier():
+            elif (
+                isinstance(part, ast.Constant)
+                and isinstance(part.value, str)
+                and part.value.isidentifier()
+            ):
                 found.add(part.value)
     return found
 
@@ -455,7 +503,9 @@ def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                     CallSite(
                         module=module,
                         function=function,
-                        positional=sum(not isinstance(argument, ast.Starred) for argument in each.args),
+                        positional=sum(
+                            not isinstance(argument, ast.Starred) for argument in each.args
+                        ),
                         keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
                         star=any(isinstance(argument, ast.Starred) for argument in each.args)
                         or any(keyword.arg is None for keyword in each.keywords),
@@ -479,11 +529,16 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     found = [*zip(plain, kinds, defaults, strict=True)]
     if arguments.vararg:
         found.append((arguments.vararg, "var-positional", None))
-    found += [(each, "keyword", value) for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    found += [
+        (each, "keyword", value)
+        for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
     if arguments.kwarg:
         found.append((arguments.kwarg, "var-keyword", None))
     return tuple(
-        Parameter(name=each.arg, kind=kind, default=ast.unparse(default) if default is not None else None)
+        Parameter(
+            name=each.arg, kind=kind, default=ast.unparse(default) if default is not None else None
+        )
         for each, kind, default in found
     )
 
@@ -511,7 +566,9 @@ class _Modern(ast.NodeTransformer):
         return quoted
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return self.visit_Name(ast.Name(id=node.attr)) if ast.unparse(node.value) in _TYPING else node
+        return (
+            self.visit_Name(ast.Name(id=node.attr)) if ast.unparse(node.value) in _TYPING else node
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Name(id=_BUILTIN.get(node.id, node.id))
@@ -528,7 +585,11 @@ class _Modern(ast.NodeTransformer):
         return _either([*some, ast.Constant(value=None)] if name == "Optional" else some)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        return _either([self.visit(node.left), self.visit(node.right)]) if isinstance(node.op, ast.BitOr) else node
+        return (
+            _either([self.visit(node.left), self.visit(node.right)])
+            if isinstance(node.op, ast.BitOr)
+            else node
+        )
 
 
 def _either(parts: list[ast.expr]) -> ast.expr:

@@ -36,15 +36,26 @@ SCOPE = (
     "triton.compiler",
     "triton.backends",
 )
-# Packages with more modules than files: other wheels add some, or they are made when the package is imported.
+# Packages with more modules than files: other wheels add some, or they are made when the package is
+# imported.
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Of these only the package's own __init__, not what lies below it.
 ALONE = ("triton",)
-# What `import torch` loads of the indexed modules is these, and what they import; tests/torch holds it against torch.
+# What `import torch` loads of the indexed modules is these, and what they import; tests/torch holds
+# it against torch.
 WITH_TORCH = (
-    *(f"torch._refs.{each}" for each in ("_conversions", "fft", "linalg", "nn.functional", "special")),
-    *(f"torch._functorch.{each}" for each in ("batch_norm_replacement", "eager_transforms", "functional_call")),
-    *(f"torch.nn.{each}" for each in ("intrinsic.quantized.modules.bn_relu", "qat.modules.embedding_ops")),
+    *(
+        f"torch._refs.{each}"
+        for each in ("_conversions", "fft", "linalg", "nn.functional", "special")
+    ),
+    *(
+        f"torch._functorch.{each}"
+        for each in ("batch_norm_replacement", "eager_transforms", "functional_call")
+    ),
+    *(
+        f"torch.nn.{each}"
+        for each in ("intrinsic.quantized.modules.bn_relu", "qat.modules.embedding_ops")
+    ),
     *(f"torch.nn.{each}" for each in ("quantizable", "quantized")),
     "torch._library.simple_registry",
     "torch._logging._registrations",
@@ -123,7 +134,8 @@ class CallSite:
     keywords: tuple[str, ...] = ()
     #: It has `*` or `**`.
     star: bool = False
-    #: On what: "" a plain name, "." an object or module, ":" a class; "=": it is handed on, not called.
+    #: On what: "" a plain name, "." an object or module, ":" a class; "=": it is handed on, not
+    #: called.
     receiver: str = ""
 
 

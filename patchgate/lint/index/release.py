@@ -1,4 +1,6 @@
-"""An index and its releases: what a name means in one, who imports, holds, derives from and calls it."""
+"""An index and its releases: what a name means in one, who imports, holds, derives from and calls
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def releases() -> tuple[str, ...]:
 
 
 def load(version: str, sources: Sources | None = None) -> Release:
-    """One release, with the texts that `sources` has; raises KeyError for one that is not indexed."""
+    """One release, with the texts that `sources` has; raises KeyError for one that is not
+    indexed.
+    """
     return opened(FOLDER).release(version, sources)
 
 
@@ -59,7 +63,9 @@ class Release:
 
     @property
     def questions(self) -> set[Question] | None:
-        """The questions that this thread asks meanwhile, if it wants to know on what a reading depends."""
+        """The questions that this thread asks meanwhile, if it wants to know on what a reading
+        depends.
+        """
         return getattr(self._recording, "questions", None)
 
     @questions.setter
@@ -78,13 +84,21 @@ class Release:
 
     def answers_as(self, other: Release, questions: Iterable[Question]) -> bool:
         """True if all of these have the same answer in both releases."""
-        return all(self.ask(question, *about) == other.ask(question, *about) for question, about in questions)
+        return all(
+            self.ask(question, *about) == other.ask(question, *about)
+            for question, about in questions
+        )
 
     @cache  # noqa: B019
     def others(self) -> tuple[Release, ...]:
-        """All releases of the index, oldest first, with the same sources at hand; this one is one of them."""
+        """All releases of the index, oldest first, with the same sources at hand; this one is one
+        of them.
+        """
         known = self.index.sets.releases
-        return tuple(self if each == self.version else self.index.release(each, self._sources) for each in known)
+        return tuple(
+            self if each == self.version else self.index.release(each, self._sources)
+            for each in known
+        )
 
     def records(self) -> ReleaseRecords:
         """All of the release, as it was built."""
@@ -95,7 +109,9 @@ class Release:
             assert module is not None
             records.modules[name] = module
             calls = self.index.calls_in(name)
-            records.calls[name] = [(callee, site) for mask, callee, site in calls if mask & self._bit]
+            records.calls[name] = [
+                (callee, site) for mask, callee, site in calls if mask & self._bit
+            ]
         return records
 
     @cache  # noqa: B019  a release lives as long as the process
@@ -124,7 +140,9 @@ class Release:
 
     @cache  # noqa: B019
     def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
-        """The modules loaded once torch and these are imported: they, their packages, and all that these import."""
+        """The modules loaded once torch and these are imported: they, their packages, and all that
+        these import.
+        """
         known, loaded = self.modules(), set[str]()
         todo = [*WITH_TORCH, *modules]
         while todo:
@@ -134,7 +152,11 @@ class Release:
             if name and name not in loaded:
                 loaded.add(name)
                 todo.append(name.rpartition(".")[0])
-                todo += (each for each, mask in self.index.modules_imported_by(name).items() if mask & self._bit)
+                todo += (
+                    each
+                    for each, mask in self.index.modules_imported_by(name).items()
+                    if mask & self._bit
+                )
         return frozenset(loaded)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
@@ -153,7 +175,9 @@ class Release:
         wanted = self._origin(dotted)
         name = dotted.rpartition(".")[2]
         bound = (each for each in self.index.bindings(name, kind) if each[0] & self._bit)
-        return tuple(sorted({holder for _, holder, origin in bound if self._origin(origin) == wanted}))
+        return tuple(
+            sorted({holder for _, holder, origin in bound if self._origin(origin) == wanted})
+        )
 
     def subclasses(self, class_dotted: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -175,7 +199,9 @@ class Release:
         return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
-        """How a function is written; None where no sources are at hand: the index has fingerprints only."""
+        """How a function is written; None where no sources are at hand: the index has fingerprints
+        only.
+        """
         module = module_of(dotted, self.index.modules)
         _, text = self._file(module)
         if not text:
@@ -185,7 +211,9 @@ class Release:
         return function_text(text, dotted[len(module) + 1 :])
 
     def place(self, site: CallSite, callee: str) -> str:
-        """The place of a call: file and line if the sources are at hand, else module and function."""
+        """The place of a call: file and line if the sources are at hand, else module and
+        function.
+        """
         path, text = self._file(site.module)
         if text:
             from patchgate.lint.index.read_module import call_line

@@ -11,10 +11,16 @@ from patchgate.lint.index.records import Class, Function, Module
 
 # Bases outside the index -> the names that they bring.
 _PLAIN: dict[str, frozenset[str]] = {
-    **dict.fromkeys(["typing.Generic", "typing.Protocol", "typing_extensions.Protocol"], frozenset()),
+    **dict.fromkeys(
+        ["typing.Generic", "typing.Protocol", "typing_extensions.Protocol"], frozenset()
+    ),
     "abc.ABC": frozenset({"register"}),
-    "enum.Enum": frozenset({"name", "value", "_name_", "_value_", "_missing_", "_member_map_", "_value2member_map_"}),
-    "typing.NamedTuple": frozenset({"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}),
+    "enum.Enum": frozenset(
+        {"name", "value", "_name_", "_value_", "_missing_", "_member_map_", "_value2member_map_"}
+    ),
+    "typing.NamedTuple": frozenset(
+        {"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}
+    ),
 }
 # A package outside the index -> the modules of torch whose names it hands on.
 _HANDS_ON = {
@@ -31,7 +37,8 @@ _DEPTH = 8
 class Found:
     """The object that a dotted name means."""
 
-    #: module, function, class, attribute, or maybe: something answers names that no source spells out.
+    #: module, function, class, attribute, or maybe: something answers names that no source spells
+    #: out.
     kind: str
     #: Dotted name of the definition.
     origin: str
@@ -56,7 +63,9 @@ def module_of(dotted: str, modules: Container[str]) -> str:
 
 
 def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
-    """The object that `dotted` names; a name bound in a package hides the submodule of the same name."""
+    """The object that `dotted` names; a name bound in a package hides the submodule of the same
+    name.
+    """
     modules = release.modules()
     if dotted in modules:
         owner, _, name = dotted.rpartition(".")
@@ -77,7 +86,11 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
 def _hidden(package: Module, name: str) -> bool:
     """True if something else of that name stands in the package instead of the submodule."""
     own = f"{package.name}.{name}"
-    return name in package.functions or name in package.classes or package.imports.get(name, own) != own
+    return (
+        name in package.functions
+        or name in package.classes
+        or package.imports.get(name, own) != own
+    )
 
 
 def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
@@ -105,7 +118,11 @@ def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | N
     for local in here.imports:
         if local.endswith(".*"):
             known = local[:-2] in release.modules()
-            found = resolve(release, local[:-1] + rest, depth + 1) if known else Found(kind="maybe", origin=local)
+            found = (
+                resolve(release, local[:-1] + rest, depth + 1)
+                if known
+                else Found(kind="maybe", origin=local)
+            )
             if found is not None:
                 return found
     return None
@@ -134,7 +151,9 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
             continue
         symbol = found.symbol
         if name in symbol.functions:
-            return Found(kind="function", origin=f"{found.origin}.{name}", symbol=symbol.functions[name])
+            return Found(
+                kind="function", origin=f"{found.origin}.{name}", symbol=symbol.functions[name]
+            )
         if name in symbol.attributes:
             return Found(kind="attribute", origin=f"{found.origin}.{name}")
         inner = _nested(release, found.origin, name)
@@ -163,8 +182,16 @@ def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
             symbol = found.symbol
             module = release.module(module_of(found.origin, release.modules()))
             prefix = f"{symbol.name}."
-            inner = (each[len(prefix) :] for each in (module.classes if module else ()) if each.startswith(prefix))
-            names |= {*symbol.functions, *symbol.attributes, *(each.partition(".")[0] for each in inner)}
+            inner = (
+                each[len(prefix) :]
+                for each in (module.classes if module else ())
+                if each.startswith(prefix)
+            )
+            names |= {
+                *symbol.functions,
+                *symbol.attributes,
+                *(each.partition(".")[0] for each in inner),
+            }
             todo += symbol.bases
     return frozenset(names)
 

@@ -10,13 +10,19 @@ _POSITIONAL = ("positional-only", "positional")
 
 
 def misfit(
-    parameters: Sequence[Parameter], positional: int, keywords: Sequence[str], *, starred: bool = False
+    parameters: Sequence[Parameter],
+    positional: int,
+    keywords: Sequence[str],
+    *,
+    starred: bool = False,
 ) -> str | None:
     """Why a call does not bind, or None when it does. A starred call may pass anything more."""
     slots = [each for each in parameters if each.kind in _POSITIONAL]
     kinds = {each.kind for each in parameters}
     if positional > len(slots) and "var-positional" not in kinds:
-        return f"takes {len(slots)} positional argument{'s' * (len(slots) != 1)}, {positional} given"
+        return (
+            f"takes {len(slots)} positional argument{'s' * (len(slots) != 1)}, {positional} given"
+        )
     taken = {each.name for each in slots[:positional]}
     by_name = {each.name for each in parameters if each.kind in ("positional", "keyword")}
     for keyword in keywords:
@@ -36,7 +42,9 @@ def misfit(
 def accepts(parameters: Sequence[Parameter], wanted: Parameter, position: int) -> bool:
     """True if a parameter of the original can still be passed to the replacement."""
     kinds = {each.kind for each in parameters}
-    if any(each.name == wanted.name and each.kind in ("positional", "keyword") for each in parameters):
+    if any(
+        each.name == wanted.name and each.kind in ("positional", "keyword") for each in parameters
+    ):
         return True
     if wanted.kind == "keyword":
         return "var-keyword" in kinds

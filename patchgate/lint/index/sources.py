@@ -1,6 +1,8 @@
-"""The source text of a release's files: from installed trees, from the user's cache, from the wheel.
+"""The source text of a release's files: from installed trees, from the user's cache, from the
+wheel.
 
-The index has fingerprints of bodies only, so a lint that shows bodies, lines of calls or hunks needs these.
+The index has fingerprints of bodies only, so a lint that shows bodies, lines of calls or hunks
+needs these.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class Sources:
         self.trouble = ""
 
     def text(self, version: str, path: str) -> str | None:
-        """A file of one release; nothing in it when the release has no such file, None when that is not known."""
+        """A file of one release; nothing in it when the release has no such file, None when that is
+        not known.
+        """
         parts = PurePosixPath(path).parts
         if ".." in parts or not parts or parts[0] not in PROJECTS:
             return None
@@ -74,7 +78,13 @@ class Sources:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(versions)) as pool:
-            return dict(zip(versions, pool.map(lambda version: self.text(version, path), versions), strict=True))
+            return dict(
+                zip(
+                    versions,
+                    pool.map(lambda version: self.text(version, path), versions),
+                    strict=True,
+                )
+            )
 
     def _from_wheel(self, version: str, project: str, path: str) -> str | None:
         requirement = version if project == "torch" else self._triton.get(version, "")
@@ -82,7 +92,9 @@ class Sources:
             return None
         key = project, requirement
         try:
-            with self._reading.setdefault(key, Lock()):  # one triton may be that of several releases
+            with self._reading.setdefault(
+                key, Lock()
+            ):  # one triton may be that of several releases
                 if key not in self._wheels:
                     self._wheels[key] = self._open(project, f"=={requirement}")
                 return self._wheels[key].text(path) or ""
@@ -95,7 +107,9 @@ def _version_of(folder: Path) -> str:
     version = version_in(folder)
     if version is None:
         advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
-        raise UsageError("no torch in it", where=display_path(folder), got="no torch/version.py", next=advice)
+        raise UsageError(
+            "no torch in it", where=display_path(folder), got="no torch/version.py", next=advice
+        )
     return version
 
 

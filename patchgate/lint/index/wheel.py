@@ -1,7 +1,8 @@
-"""Python sources of a torch release, read from its wheel on the package index: some megabytes of half a gigabyte.
+"""Python sources of a torch release, read from its wheel on the package index: some megabytes of
+half a gigabyte.
 
-unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which zipfile then reads;
-a reader of one range for each member would need a thousand requests.
+unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which
+zipfile then reads; a reader of one range for each member would need a thousand requests.
 """
 
 from __future__ import annotations
@@ -30,16 +31,20 @@ from patchgate.model.errors import UsageError
 Wanted = Callable[[str], bool]
 # Bytes. Members nearer than this are read in one request: a request costs about as much.
 _GAP = 1 << 18
-# Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes 2.5 MB.
+# Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes
+# 2.5 MB.
 _DIRECTORY = 3 << 20
-# Bytes before a member's own: a header of 30, its name, and extra fields that are shorter than the rest of this.
+# Bytes before a member's own: a header of 30, its name, and extra fields that are shorter than the
+# rest of this.
 _HEADER = 30 + 256
 _NO_RANGES = "the package index does not support range requests"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PipSettings:
-    """The settings by which pip finds a wheel: its configuration files and its environment variables."""
+    """The settings by which pip finds a wheel: its configuration files and its environment
+    variables.
+    """
 
     index_urls: tuple[str, ...]
     #: Folders, or addresses of pages with links to wheels.
@@ -55,17 +60,23 @@ class PipSettings:
 
     @classmethod
     def load(cls) -> PipSettings:
-        """Files first, the environment over them: https://pip.pypa.io/en/stable/topics/configuration/."""
+        """Files first, the environment over them:
+        https://pip.pypa.io/en/stable/topics/configuration/.
+        """
         settings = _files()
         for name, value in os.environ.items():
             if name.startswith("PIP_"):
                 settings[name[4:].lower().replace("_", "-")] = value
         words = {name: tuple(value.split()) for name, value in settings.items()}
-        default = [source["url"] for source in PackageFinder().sources]  # where nobody names another, as pip's
+        default = [
+            source["url"] for source in PackageFinder().sources
+        ]  # where nobody names another, as pip's
         indexes = (*words.get("index-url", default), *words.get("extra-index-url", ()))
         links = words.get("find-links", ())
         return cls(
-            index_urls=() if settings.get("no-index", "").lower() in ("1", "true", "yes", "on") else indexes,
+            index_urls=()
+            if settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
+            else indexes,
             find_links=tuple(each for each in links if "://" in each or Path(each).exists()),
             trusted_hosts=words.get("trusted-host", ()),
             cert=settings.get("cert") or None,
@@ -75,14 +86,25 @@ class PipSettings:
 
 
 def _files() -> dict[str, str]:
-    """The section [global], the last file wins: the system's, the user's, the environment's, PIP_CONFIG_FILE."""
+    """The section [global], the last file wins: the system's, the user's, the environment's,
+    PIP_CONFIG_FILE.
+    """
     named = os.environ.get("PIP_CONFIG_FILE", "")
     if named == os.devnull:
         return {}
     own = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    folders = ["/etc", "/etc/xdg/pip", "~/.pip", f"{own}/pip", "~/Library/Application Support/pip", sys.prefix]
+    folders = [
+        "/etc",
+        "/etc/xdg/pip",
+        "~/.pip",
+        f"{own}/pip",
+        "~/Library/Application Support/pip",
+        sys.prefix,
+    ]
     parser = RawConfigParser()
-    parser.read([*(Path(each, "pip.conf").expanduser() for each in folders), *filter(None, [named])])
+    parser.read(
+        [*(Path(each, "pip.conf").expanduser() for each in folders), *filter(None, [named])]
+    )
     return dict(parser["global"]) if parser.has_section("global") else {}
 
 
@@ -107,12 +129,17 @@ class Fetched:
     @property
     def triton_requirement(self) -> str:
         """The triton that a torch wheel requires, as a specifier; empty when it requires none."""
-        lines = (re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line) for line in self.requires)
+        lines = (
+            re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line) for line in self.requires
+        )
         return next((line[1].strip() for line in lines if line), "")
 
 
 class RemoteWheel:
-    """The newest wheel on the package index that `requirement`, a specifier, allows. Raises UsageError."""
+    """The newest wheel on the package index that `requirement`, a specifier, allows.
+
+    Raises UsageError.
+    """
 
     def __init__(self, project: str, requirement: str, settings: PipSettings) -> None:
         self._name, self._requirement = project, requirement
@@ -126,7 +153,9 @@ class RemoteWheel:
                 proxy=settings.proxy,
                 follow_redirects=True,
             )
-            self._client.auth = MultiDomainBasicAuth(prompting=False, index_urls=settings.index_urls)
+            self._client.auth = MultiDomainBasicAuth(
+                prompting=False, index_urls=settings.index_urls
+            )
             self._url = self._find(settings)
             head = self._client.head(self._url)
         self.answers_ranges = head.headers.get("Accept-Ranges") == "bytes"
@@ -142,7 +171,9 @@ class RemoteWheel:
             trusted_hosts=settings.trusted_hosts,
             only_binary=[":all:"],
         )
-        sources = settings.index_urls or settings.find_links  # with neither, unearth would ask its default
+        sources = (
+            settings.index_urls or settings.find_links
+        )  # with neither, unearth would ask its default
         wanted = f"{self._name}{self._requirement}"
         for each in finder.find_matches(wanted, allow_prereleases=True) if sources else ():
             # One with a local version (+cpu) asks for no triton.
@@ -188,15 +219,24 @@ class RemoteWheel:
             return [self._zip.read(each).decode("utf-8", "replace") for each in members]
 
     def text(self, path: str) -> str | None:
-        """One file; None when the wheel has none of that name. The whole is never downloaded for it."""
+        """One file; None when the wheel has none of that name.
+
+        The whole is never downloaded for it.
+        """
         if not self.answers_ranges:
             raise self._unreadable(_NO_RANGES)
-        return next(iter(self.texts(each for each in self.members() if each.filename == path)), None)
+        return next(
+            iter(self.texts(each for each in self.members() if each.filename == path)), None
+        )
 
     def _read(self, start: int, stop: int | None) -> None:
-        """Copy these bytes of the wheel to their place in the temporary file; all of them without `stop`."""
+        """Copy these bytes of the wheel to their place in the temporary file; all of them without
+        `stop`.
+        """
         span = {"Range": f"bytes={start}-{stop - 1}"} if stop is not None else {}
-        with self._client.stream("GET", self._url, headers={"Accept-Encoding": "identity", **span}) as response:
+        with self._client.stream(
+            "GET", self._url, headers={"Accept-Encoding": "identity", **span}
+        ) as response:
             response.raise_for_status()
             if stop is not None and response.status_code != httpx2.codes.PARTIAL_CONTENT:
                 raise OSError(_NO_RANGES)
@@ -213,12 +253,16 @@ def open_wheel(project: str, requirement: str) -> RemoteWheel:
 def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
     """The wanted members of a wheel, and what its metadata says."""
     wheel = open_wheel(project, requirement)
-    members = [each for each in wheel.members() if wanted(each.filename) or _is_metadata(each.filename)]
+    members = [
+        each for each in wheel.members() if wanted(each.filename) or _is_metadata(each.filename)
+    ]
     fetched = Fetched(whole=not wheel.answers_ranges)
     for member, text in zip(members, wheel.texts(members), strict=True):
         if _is_metadata(member.filename):
             lines = text.splitlines()
-            fetched.version = next((each[9:].strip() for each in lines if each.startswith("Version: ")), "")
+            fetched.version = next(
+                (each[9:].strip() for each in lines if each.startswith("Version: ")), ""
+            )
             fetched.requires = tuple(each for each in lines if each.startswith("Requires-Dist"))
         else:
             fetched.files.append((member.filename, text))
@@ -230,7 +274,10 @@ def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
     """(start, stop) in bytes of members in the order of their places, near ones joined."""
     spans: list[tuple[int, int]] = []
     for each in members:
-        start, stop = each.header_offset, each.header_offset + _HEADER + len(each.filename) + each.compress_size
+        start, stop = (
+            each.header_offset,
+            each.header_offset + _HEADER + len(each.filename) + each.compress_size,
+        )
         if spans and start - spans[-1][1] < _GAP:
             spans[-1] = spans[-1][0], max(stop, spans[-1][1])
         else:

@@ -1,6 +1,7 @@
 """Names: references to torch's, assignments, and replacements of torch's by the patch.
 
-A replacement is noted in whatever way it is written; setting an option of a config module is only a reference.
+A replacement is noted in whatever way it is written; setting an option of a config module is only a
+reference.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ from patchgate.lint.interpret.version_gates import (
 
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
-# Decorators, by their last name, below which a function takes what its `def` says; those that register it do too.
+# Decorators, by their last name, below which a function takes what its `def` says; those that
+# register it do too.
 _KEEPING = frozenset({
-    "staticmethod", "classmethod", "property", "cached_property", "wraps", "cache", "lru_cache", "contextmanager",
-    "asynccontextmanager", "no_grad", "inference_mode", "enable_grad", "disable", "override", "final", "abstractmethod",
-    "compatibility", "dynamo_timed", "cache_on_self", "cache_property_on_self", "deprecated", "allow_in_graph",
+    "staticmethod", "classmethod", "property", "cached_property", "wraps", "cache", "lru_cache",
+    "contextmanager", "asynccontextmanager", "no_grad", "inference_mode", "enable_grad", "disable",
+    "override", "final", "abstractmethod", "compatibility", "dynamo_timed", "cache_on_self",
+    "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
 # What tells how a function is made: a test on it asks what torch has.
 _INTROSPECTION = frozenset({
@@ -75,7 +78,14 @@ _FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
 
 
 def note_reference(
-    kind: str, owner: str, name: str, presence: Presence, span: Span, state: State, *, guarded: bool = False
+    kind: str,
+    owner: str,
+    name: str,
+    presence: Presence,
+    span: Span,
+    state: State,
+    *,
+    guarded: bool = False,
 ) -> None:
     """Note that the patch needs `owner.name`."""
     reachability = Reachability.GUARDED if guarded else state.reachability
@@ -102,7 +112,9 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
     if isinstance(owner, External):
         return _external(f"{owner.dotted}.{name}", state)
     if isinstance(owner, OwnModule):
-        return own_value(OwnName(file=owner.file, name=name, dotted=f"{owner.dotted}.{name}"), state)
+        return own_value(
+            OwnName(file=owner.file, name=name, dotted=f"{owner.dotted}.{name}"), state
+        )
     if isinstance(owner, Known):
         return fold(lambda value: field_of(value, name), owner) or Method(owner=owner, name=name)
     if isinstance(owner, LocalClass):
@@ -116,20 +128,28 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return Unknown(PRESENCE)
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
-    if isinstance(owner, Symbol) and (owner.dotted == "torch.ops" or owner.dotted.startswith("torch.ops.")):
+    if isinstance(owner, Symbol) and (
+        owner.dotted == "torch.ops" or owner.dotted.startswith("torch.ops.")
+    ):
         return _operator(f"{owner.dotted}.{name}")
     presence, value, holder = state.release.ask(look_up, owner, name)
     if isinstance(owner, Instance) or owner.kind in ("module", "class"):
         late = isinstance(owner, Instance) or owner.kind == "class"
-        kind = "config" if state.release.ask(has_options, holder) else "attribute" if late else "name"
+        kind = (
+            "config" if state.release.ask(has_options, holder) else "attribute" if late else "name"
+        )
         note_reference(kind, holder, name, presence, span, state, guarded=guarded)
-    replaced = state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
+    replaced = (
+        state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
+    )
     return UNKNOWN if replaced else value
 
 
 @lru_cache(maxsize=4096)
 def _operator(dotted: str) -> Symbol:
-    """A name below `torch.ops`, which is no name of torch's API: files that were generated have thousands."""
+    """A name below `torch.ops`, which is no name of torch's API: files that were generated have
+    thousands.
+    """
     return Symbol(dotted=dotted, kind="module")
 
 
@@ -152,7 +172,9 @@ def _external(dotted: str, state: State) -> Value:
 
 
 def version_spellings(state: State) -> tuple[str, ...]:
-    """How builds of this release call themselves; whatever is made of it is made for this release alone."""
+    """How builds of this release call themselves; whatever is made of it is made for this release
+    alone.
+    """
     state.release.ask(_version)
     return spellings(state.release.version)
 
@@ -170,7 +192,9 @@ def promised_by(annotation: ast.expr | None, state: State) -> Value:
         if isinstance(value, OwnName):
             value = own_value(value, state)
         for part in rest:
-            value = state.release.ask(look_up, value, part)[1] if isinstance(value, Symbol) else None
+            value = (
+                state.release.ask(look_up, value, part)[1] if isinstance(value, Symbol) else None
+            )
         return value if value is not None else UNKNOWN
 
     return promised(annotation, resolve) if annotation is not None else UNKNOWN
@@ -188,13 +212,17 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
         nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
         starred = [isinstance(node, ast.Starred) for node in target.elts]
         paired = len(nodes) == len(target.elts) and not any(starred)
-        again = replace(state, usage=Usage())  # the source has been read, and its names noted, already
+        again = replace(
+            state, usage=Usage()
+        )  # the source has been read, and its names noted, already
         for at, part in enumerate(target.elts):
             each = read(nodes[at], again) if paired else unpacked(value, at, starred)
             bind(part, each, state, nodes[at] if paired else None)
     elif isinstance(target, ast.Starred):
         bind(target.value, UNKNOWN, state)
-    elif isinstance(target, ast.Subscript) and isinstance(table := read(target.value, state), Table):
+    elif isinstance(target, ast.Subscript) and isinstance(
+        table := read(target.value, state), Table
+    ):
         table.because |= because_of(value)
         put(table, target.slice, read(target.slice, state), state)
     else:
@@ -205,7 +233,9 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
 
 def define_by_call(node: ast.Call, state: State) -> None:
     """Names that a call gives to something else than by plain `setattr`."""
-    method = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    method = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
     if method == "install_config_module":
         for each in node.args[:1]:
             owner = read(each, replace(state, usage=Usage()))
@@ -221,7 +251,9 @@ def define_by_call(node: ast.Call, state: State) -> None:
         known = isinstance(text, Known) and isinstance(text.values[0], str)
         if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):
             dotted = owner.dotted if isinstance(owner, Symbol) else owner.classes[0]
-            state.usage.define(dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path)
+            state.usage.define(
+                dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path
+            )
         elif known and isinstance(text, Known) and isinstance(owner, (Unknown, LocalObject)):
             state.usage.define("*", str(text.values[0]), state.path)
         elif isinstance(owner, Unknown) and chain(owners[0]) not in ("self", "cls"):
@@ -247,26 +279,40 @@ def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> No
     dotted = owner.dotted if isinstance(owner, Symbol) else "*"
     texts = [read(key, replace(state, usage=Usage())) for key in keys]
     for text in texts:
-        name = str(text.values[0]) if isinstance(text, Known) and isinstance(text.values[0], str) else "*"
+        name = (
+            str(text.values[0])
+            if isinstance(text, Known) and isinstance(text.values[0], str)
+            else "*"
+        )
         group, _, option = name.rpartition(".")
         state.usage.define(f"{dotted}.{group}" if group else dotted, option, state.path)
 
 
 def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
-    """Add a key to a dictionary of the patch, where it is a text that is the same for each spelling of the release."""
+    """Add a key to a dictionary of the patch, where it is a text that is the same for each spelling
+    of the release.
+    """
     texts = set(known.values) if isinstance(known, Known) else set()
     if len(texts) == 1 and isinstance(text := texts.pop(), str):
         table.keys[text] = key, state
 
 
 def read_owner(node: ast.Attribute, state: State) -> Value:
-    """The owner of an attribute. A mark on a function of the patch, or a look at one, does not run it."""
+    """The owner of an attribute.
+
+    A mark on a function of the patch, or a look at one, does not run it.
+    """
     function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
-def rebind(owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False) -> None:
-    """Note `owner.name = value` when `owner` is a class or module of torch. An option that is set is a reference."""
+def rebind(
+    owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False
+) -> None:
+    """Note `owner.name = value` when `owner` is a class or module of torch.
+
+    An option that is set is a reference.
+    """
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
@@ -285,7 +331,9 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State, *, m
         state.usage.define("", name, state.path)
         if isinstance(owner, LocalObject):
             before = owner.of.fields.get(name)
-            owner.of.fields[name] = value if before is None or before == value else unknown(before, value)
+            owner.of.fields[name] = (
+                value if before is None or before == value else unknown(before, value)
+            )
     if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
         return
     presence, _, _ = state.release.ask(look_up, owner, name)
@@ -320,7 +368,11 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State, *, m
 def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
     """Note that a class of the patch defines `name`, where a base of torch does too."""
     for base in bases:
-        if not isinstance(base, Symbol) or base.kind != "class" or isinstance(function.node, ast.Lambda):
+        if (
+            not isinstance(base, Symbol)
+            or base.kind != "class"
+            or isinstance(function.node, ast.Lambda)
+        ):
             continue
         origin, original = state.release.ask(definition_of, base, name)
         if original is None:
@@ -352,7 +404,9 @@ def _form_of(value: Value) -> str | None:
 
 
 def _is_wrapped(function: LocalFunction) -> bool:
-    """True if a decorator may have put something else in the function's place, which takes other arguments."""
+    """True if a decorator may have put something else in the function's place, which takes other
+    arguments.
+    """
     for each in getattr(function.node, "decorator_list", ()):
         decorator = each.func if isinstance(each, ast.Call) else each
         name = last_name(decorator)
@@ -371,19 +425,36 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
     given = {each.arg for each in decorator.args.args}
     inner = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
     within = {id(node) for each in inner.values() for node in ast.walk(each)}
-    returns = [node.value for node in ast.walk(decorator) if isinstance(node, ast.Return) and id(node) not in within]
+    returns = [
+        node.value
+        for node in ast.walk(decorator)
+        if isinstance(node, ast.Return) and id(node) not in within
+    ]
     names = [each.id if isinstance(each, ast.Name) else "" for each in returns]
     return bool(names) and all(
-        name in given or (name in inner and (_hands_on(inner[name], given) or _returns_what_it_is_given(inner[name])))
+        name in given
+        or (
+            name in inner
+            and (_hands_on(inner[name], given) or _returns_what_it_is_given(inner[name]))
+        )
         for name in names
     )
 
 
 def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
-    """True if it takes `*args, **kwargs` and nothing else, and calls what was decorated with just these."""
+    """True if it takes `*args, **kwargs` and nothing else, and calls what was decorated with just
+    these.
+    """
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and last_name(node.func) in given]
-    passed = {ast.unparse(ast.Tuple(elts=[*each.args, *(one.value for one in each.keywords)])) for each in calls}
+    calls = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and last_name(node.func) in given
+    ]
+    passed = {
+        ast.unparse(ast.Tuple(elts=[*each.args, *(one.value for one in each.keywords)]))
+        for each in calls
+    }
     return passed == {f"(*{own.vararg.arg}, {own.kwarg.arg})"}

@@ -1,7 +1,8 @@
-"""Calls in a patch: of torch, of small functions of the patch itself, and those that change names or ask for them.
+"""Calls in a patch: of torch, of small functions of the patch itself, and those that change names
+or ask for them.
 
-Covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a dictionary.
-Small functions of the project are read for the value that they return.
+Covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a
+dictionary. Small functions of the project are read for the value that they return.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ from patchgate.lint.interpret.bindings import (
 )
 from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
 from patchgate.lint.interpret.project_values import apart, may_tell, own_value
-from patchgate.lint.interpret.references import Call, Comparison, Passed, Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.references import (
+    Call,
+    Comparison,
+    Passed,
+    Presence,
+    Reachability,
+    Span,
+    Usage,
+)
 from patchgate.lint.interpret.state import End, State, execute_block, read
 from patchgate.lint.interpret.torch_names import (
     callable_behind,
@@ -86,10 +95,14 @@ from patchgate.lint.interpret.version_gates import (
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
-_TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
+_TRANSPARENT = frozenset(
+    {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
+)
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # Methods of a config module that tell which options it has.
-_OPTIONS_THERE_ARE = frozenset({"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"})
+_OPTIONS_THERE_ARE = frozenset(
+    {"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"}
+)
 # What else asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
@@ -104,7 +117,11 @@ def read_call(node: ast.Call, state: State) -> Value:
     define_by_call(node, state)
     if last_name(node.func) == "is_fbcode" and not isinstance(callee, (LocalFunction, OwnFunction)):
         return constant(False)  # inside one company only
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "setattr"
+        and not isinstance(callee, Symbol)
+    ):
         callee = External(dotted="monkeypatch.setattr")
     elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
         callee = External(dotted=callee.dotted)
@@ -112,7 +129,9 @@ def read_call(node: ast.Call, state: State) -> Value:
         special = _special(callee.dotted, node, state)
         if special is not None:
             return special
-    arguments = [read(each.value if isinstance(each, ast.Starred) else each, state) for each in node.args]
+    arguments = [
+        read(each.value if isinstance(each, ast.Starred) else each, state) for each in node.args
+    ]
     keywords = {each.arg: read(each.value, state) for each in node.keywords}
     changed = changed_table(node, arguments, state)
     if changed is not None:
@@ -142,7 +161,9 @@ def read_call(node: ast.Call, state: State) -> Value:
 
 
 def _is_operator(callee: ast.expr, state: State) -> bool:
-    """True for `torch.ops.a.b`, which no index knows; a generated file has thousands of such calls."""
+    """True for `torch.ops.a.b`, which no index knows; a generated file has thousands of such
+    calls.
+    """
     if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
         return False
     torch = state.scope.lookup("torch")
@@ -150,8 +171,14 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """The callee. A function of the patch that is called in a `try` fails there, and nowhere else."""
-    value = state.scope.lookup(node.id) if isinstance(node, ast.Name) and node.id not in state.scope.narrowed else None
+    """The callee. A function of the patch that is called in a `try` fails there, and nowhere
+    else.
+    """
+    value = (
+        state.scope.lookup(node.id)
+        if isinstance(node, ast.Name) and node.id not in state.scope.narrowed
+        else None
+    )
     if isinstance(value, OwnName):
         return own_value(value, state, called=True)
     if not isinstance(value, LocalFunction):
@@ -184,10 +211,18 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return _patch_path(dotted, node, first, state)
     if dotted == "super" and not node.args:
         base = state.scope.base_of_class()
-        return Instance(classes=(base.dotted,)) if isinstance(base, Symbol) and base.kind == "class" else UNKNOWN
+        return (
+            Instance(classes=(base.dotted,))
+            if isinstance(base, Symbol) and base.kind == "class"
+            else UNKNOWN
+        )
     if dotted == "importlib.import_module" and first is not None:
         return _import_module(node, first, state)
-    if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
+    if (
+        dotted == "importlib.util.find_spec"
+        and first is not None
+        and state.release.ask(covered, first)
+    ):
         return constant(state.release.ask(has_module, first) or None, PRESENCE)
     if dotted in METADATA and texts == ["torch"]:
         return Known(values=version_spellings(state), because=VERSION)
@@ -200,7 +235,11 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 
 def _parameter_names(function: Value, state: State) -> Value:
     """The parameter names of a function of torch, as `inspect.signature` gives them."""
-    known = state.release.ask(callable_behind, function.dotted) if isinstance(function, Symbol) else None
+    known = (
+        state.release.ask(callable_behind, function.dotted)
+        if isinstance(function, Symbol)
+        else None
+    )
     if known is None:
         return Unknown(PRESENCE)
     names = ParameterNames(ParameterName(parameter.name) for parameter in known.parameters)
@@ -215,7 +254,9 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         read(rest, state)
     if function == "getattr":
         value = attribute(owner, name, Span.of(node.args[1]), state, guarded=len(node.args) > 2)
-        default = node.args[2] if len(node.args) > 2 and isinstance(owner, (Symbol, Instance)) else None
+        default = (
+            node.args[2] if len(node.args) > 2 and isinstance(owner, (Symbol, Instance)) else None
+        )
         if not isinstance(default, ast.Constant):
             return value
         missing = state.release.ask(look_up, owner, name)[0] is Presence.MISSING
@@ -233,13 +274,17 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 
 
 def _is_mock(dotted: str, state: State) -> bool:
-    """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of tests."""
+    """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of
+    tests.
+    """
     file = state.scope.home()
     in_tests = file is not None and is_of_tests(file)
     return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
 
 
-def _set_by_name(node: ast.Call, owner: Value, name: str, state: State, *, mocked: bool = False) -> Value:
+def _set_by_name(
+    node: ast.Call, owner: Value, name: str, state: State, *, mocked: bool = False
+) -> Value:
     new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
     _accept_missing(node, owner, name, state)
     rebind(owner, name, read(new, state), Span.of(node.args[1]), state, mocked=mocked)
@@ -247,8 +292,12 @@ def _set_by_name(node: ast.Call, owner: Value, name: str, state: State, *, mocke
 
 
 def _accept_missing(node: ast.Call, owner: Value, name: str, state: State) -> None:
-    """`create=True` of `mock.patch` and `raising=False` of `monkeypatch` say that the name may be missing."""
-    flags = {each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)}
+    """`create=True` of `mock.patch` and `raising=False` of `monkeypatch` say that the name may be
+    missing.
+    """
+    flags = {
+        each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)
+    }
     if isinstance(owner, Symbol) and (flags.get("create") is True or flags.get("raising") is False):
         state.usage.tested.add(f"{owner.dotted}.{name}")
 
@@ -266,7 +315,9 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
     return UNKNOWN
 
 
-def _needed_by_mock(dotted: str, node: ast.Call, owner: Value, name: str, span: Span, state: State) -> None:
+def _needed_by_mock(
+    dotted: str, node: ast.Call, owner: Value, name: str, span: Span, state: State
+) -> None:
     """`mock.patch` raises for a name that is not there, unless `create` is set."""
     if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
         attribute(owner, name, span, state)
@@ -282,16 +333,25 @@ def _import_module(node: ast.Call, path: str, state: State) -> Value:
     return module if presence is Presence.PRESENT else UNKNOWN
 
 
-def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
+def _call_method(
+    callee: Method, arguments: list[Value], keywords: dict[str | None, Value]
+) -> Value:
     """A method of a string or specifier; its keywords count as constants."""
     known = [each for each in arguments if isinstance(each, Known)]
-    options = {name: Known(values=each.values) for name, each in keywords.items() if name and isinstance(each, Known)}
+    options = {
+        name: Known(values=each.values)
+        for name, each in keywords.items()
+        if name and isinstance(each, Known)
+    }
     if len(known) != len(arguments) or len(options) != len(keywords):
         return UNKNOWN
 
     def call(owner: object, *given: Any) -> Any:
         return call_method(
-            owner, callee.name, given[: len(known)], dict(zip(options, given[len(known) :], strict=True))
+            owner,
+            callee.name,
+            given[: len(known)],
+            dict(zip(options, given[len(known) :], strict=True)),
         )
 
     return fold(call, callee.owner, *known, *options.values()) or UNKNOWN
@@ -300,7 +360,11 @@ def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | No
 def _call_external(node: ast.Call, callee: External, arguments: list[Value], state: State) -> Value:
     if callee.dotted in _TRANSPARENT and arguments:
         given = arguments[0]
-        return replace(given, form=FORMS.get(callee.dotted)) if isinstance(given, LocalFunction) else UNKNOWN
+        return (
+            replace(given, form=FORMS.get(callee.dotted))
+            if isinstance(given, LocalFunction)
+            else UNKNOWN
+        )
     helper = HELPERS.get(callee.dotted.rpartition(".")[2])
     if helper is not None:
         if node.keywords:
@@ -327,7 +391,10 @@ def _is_instance(value: Value, kind: Value) -> Value:
 
 
 def _call_version_helper(
-    node: ast.Call, helper: Callable[..., Callable[[str], bool]], arguments: list[Value], state: State
+    node: ast.Call,
+    helper: Callable[..., Callable[[str], bool]],
+    arguments: list[Value],
+    state: State,
 ) -> Value:
     given = [argument_of_helper(each) for each in arguments]
     texts = [each for each in given if each is not None]
@@ -350,7 +417,9 @@ def _answers_of_helper(
 
 
 def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
-    """A helper that says something else of a nightly, a candidate or a local build than of the release."""
+    """A helper that says something else of a nightly, a candidate or a local build than of the
+    release.
+    """
     traps = traps_of_helper(values)
     if traps:
         text = ast.unparse(node)
@@ -379,14 +448,20 @@ def _call_local(
     if helper is not None and not keywords:
         return _call_version_helper(node, helper, arguments, state)
     if promised is None:
-        promised = promised_by(getattr(function.node, "returns", None), state.having(scope=function.scope))
+        promised = promised_by(
+            getattr(function.node, "returns", None), state.having(scope=function.scope)
+        )
     return promised if promised != UNKNOWN else unknown(value)
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
     made = state.release.ask(class_made_by, callee.dotted)
     _note_call(node, callee.dotted, state, bound=bool(made) or callee.bound)
-    return Instance(classes=(made,)) if made else state.release.ask(returned, callee.dotted, callee.receiver)
+    return (
+        Instance(classes=(made,))
+        if made
+        else state.release.ask(returned, callee.dotted, callee.receiver)
+    )
 
 
 def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> None:
@@ -398,7 +473,13 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
         starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
     )
     problem = state.release.ask(_problem, dotted, passed)
-    call = Call(span=Span.of(node.func), dotted=dotted, passed=passed, problem=problem, reachability=state.reachability)
+    call = Call(
+        span=Span.of(node.func),
+        dotted=dotted,
+        passed=passed,
+        problem=problem,
+        reachability=state.reachability,
+    )
     if state.attempt is not None and state.attempt.any_call and state.reachable and problem:
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
@@ -406,7 +487,9 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
 
 
 def _problem(release: Release, dotted: str, passed: Passed) -> str | None:
-    """Why the function does not take the arguments: of its signature a reading depends on no more."""
+    """Why the function does not take the arguments: of its signature a reading depends on no
+    more.
+    """
     function = callable_behind(release, dotted)
     return passed.misfit(function) if function is not None else None
 
@@ -423,13 +506,15 @@ _OPTION_ARGUMENTS = {
     "torch._inductor.aoti_compile_and_package": "inductor_configs",
     "torch._inductor.compile_fx.compile_fx": "config_patches",
 }
-# Keys that `torch.compile` takes out of its options by itself -> the function that gets them, with a parameter of that
-# name where the release knows the key; None where no indexed function tells.
+# Keys that `torch.compile` takes out of its options by itself -> the function that gets them, with
+# a parameter of that name where the release knows the key; None where no indexed function tells.
 _OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti": None}
 
 
 def note_patched_options(callee: Symbol, node: ast.Call, given: list[Value], state: State) -> None:
-    """`config.patch(option=..., **{"group.option": ...})`, `config.patch("option", value)`, `config.patch(options)`."""
+    """`config.patch(option=..., **{"group.option": ...})`, `config.patch("option", value)`,
+    `config.patch(options)`.
+    """
     owner, _, method = callee.dotted.rpartition(".")
     if method != "patch":
         return
@@ -447,9 +532,13 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
     taken = _OPTION_ARGUMENTS.get(callee.dotted)
     options = keywords.get(taken) if taken else None
     backend = keywords.get("backend")
-    other_backend = backend is not None and not (isinstance(backend, Known) and set(backend.values) == {"inductor"})
+    other_backend = backend is not None and not (
+        isinstance(backend, Known) and set(backend.values) == {"inductor"}
+    )
     if isinstance(options, Table) and not other_backend:
-        own = {key.replace("-", "_"): at for key, at in options.keys.items() if key not in _OWN_KEYS}
+        own = {
+            key.replace("-", "_"): at for key, at in options.keys.items() if key not in _OWN_KEYS
+        }
         _note_options("torch._inductor.config", Table(keys=own), state)
         for key, (at, put_in) in options.keys.items():
             if getter := _OWN_KEYS.get(key):
@@ -461,7 +550,9 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
 
 
 def _note_options(owner: str, options: Table, state: State) -> None:
-    """Each option is needed where the call runs, if the line ran that put it into the dictionary."""
+    """Each option is needed where the call runs, if the line ran that put it into the
+    dictionary.
+    """
     for option, (at, put_in) in options.keys.items():
         value: Value = Symbol(dotted=owner, kind="module")
         for name in option.split("."):
@@ -469,13 +560,25 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes; what `table.update(...)` gives; None for any other call."""
-    keys: dict[str, tuple[ast.expr, Any]] = {each.arg: (each.value, state) for each in node.keywords if each.arg}
+    """The dictionary that `dict(...)` makes; what `table.update(...)` gives; None for any other
+    call.
+    """
+    keys: dict[str, tuple[ast.expr, Any]] = {
+        each.arg: (each.value, state) for each in node.keywords if each.arg
+    }
     for value in arguments:
         keys.update(value.keys if isinstance(value, Table) else {})
-    if isinstance(node.func, ast.Name) and node.func.id == "dict" and state.scope.lookup("dict") is None:
+    if (
+        isinstance(node.func, ast.Name)
+        and node.func.id == "dict"
+        and state.scope.lookup("dict") is None
+    ):
         return Table(keys=dict(keys))
-    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.attr == "update":
+    if (
+        isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.attr == "update"
+    ):
         table = state.scope.lookup(node.func.value.id)
         if isinstance(table, Table):
             table.keys.update(keys)
@@ -487,13 +590,15 @@ def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value
 _MAX_INLINED = 3
 # How large a function is at most that may refuse a release.
 _MAX_REFUSING = 120
-# Calls that do not return; checks that raise, known by name where their source is not in the project.
+# Calls that do not return; checks that raise, known by name where their source is not in the
+# project.
 _LEAVING = frozenset({
-    "sys.exit", "exit", "quit", "os._exit", "os.abort", "pytest.skip", "pytest.fail", "pytest.xfail",
-    "pytest.importorskip",
+    "sys.exit", "exit", "quit", "os._exit", "os.abort", "pytest.skip", "pytest.fail",
+    "pytest.xfail", "pytest.importorskip",
 })  # fmt: skip
 _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expect")
-# Marks of tests, and which outcome of their test skips; other decorators that may leave out what they decorate.
+# Marks of tests, and which outcome of their test skips; other decorators that may leave out what
+# they decorate.
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
@@ -505,15 +610,19 @@ _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
 def value_of_own_call(
     callee: OwnFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
 ) -> tuple[Value, Value]:
-    """The value that a call of a function of another file returns, and the one that its annotation promises.
+    """The value that a call of a function of another file returns, and the one that its annotation
+    promises.
 
-    It is asked of the release, so that another release with the same answer shares the reading of the caller.
+    It is asked of the release, so that another release with the same answer shares the reading of
+    the caller.
     """
     given = [(None, each) for each in arguments], [*keywords.items()]
     key = tuple((name, each, _types(each)) for part in given for name, each in part)
     plain = all(types is not None for _, _, types in key)
     if plain and state.own is not None and not state.own.unfinished:
-        _, value, promised = state.release.ask(_own_call, state.own, callee.own, len(arguments), key, state.inlined)
+        _, value, promised = state.release.ask(
+            _own_call, state.own, callee.own, len(arguments), key, state.inlined
+        )
         return value, promised
     if state.own is not None:
         state.own.followed.add(callee.own)
@@ -525,12 +634,23 @@ def value_of_own_call(
 def _types(value: Value) -> tuple[type, ...] | None:
     """The types of a plain value; None where it cannot be compared by what it is."""
     if isinstance(value, Known):
-        return tuple(map(type, value.values)) if all(isinstance(each, _PLAIN) for each in value.values) else None
-    return () if isinstance(value, (Unknown, Symbol, Instance, External, OwnName, OwnModule)) else None
+        return (
+            tuple(map(type, value.values))
+            if all(isinstance(each, _PLAIN) for each in value.values)
+            else None
+        )
+    return (
+        () if isinstance(value, (Unknown, Symbol, Instance, External, OwnName, OwnModule)) else None
+    )
 
 
 def _own_call(
-    release: Release, files: OwnFiles, name: OwnName, positional: int, given: _Arguments, inlined: int
+    release: Release,
+    files: OwnFiles,
+    name: OwnName,
+    positional: int,
+    given: _Arguments,
+    inlined: int,
 ) -> tuple[ast.AST | None, Value, Value]:
     state = State(release=release, own=files, inlined=inlined)
     with apart(files, release):
@@ -538,22 +658,36 @@ def _own_call(
         if not isinstance(callee, OwnFunction):
             return None, callee, UNKNOWN
         arguments = [value for _, value, _ in given[:positional]]
-        value = inline(callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state)
-        if not isinstance(value, Known):  # nothing else of it is asked, and releases compare what they answer
+        value = inline(
+            callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state
+        )
+        if not isinstance(
+            value, Known
+        ):  # nothing else of it is asked, and releases compare what they answer
             value = unknown(value)
         outside = replace(state, scope=callee.function.scope)
-        return callee.function.node, value, promised_by(getattr(callee.function.node, "returns", None), outside)
+        return (
+            callee.function.node,
+            value,
+            promised_by(getattr(callee.function.node, "returns", None), outside),
+        )
 
 
-def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State) -> Value:
-    """The value that a small function of the patch returns, if only the torch version decides it."""
+def inline(
+    function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
+) -> Value:
+    """The value that a small function of the patch returns, if only the torch version decides
+    it.
+    """
     if not may_tell(function.node):
         return UNKNOWN
     inner, _ = _walked(function, arguments, keywords, state)
     results = inner.returned if inner is not None else []
     if results and all(result == results[0] for result in results):
         return results[0]
-    return unknown(*results, because=VERSION if inner is not None and inner.usage.gates else frozenset())
+    return unknown(
+        *results, because=VERSION if inner is not None and inner.usage.gates else frozenset()
+    )
 
 
 def _walked(
@@ -587,7 +721,11 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
         return End(Reachability.GUARDED)
     function = callee.function if isinstance(callee, OwnFunction) else callee
     if not isinstance(function, LocalFunction):
-        return End(state.undecided()) if _REFUSES.search(name) and because_of(callee) >= VERSION else None
+        return (
+            End(state.undecided())
+            if _REFUSES.search(name) and because_of(callee) >= VERSION
+            else None
+        )
     if not _may_refuse(function.node):
         return None
     arguments = [read(each, silent) for each in node.args]
@@ -600,11 +738,15 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
 def _may_refuse(function: ast.AST) -> bool:
     """True if a small function raises, or calls what may."""
     nodes = list(islice(ast.walk(function), _MAX_REFUSING + 1))
-    return len(nodes) <= _MAX_REFUSING and any(isinstance(node, (ast.Raise, ast.Assert, ast.Expr)) for node in nodes)
+    return len(nodes) <= _MAX_REFUSING and any(
+        isinstance(node, (ast.Raise, ast.Assert, ast.Expr)) for node in nodes
+    )
 
 
 def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
-    """The reachability of decorated code: a mark may skip a test on a release, or a decorator leave code out."""
+    """The reachability of decorated code: a mark may skip a test on a release, or a decorator leave
+    code out.
+    """
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.having(usage=Usage(), inlined=state.inlined or 1)
     name = last_name(call.func if call is not None else decorator)
@@ -615,13 +757,23 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
         return state.excluded_by(tests[0]) if truth_of(tests[0]) is skipped else state.reachability
     callee = read(call.func, silent) if call is not None else value
     function = callee.function if isinstance(callee, OwnFunction) else callee
-    asks = isinstance(function, LocalFunction) and _ASKS.search(ast.unparse(function.node)) is not None
+    asks = (
+        isinstance(function, LocalFunction) and _ASKS.search(ast.unparse(function.node)) is not None
+    )
     because = because_of(value if call is None else callee).union(*map(because_of, tests))
-    return state.undecided() if asks or (because and (call is None or _CHOOSES.search(name))) else state.reachability
+    return (
+        state.undecided()
+        if asks or (because and (call is None or _CHOOSES.search(name)))
+        else state.reachability
+    )
 
 
-def member_of_own(owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
-    """`self.name` in a class of the patch: what a base in torch has; of its own, what the version of torch decides."""
+def member_of_own(
+    owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
+) -> Value:
+    """`self.name` in a class of the patch: what a base in torch has; of its own, what the version
+    of torch decides.
+    """
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
     if not isinstance(member, LocalFunction):
@@ -636,9 +788,11 @@ def member_of_own(owner: LocalObject, name: str, span: Span, state: State, *, gu
 
 
 def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:
-    """`self.name` where the class of the patch derives from torch's alone, and does not define the name itself.
+    """`self.name` where the class of the patch derives from torch's alone, and does not define the
+    name itself.
 
-    A name that no release has in those classes is the project's: something that we do not see puts it there.
+    A name that no release has in those classes is the project's: something that we do not see puts
+    it there.
     """
     bases = owner.torch_bases()
     if not bases or owner.defines(name) or state.inlined:
@@ -663,7 +817,9 @@ def _assign_arguments(
     last = positional[len(positional) - len(parameters.defaults) :]
     defaults = [*zip(last, parameters.defaults, strict=True)]
     defaults += [
-        (each, value) for each, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if value
+        (each, value)
+        for each, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+        if value
     ]
     for each in (*positional, *parameters.kwonlyargs):
         inner.scope.assign(each.arg, keywords.get(each.arg, UNKNOWN))

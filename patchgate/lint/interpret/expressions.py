@@ -1,7 +1,8 @@
-"""The values of a patch's expressions, and the types of names that a test shows (`isinstance`, `hasattr`).
+"""The values of a patch's expressions, and the types of names that a test shows (`isinstance`,
+`hasattr`).
 
-Calls are in `calls.py`. A value that is made of constants and the torch version is computed once for each spelling of
-the release.
+Calls are in `calls.py`. A value that is made of constants and the torch version is computed once
+for each spelling of the release.
 """
 
 from __future__ import annotations
@@ -83,8 +84,12 @@ def read_attribute(node: ast.Attribute, state: State) -> Value:
     if isinstance(owner, LocalObject):
         guarded = key in scope.guarded
         known = scope.narrowed.get(key)
-        return known or member_of_own(owner, node.attr, Span.of_attribute(node), state, guarded=guarded)
-    value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
+        return known or member_of_own(
+            owner, node.attr, Span.of_attribute(node), state, guarded=guarded
+        )
+    value = attribute(
+        owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded
+    )
     return state.scope.narrowed.get(key, value) if key else value
 
 
@@ -108,7 +113,11 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
     because: frozenset[str] = frozenset()
     total: tuple[bool, ...] = (True,) * SPELLINGS
     for operator, left, right in zip(node.ops, operands, operands[1:], strict=False):
-        if isinstance(left, Symbol) and isinstance(operator, (ast.Is, ast.IsNot)) and right == _NONE:
+        if (
+            isinstance(left, Symbol)
+            and isinstance(operator, (ast.Is, ast.IsNot))
+            and right == _NONE
+        ):
             left = _IS_THERE
         if not isinstance(left, Known) or not isinstance(right, Known):
             return unknown(*operands)
@@ -118,12 +127,21 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
             return unknown(left, right)
         because |= result.because
         if symbol and result.because >= VERSION:
-            traps = traps_in(symbol, left.values, right.values, result.values, state.release.version)
+            traps = traps_in(
+                symbol, left.values, right.values, result.values, state.release.version
+            )
             if traps:
                 state.usage.comparisons.append(
-                    Comparison(span=Span.of(node), text=ast.unparse(node), traps=traps, reachability=state.reachability)
+                    Comparison(
+                        span=Span.of(node),
+                        text=ast.unparse(node),
+                        traps=traps,
+                        reachability=state.reachability,
+                    )
                 )
-        total = tuple(before and bool(now) for before, now in zip(total, result.values, strict=True))
+        total = tuple(
+            before and bool(now) for before, now in zip(total, result.values, strict=True)
+        )
     return Known(values=total, because=because)
 
 
@@ -147,12 +165,21 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
     if len(known) == len(node.values):
         combine = any if stops else all
         rows = zip(*(value.values for value in known), strict=True)
-        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(deciding or known))
+        return Known(
+            values=tuple(combine(map(bool, row)) for row in rows),
+            because=_because(deciding or known),
+        )
     if deciding:
         return Known(values=deciding[0].values, because=_because(deciding))
-    # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases first of all.
-    because = VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
-    return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None), because=because)
+    # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases
+    # first of all.
+    because = (
+        VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
+    )
+    return unknown(
+        *(value for value in values if not isinstance(value, Known) or value.truth is None),
+        because=because,
+    )
 
 
 def _because(operands: list[Known]) -> frozenset[str]:
@@ -204,7 +231,9 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
 def _keyed(key: Value, state: State) -> State:
     """The value that a table has for a version: it exists in that version."""
     text = key.values[0] if isinstance(key, Known) else None
-    return state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
+    return (
+        state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
+    )
 
 
 @read.register(ast.Subscript)
@@ -236,7 +265,9 @@ def read_comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, stat
     return Container(element=element) if isinstance(element, Instance) else unknown(element)
 
 
-def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Known, state: State) -> Value:
+def _element_by_element(
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Known, state: State
+) -> Value:
     """`int(part) for part in version.split(".")`."""
     rows = [list(value) if isinstance(value, (list, tuple)) else [] for value in items.values]
     elements: list[Known] = []
@@ -264,7 +295,11 @@ def read_dict(node: ast.Dict, state: State) -> Value:
         if key is not None:
             put(table, key, known, state)
             function = as_known(value)
-            if isinstance(key, ast.Constant) and isinstance(function, Known) and callable(function.values[0]):
+            if (
+                isinstance(key, ast.Constant)
+                and isinstance(function, Known)
+                and callable(function.values[0])
+            ):
                 functions[key.value] = function.values[0]
     # Operators by their text, as version helpers have them.
     return constant(functions) if functions and len(functions) == len(node.keys) else table
@@ -303,11 +338,21 @@ def narrow(test: ast.expr, way: bool, state: State) -> None:
                 narrow(operand, way, state)
     elif isinstance(test, ast.NamedExpr):
         narrow(test.value, way, state)
-    elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and len(test.args) >= 2 and way:
+    elif (
+        isinstance(test, ast.Call)
+        and isinstance(test.func, ast.Name)
+        and len(test.args) >= 2
+        and way
+    ):
         _narrow_by_call(test.func.id, test.args[0], test.args[1], state)
     elif isinstance(test, ast.Compare) and way and isinstance(test.ops[0], (ast.Is, ast.Eq)):
         left = test.left
-        if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and left.args:
+        if (
+            isinstance(left, ast.Call)
+            and isinstance(left.func, ast.Name)
+            and left.func.id == "type"
+            and left.args
+        ):
             key = chain(left.args[0])
             if key:
                 state.scope.narrow(key, _instances(test.comparators[0], state))
@@ -321,7 +366,9 @@ def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state:
         state.scope.narrow(key, _instances(argument, state))
     elif function == "hasattr" and isinstance(argument, ast.Constant):
         state.scope.guarded |= {f"{key}.{argument.value!s}"}
-    elif function not in _HARMLESS and isinstance(read(subject, replace(state, usage=Usage())), Instance):
+    elif function not in _HARMLESS and isinstance(
+        read(subject, replace(state, usage=Usage())), Instance
+    ):
         # A TypeGuard, or anything else that may say more of the object than we know.
         state.scope.narrow(key, UNKNOWN)
 

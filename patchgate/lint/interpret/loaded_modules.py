@@ -1,4 +1,6 @@
-"""Which modules of torch are loaded when a line of a file runs, as the file is imported beside nothing but torch."""
+"""Which modules of torch are loaded when a line of a file runs, as the file is imported beside
+nothing but torch.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +18,44 @@ _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.std
 # What loads a module that only its argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
-# Packages of which the index knows all that they load, but for what they import by computed names; tests/torch holds
-# both against torch. Modules inside them load more by calls that run as they are imported.
+# Packages of which the index knows all that they load, but for what they import by computed names;
+# tests/torch holds both against torch. Modules inside them load more by calls that run as they are
+# imported.
 PACKAGES = (
     "torch",
     "torch._dynamo",
     *(f"torch._inductor{each}" for each in ("", ".codegen", ".fx_passes", ".runtime")),
 )
-COMPUTED = ("torch._dynamo.polyfills.", "torch._inductor.custom_graph_pass", "torch._inductor.test_operators")
+COMPUTED = (
+    "torch._dynamo.polyfills.",
+    "torch._inductor.custom_graph_pass",
+    "torch._inductor.test_operators",
+)
 
 
 @lru_cache(maxsize=1)
 def loads_from(tree: ast.Module) -> int:
-    """The first line that imports another package or calls what is not Python's own: these may load anything."""
+    """The first line that imports another package or calls what is not Python's own: these may load
+    anything.
+    """
     apart = set(dir(builtins)) - _LOADERS
     for node in _run_at_import(tree):
         if isinstance(node, ast.Import):
             names = {alias.name.partition(".")[0] for alias in node.names}
             if names - _APART - {"torch"}:
                 return node.lineno
-            apart |= {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
+            apart |= {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {
+                "torch"
+            }
         elif isinstance(node, ast.ImportFrom):
             package = (node.module or "").partition(".")[0]
             if node.level or package not in _APART | {"torch"}:
                 return node.lineno
-            apart |= {alias.asname or alias.name for alias in node.names} if package != "torch" else set()
+            apart |= (
+                {alias.asname or alias.name for alias in node.names}
+                if package != "torch"
+                else set()
+            )
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func).partition(".")[0]
             if called not in apart or called in _LOADERS:
@@ -51,7 +66,9 @@ def loads_from(tree: ast.Module) -> int:
 
 
 def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements that run as the module is imported, in order: everything but bodies of functions."""
+    """The statements that run as the module is imported, in order: everything but bodies of
+    functions.
+    """
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -63,9 +80,11 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
-    """The first submodule that the file reads as an attribute of its package, and that nothing has imported by then.
+    """The first submodule that the file reads as an attribute of its package, and that nothing has
+    imported by then.
 
-    Only what runs for certain as the file is imported: a function may run when everything is loaded.
+    Only what runs for certain as the file is imported: a function may run when everything is
+    loaded.
     """
     imported: set[str] = set()
     for reference in usage.references:
@@ -73,7 +92,9 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
             continue
         package = release.module(reference.owner)
         # A package may import the module when it is read: torch does, and is not indexed itself.
-        by_reading = reference.owner not in release.index.modules or (package is not None and package.has_getattr)
+        by_reading = reference.owner not in release.index.modules or (
+            package is not None and package.has_getattr
+        )
         if reference.kind == "module" or by_reading:
             if reference.dotted not in PACKAGES:
                 return
@@ -85,5 +106,7 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
 
 
 def _runs_at_import(reference: Reference, usage: Usage) -> bool:
-    is_certain = reference.path == (0,) and reference.reachable and not reference.dotted.startswith(COMPUTED)
+    is_certain = (
+        reference.path == (0,) and reference.reachable and not reference.dotted.startswith(COMPUTED)
+    )
     return reference.kind == "name" and is_certain and reference.span.line <= usage.loads_from

@@ -1,7 +1,9 @@
-"""The other files of a patch's project: which file an import means, and which statements at its top bind a name.
+"""The other files of a patch's project: which file an import means, and which statements at its top
+bind a name.
 
-Found by path, as Python would with the project's root on its path; nothing is run. Of a file only the statements that
-bind a name which is asked for are parsed: imports reach a thousand files where a check needs three lines of one.
+Found by path, as Python would with the project's root on its path; nothing is run. Of a file only
+the statements that bind a name which is asked for are parsed: imports reach a thousand files where
+a check needs three lines of one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from os.path import exists, isdir, isfile, islink  # a name too long for a file is no fault: pathlib raises
+from os.path import (
+    exists,
+    isdir,
+    isfile,
+    islink,
+)  # a name too long for a file is no fault: pathlib raises
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +34,8 @@ _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 _DEPTH = 8
 # Files whose texts and statements are kept.
 _FILES = 8192
-# Characters of a statement that may have a function of so many lines: none that is read for its value is as long.
+# Characters of a statement that may have a function of so many lines: none that is read for its
+# value is as long.
 _LONG, _LINES = 20_000, 200
 # Comments and texts, of which only those between three quotes reach over lines.
 _OPAQUE = re.compile(
@@ -39,7 +47,11 @@ _OPAQUE = re.compile(
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
 # Files of tests, by their names and by the folders just above them.
-_OF_TESTS, _TESTS, _ABOVE = re.compile(r"(test_.*|.*_test|conftest)\.py"), frozenset({"test", "tests"}), 5
+_OF_TESTS, _TESTS, _ABOVE = (
+    re.compile(r"(test_.*|.*_test|conftest)\.py"),
+    frozenset({"test", "tests"}),
+    5,
+)
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -63,11 +75,15 @@ class OwnFiles:
     set_in: dict[str, set[Path]] = field(default_factory=dict)
     #: By file, name and release; "" where it is the same in each.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
-    #: By file and name: releases with what was read there, to be shared with those that answer alike.
-    readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(default_factory=dict)
+    #: By file and name: releases with what was read there, to be shared with those that answer
+    #: alike.
+    readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(
+        default_factory=dict
+    )
     #: The names that were followed since somebody emptied it.
     followed: set[OwnName] = field(default_factory=set)
-    #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
+    #: Names that are being read, the outermost first: what they came to is not to be relied on
+    #: meanwhile.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
 
 
@@ -81,7 +97,9 @@ def submodule(file: Path, name: str) -> Path | None:
 
 
 def statements_binding(file: Path, name: str) -> list[ast.stmt]:
-    """The statements at the top of a file that bind a name; none where the file knows nothing of torch."""
+    """The statements at the top of a file that bind a name; none where the file knows nothing of
+    torch.
+    """
     if name.encode() not in _data(file):
         return []
     top = _top_of(file)
@@ -90,7 +108,9 @@ def statements_binding(file: Path, name: str) -> list[ast.stmt]:
 
 @lru_cache(maxsize=1 << 16)
 def file_of(module: str, level: int, importer: Path) -> Path | None:
-    """The file that `from ..module import` means in `importer`; None for what is not of the project."""
+    """The file that `from ..module import` means in `importer`; None for what is not of the
+    project.
+    """
     if level:
         folder = importer.parent
         for _ in range(level - 1):
@@ -104,7 +124,9 @@ def _absolute(folder: Path, module: str) -> Path | None:
     first = module.partition(".")[0]
     for above in (folder, *folder.parents)[:_DEPTH]:
         # A folder on Python's path is no package itself.
-        if not exists(above / "__init__.py") and (isdir(above / first) or isfile(above / f"{first}.py")):
+        if not exists(above / "__init__.py") and (
+            isdir(above / first) or isfile(above / f"{first}.py")
+        ):
             return _module_below(above, module)
     return None
 
@@ -128,9 +150,14 @@ class _Chunk:
     @cached_property
     def body(self) -> list[ast.stmt]:
         statements = parse(self.text).body
-        if len(self.text) > _LONG:  # of a long function nothing is read: what was generated would fill the memory
+        if (
+            len(self.text) > _LONG
+        ):  # of a long function nothing is read: what was generated would fill the memory
             for node in (each for statement in statements for each in _and_members(statement)):
-                if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > _LINES:
+                if (
+                    isinstance(node, ast.FunctionDef)
+                    and (node.end_lineno or 0) - node.lineno > _LINES
+                ):
                     node.body = [ast.copy_location(ast.Pass(), node)]
         return statements
 
@@ -170,7 +197,11 @@ class _Top:
         others: list[_Chunk] = []
         for start, stop in pairwise([*starts, len(self._text)]):
             chunk = _Chunk(start, self._text[start:stop])
-            name = _DEFINED.search(chunk.text) if chunk.text.startswith(("@", "class", "def", "async")) else None
+            name = (
+                _DEFINED.search(chunk.text)
+                if chunk.text.startswith(("@", "class", "def", "async"))
+                else None
+            )
             (defined.setdefault(name[1], []) if name else others).append(chunk)
         return defined, others
 
@@ -179,7 +210,9 @@ class _Top:
         if name not in self._binding:
             try:
                 found = self._bind(name)
-            except Unreadable:  # lines that only look like statements: the file is parsed as a whole
+            except (
+                Unreadable
+            ):  # lines that only look like statements: the file is parsed as a whole
                 found = [each for each in self._whole if name in _bound(each)]
             self._binding[name] = [_only(each, name) for each in found]
         return self._binding[name]
@@ -187,15 +220,23 @@ class _Top:
     def _bind(self, name: str) -> list[ast.stmt]:
         defined, others = self._chunks
         word = re.compile(rf"\b{re.escape(name)}\b")
-        found = [each for each in others if name in each.text and word.search(each.text) and name in each.names]
+        found = [
+            each
+            for each in others
+            if name in each.text and word.search(each.text) and name in each.names
+        ]
         chunks = sorted([*found, *defined.get(name, ())], key=lambda each: each.start)
-        return [statement for chunk in chunks for statement in chunk.body if name in _bound(statement)]
+        return [
+            statement for chunk in chunks for statement in chunk.body if name in _bound(statement)
+        ]
 
     def importing(self, name: str) -> list[ast.ImportFrom]:
         """The imports in the statements that have the name in them."""
         text = "import *" if name == "*" else name
         try:
-            found = [each.body for each in self._chunks[1] if text in each.text and "import" in each.text]
+            found = [
+                each.body for each in self._chunks[1] if text in each.text and "import" in each.text
+            ]
         except Unreadable:
             found = [self._whole]
         return [each for body in found for each in _at_top(body)]
@@ -212,14 +253,20 @@ def _only(statement: ast.stmt, name: str) -> ast.stmt:
     """The statement; an import without the names that it brings besides."""
     if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return statement
-    names = [each for each in statement.names if name == (each.asname or each.name.partition(".")[0])]
+    names = [
+        each for each in statement.names if name == (each.asname or each.name.partition(".")[0])
+    ]
     if isinstance(statement, ast.Import):
         return ast.copy_location(ast.Import(names=names), statement)
-    return ast.copy_location(ast.ImportFrom(module=statement.module, names=names, level=statement.level), statement)
+    return ast.copy_location(
+        ast.ImportFrom(module=statement.module, names=names, level=statement.level), statement
+    )
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds, and those of the tables that it fills; what is in functions does not count."""
+    """The names that a statement binds, and those of the tables that it fills; what is in functions
+    does not count.
+    """
     todo: list[ast.AST] = [statement]
     while todo:
         node = todo.pop()
@@ -231,12 +278,22 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
             if not isinstance(node.ctx, ast.Load):
                 yield node.id
         else:
-            filled = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+            filled = (
+                node.value
+                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+                else None
+            )
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "update"
+            ):
                 filled = node.func.value
             if isinstance(filled, ast.Name):
                 yield filled.id
-            name = getattr(node, "name", None) or getattr(node, "rest", None)  # of a handler, of a pattern
+            name = getattr(node, "name", None) or getattr(
+                node, "rest", None
+            )  # of a handler, of a pattern
             if isinstance(name, str):
                 yield name
             todo.extend(ast.iter_child_nodes(node))
@@ -277,7 +334,9 @@ def may_bring(file: Path, name: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
-    """The import at the top of a file that brings `name`, else its imports of all names of a module."""
+    """The import at the top of a file that brings `name`, else its imports of all names of a
+    module.
+    """
     if b"import" not in _data(file):
         return ()
     found = [

@@ -1,7 +1,9 @@
-"""Values of names from the project's other files, read when a name is used. Those files get no findings.
+"""Values of names from the project's other files, read when a name is used.
 
-A value that depends on nothing in torch is computed once for all releases. Any other is computed again only for a
-release that answers one of its questions differently.
+Those files get no findings.
+
+A value that depends on nothing in torch is computed once for all releases. Any other is computed
+again only for a release that answers one of its questions differently.
 """
 
 from __future__ import annotations
@@ -45,15 +47,19 @@ _PLAIN = (Known, Unknown, External, Symbol, Instance)
 _DEEPEST = 24
 # A function of the patch is read for its value only where it is as small as version helpers are.
 _MAX_INLINED_NODES = 120
-# One that is smaller than this may return a constant; a longer one must speak of versions, checks or constants.
+# One that is smaller than this may return a constant; a longer one must speak of versions, checks
+# or constants.
 _PLAIN_NODES = 16
-_TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$")
+_TELLING = re.compile(
+    r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$"
+)
 
 
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
     """The value of a name of another file of the project; nothing of that file is noted.
 
-    A function is read for its value only, and where it is `called` the call is what is asked. What says nothing of
+    A function is read for its value only, and where it is `called` the call is what is asked. What
+    says nothing of
     torch stays a name: its spelling may tell.
     """
     files, release = state.own, state.release
@@ -109,7 +115,10 @@ def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
 
 def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
     statements = statements_binding(own.file, own.name)
-    value, is_class = None, bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements)
+    value, is_class = (
+        None,
+        bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements),
+    )
     if not is_class:
         value = value_at_top(own.name, own.file, files, release)
         if isinstance(value, LocalFunction):
@@ -126,7 +135,11 @@ def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
             if found != External(dotted=own.dotted):
                 return found
     below = submodule(own.file, own.name)
-    return OwnModule(file=below, dotted=own.dotted) if below is not None else External(dotted=own.dotted)
+    return (
+        OwnModule(file=below, dotted=own.dotted)
+        if below is not None
+        else External(dotted=own.dotted)
+    )
 
 
 def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Value | None:
@@ -136,7 +149,9 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
         return None
     readings = files.readings.setdefault((file, name), [])
     for first, value, depends_on in readings:
-        if first is release or (isinstance(value, _PLAIN) and first.answers_as(release, depends_on)):
+        if first is release or (
+            isinstance(value, _PLAIN) and first.answers_as(release, depends_on)
+        ):
             if release.questions is not None:
                 release.questions |= depends_on
             return value
@@ -148,7 +163,9 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
         else:
             files.unfinished.append((file, name))
             try:
-                execute_block(statements, State(release=release, own=files, scope=scope, postponed=True))
+                execute_block(
+                    statements, State(release=release, own=files, scope=scope, postponed=True)
+                )
             finally:
                 files.unfinished.pop()
             value = scope.names.get(name)
@@ -156,7 +173,9 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
     return value
 
 
-def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
+def same_own_values(
+    own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release
+) -> bool:
     """True if names of the project's other files stand for the same in both releases."""
     here, there = State(release=first, own=files), State(release=second, own=files)
     return all(_same(own_value(each, here), own_value(each, there)) for each in own)
@@ -172,7 +191,11 @@ def _same(first: Value, second: Value) -> bool:
     while todo:
         node = todo.pop()
         seen.add(node)
-        for name in names_in(node) if may_tell(node) else names_in(getattr(node, "returns", None) or ast.Pass()):
+        for name in (
+            names_in(node)
+            if may_tell(node)
+            else names_in(getattr(node, "returns", None) or ast.Pass())
+        ):
             value = second.function.scope.lookup(name)
             if isinstance(value, LocalFunction) and value.node not in seen:
                 todo.append(value.node)
@@ -189,9 +212,13 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
-    """True if a function is as small as version helpers are, and returns what may come from one; asked often."""
+    """True if a function is as small as version helpers are, and returns what may come from one;
+    asked often.
+    """
     nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))
-    if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
+    if len(nodes) > _MAX_INLINED_NODES or not any(
+        isinstance(node, ast.Return) and node.value for node in nodes
+    ):
         return False
     names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)
     return len(nodes) < _PLAIN_NODES or any(_TELLING.search(name) for name in names)

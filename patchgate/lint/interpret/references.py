@@ -1,6 +1,7 @@
 """The uses and changes of one torch release by a patch: the records that the rules read.
 
-`Usage` holds them all. Where one stands is a `Span`; whether it runs in the release is its `Reachability`.
+`Usage` holds them all. Where one stands is a `Span`; whether it runs in the release is its
+`Reachability`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Reachability(Enum):
 
 
 class Presence(Enum):
-    """The presence of a name in a release. MAYBE: a `__getattr__` or a subclass may answer for it."""
+    """The presence of a name in a release. MAYBE: a `__getattr__` or a subclass may answer for
+    it.
+    """
 
     PRESENT = "present"
     MAYBE = "maybe"
@@ -38,7 +41,9 @@ class Presence(Enum):
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Span:
-    """A piece of one source line. Lines and columns count from 1, in UTF-8 bytes until it is shown."""
+    """A piece of one source line. Lines and columns count from 1, in UTF-8 bytes until it is
+    shown.
+    """
 
     line: int
     column: int
@@ -47,24 +52,35 @@ class Span:
     @classmethod
     def of(cls, node: ast.expr | ast.stmt | ast.alias) -> Span:
         end = node.end_col_offset if node.end_lineno == node.lineno else None
-        return cls(line=node.lineno, column=node.col_offset + 1, width=max(1, (end or 0) - node.col_offset))
+        return cls(
+            line=node.lineno, column=node.col_offset + 1, width=max(1, (end or 0) - node.col_offset)
+        )
 
     @classmethod
     def of_attribute(cls, node: ast.Attribute) -> Span:
         """The attribute's own name, not the whole chain."""
         end = node.end_col_offset or len(node.attr)
-        return cls(line=node.end_lineno or node.lineno, column=end - len(node.attr) + 1, width=len(node.attr))
+        return cls(
+            line=node.end_lineno or node.lineno,
+            column=end - len(node.attr) + 1,
+            width=len(node.attr),
+        )
 
     @classmethod
     def of_function_name(cls, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
         """The name after `def`."""
         before = len("async def " if isinstance(node, ast.AsyncFunctionDef) else "def ")
-        return cls(line=node.lineno, column=node.col_offset + before + 1, width=len(node.name.encode()))
+        return cls(
+            line=node.lineno, column=node.col_offset + before + 1, width=len(node.name.encode())
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """One place of the patch that has to do with torch. `gates`: the version gates around it, outermost first."""
+    """One place of the patch that has to do with torch.
+
+    `gates`: the version gates around it, outermost first.
+    """
 
     span: Span
     reachability: Reachability
@@ -88,10 +104,10 @@ class Use:
 class Reference(Use):
     """A name of torch that the patch needs. `owner` is what it was looked up on.
 
-    `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an option), or "option" (a key
-    that a function of torch takes out of its options by itself).
-    `path` says on which way through the patch: which function, counted (0 is the module itself), then line and
-    outcome of each test around it that may come out either way.
+    `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an
+    option), or "option" (a key that a function of torch takes out of its options by itself).
+    `path` says on which way through the patch: which function, counted (0 is the module itself),
+    then line and outcome of each test around it that may come out either way.
     """
 
     kind: str
@@ -107,9 +123,11 @@ class Reference(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as in Reference.
+    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as
+    in Reference.
 
-    An owner of "" is an object of unknown type, one of "*" anything at all; a name of "*" is one that is computed.
+    An owner of "" is an object of unknown type, one of "*" anything at all; a name of "*" is one
+    that is computed.
     """
 
     owner: str
@@ -120,7 +138,9 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Rebinding(Use):
-    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own that overrides one."""
+    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own
+    that overrides one.
+    """
 
     #: The dotted name that is assigned.
     target: str
@@ -154,7 +174,9 @@ class Rebinding(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Hook(Use):
-    """A function of the patch that it puts on an object of torch, as `self.hook = f` in a replaced `__init__`."""
+    """A function of the patch that it puts on an object of torch, as `self.hook = f` in a replaced
+    `__init__`.
+    """
 
     #: The class of the object.
     owner: str
@@ -204,7 +226,9 @@ class Traps:
     nightly_above: bool = False
 
     def __bool__(self) -> bool:
-        return self.textual or self.numeric or self.local or self.nightly_below or self.nightly_above
+        return (
+            self.textual or self.numeric or self.local or self.nightly_below or self.nightly_above
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +241,9 @@ class Comparison(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(Use):
-    """A test on the torch version, and whether it holds in this release; None: that depends on more."""
+    """A test on the torch version, and whether it holds in this release; None: that depends on
+    more.
+    """
 
     text: str
     holds: bool | None
@@ -236,7 +262,9 @@ class Import(Use):
 
 @dataclass(kw_only=True)
 class Usage:
-    """All that one file does to and needs of one torch release, in the order in which it was found."""
+    """All that one file does to and needs of one torch release, in the order in which it was
+    found.
+    """
 
     references: list[Reference] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)
@@ -251,11 +279,14 @@ class Usage:
     imports: list[Import] = field(default_factory=list)
     #: `Owner.name` that other files of the project set: torch need not have it, or have it so.
     set_elsewhere: frozenset[str] = frozenset()
-    #: From this line on, as the file is imported, something may have loaded modules of torch that it does not name.
+    #: From this line on, as the file is imported, something may have loaded modules of torch that
+    #: it does not name.
     loads_from: int = 0
 
     def is_set_elsewhere(self, dotted: str) -> bool:
         return ".".join(dotted.split(".")[-2:]) in self.set_elsewhere
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
-        self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))
+        self.definitions.append(
+            Definition(owner=owner, name=name, after=len(self.references), path=path)
+        )

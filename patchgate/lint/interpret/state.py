@@ -1,7 +1,8 @@
-"""The state of the interpreter at one point of a patch, and its two functions: `read` and `execute`.
+"""The state of the interpreter at one point of a patch, and its two functions: `read` and
+`execute`.
 
-They choose by the type of the syntax node: expressions, calls, branches and statements register the kinds that they
-know. What is not registered is read part by part.
+They choose by the type of the syntax node: expressions, calls, branches and statements register the
+kinds that they know. What is not registered is read part by part.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from patchgate.lint.time_limit import check_time
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
-_STRENGTH = [Reachability.GUARDED, Reachability.GATED, Reachability.UNDECIDED, Reachability.REACHABLE]
+_STRENGTH = [
+    Reachability.GUARDED,
+    Reachability.GATED,
+    Reachability.UNDECIDED,
+    Reachability.REACHABLE,
+]
 
 
 @dataclass(eq=False)
@@ -45,7 +51,9 @@ class Attempt:
 
 @dataclass(eq=False)
 class PendingFunction:
-    """A function whose body is still to be walked, and the strongest reference to it so far (None: no reference)."""
+    """A function whose body is still to be walked, and the strongest reference to it so far (None:
+    no reference).
+    """
 
     function: LocalFunction
     #: Whether the line runs that defines it.
@@ -85,9 +93,11 @@ class State:
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
-    #: The file is of a backend that has code generators of its own; torch's may not be the ones that run.
+    #: The file is of a backend that has code generators of its own; torch's may not be the ones
+    #: that run.
     own_backend: bool = False
-    #: How many calls deep in functions of the patch that are read for their value; `returned` is filled with it.
+    #: How many calls deep in functions of the patch that are read for their value; `returned` is
+    #: filled with it.
     inlined: int = 0
     returned: list[Value] = field(default_factory=list)
 
@@ -109,7 +119,11 @@ class State:
         if not self.reachable:
             return self.reachability
         because = because_of(test)
-        return Reachability.GATED if because >= VERSION and not because >= PRESENCE else Reachability.GUARDED
+        return (
+            Reachability.GATED
+            if because >= VERSION and not because >= PRESENCE
+            else Reachability.GUARDED
+        )
 
     def undecided(self) -> Reachability:
         """The state of code here behind a check of torch whose outcome is not known."""
@@ -118,10 +132,14 @@ class State:
     def define(self, function: LocalFunction) -> None:
         """Put the body of `function` on the list of what is still to be walked."""
         if not self.inlined:
-            self.pending.setdefault(function.node, PendingFunction(function, self.reachability, gates=self.gates))
+            self.pending.setdefault(
+                function.node, PendingFunction(function, self.reachability, gates=self.gates)
+            )
 
     def use(self, value: Value, *, called: bool = False) -> None:
-        """The patch uses a function or class of its own here: its bodies run at least as often as this line."""
+        """The patch uses a function or class of its own here: its bodies run at least as often as
+        this line.
+        """
         if isinstance(value, LocalClass):
             for name, member in value.members.items():
                 # Who calls a private method is in the class.
@@ -152,12 +170,15 @@ class End:
 
     @property
     def open(self) -> bool:
-        """True if what follows may run all the same: a check that is not decided ends the block, or does not."""
+        """True if what follows may run all the same: a check that is not decided ends the block, or
+        does not.
+        """
         return self.rest is Reachability.UNDECIDED
 
 
 class ByType(Generic[Result]):
-    """A function that others stand in for where they are registered for the type of the node, and for no other type.
+    """A function that others stand in for where they are registered for the type of the node, and
+    for no other type.
 
     `functools.singledispatch` looks at bases too, and takes three times as long.
     """
@@ -180,7 +201,11 @@ class ByType(Generic[Result]):
 @ByType
 def read(node: ast.AST | None, state: State) -> Value:
     """The value of an expression; every name of torch in it is noted."""
-    return UNKNOWN if node is None else unknown(*[read(child, state) for child in ast.iter_child_nodes(node)])
+    return (
+        UNKNOWN
+        if node is None
+        else unknown(*[read(child, state) for child in ast.iter_child_nodes(node)])
+    )
 
 
 @ByType

@@ -1,7 +1,9 @@
-"""Reads a patch once for one torch release, statement by statement: version gates are evaluated, not guessed.
+"""Reads a patch once for one torch release, statement by statement: version gates are evaluated,
+not guessed.
 
-Of `if`, `try`, `with`, loops and `match`, a way that does not run in this release is walked too, as not reachable.
-Bodies of functions come last, after every reference to them, and as reachable as the strongest of those references.
+Of `if`, `try`, `with`, loops and `match`, a way that does not run in this release is walked too, as
+not reachable. Bodies of functions come last, after every reference to them, and as reachable as the
+strongest of those references.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from patchgate.lint.interpret.expressions import narrow
 from patchgate.lint.interpret.loaded_modules import loads_from
 from patchgate.lint.interpret.project_files import OwnFiles, file_of
 from patchgate.lint.interpret.references import Gate, Import, Presence, Reachability, Span, Usage
-from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
+from patchgate.lint.interpret.state import (
+    Attempt,
+    End,
+    PendingFunction,
+    State,
+    execute,
+    execute_block,
+    read,
+)
 from patchgate.lint.interpret.torch_names import covered, has_module, look_up
 from patchgate.lint.interpret.values import (
     UNKNOWN,
@@ -57,7 +67,9 @@ def interpret(
     own: OwnFiles | None = None,
     lines: Collection[int] | None = None,
 ) -> Usage:
-    """The effects of a file in one release. With `own`, names that it imports from its project's files are followed.
+    """The effects of a file in one release.
+
+    With `own`, names that it imports from its project's files are followed.
 
     With `lines`, of the functions only those are walked that have one of these lines.
     """
@@ -67,7 +79,9 @@ def interpret(
     # A package runs its `__init__` before.
     alone = file is not None and not file.with_name("__init__.py").exists()
     if own is not None and file is not None:
-        state.usage.set_elsewhere = frozenset(name for name, files in own.set_in.items() if files - {file})
+        state.usage.set_elsewhere = frozenset(
+            name for name, files in own.set_in.items() if files - {file}
+        )
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
     _execute_functions(tree, state, lines)
@@ -75,12 +89,18 @@ def interpret(
 
 
 def _postpones(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
+    return (
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and node.names[0].name == "annotations"
+    )
 
 
 @lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
-    """True if a class of the file derives from one of torch's code generators: such a backend registers its own."""
+    """True if a class of the file derives from one of torch's code generators: such a backend
+    registers its own.
+    """
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     names = {
         alias.asname or alias.name
@@ -89,7 +109,9 @@ def _has_own_backend(tree: ast.Module) -> bool:
         for alias in node.names
     }
     bases = (base for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases)
-    return any(ast.unparse(base) in names or ast.unparse(base).startswith(_GENERATORS) for base in bases)
+    return any(
+        ast.unparse(base) in names or ast.unparse(base).startswith(_GENERATORS) for base in bases
+    )
 
 
 def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
@@ -101,7 +123,9 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
         del state.pending[first.function.node]
         count += 1
         node = first.function.node
-        if lines is not None and not any(node.lineno <= line <= (node.end_lineno or line) for line in lines):
+        if lines is not None and not any(
+            node.lineno <= line <= (node.end_lineno or line) for line in lines
+        ):
             continue
         here = replace(
             state,
@@ -175,7 +199,11 @@ def execute_import(node: ast.Import, state: State) -> None:
         if _is_foreign(first, state):
             file = _own_file(alias.name, 0, node.lineno, state)
             bound = _own_file(target, 0, node.lineno, state) if file is not None else None
-            whole = OwnModule(file=bound, dotted=target) if bound is not None else External(dotted=target)
+            whole = (
+                OwnModule(file=bound, dotted=target)
+                if bound is not None
+                else External(dotted=target)
+            )
             state.scope.assign(name, whole)
         else:
             known = _import_module(alias.name, Span.of(alias), state) or alias.asname is None
@@ -197,7 +225,9 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
-    """A name from another file of the project, looked at when it is used; from elsewhere it is only a name."""
+    """A name from another file of the project, looked at when it is used; from elsewhere it is only
+    a name.
+    """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)
     file = _own_file(module, node.level, node.lineno, state)
@@ -207,7 +237,9 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """True if the index does not know a package: another one, or torch or triton where the file is of a fork of it."""
+    """True if the index does not know a package: another one, or torch or triton where the file is
+    of a fork of it.
+    """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
         return part is None
@@ -222,7 +254,9 @@ def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
     file = file_of(module, level, importer)
     if file is not None and not state.inlined:
         span = Span(line=line, column=1)
-        state.usage.imports.append(Import(span=span, reachability=state.reachability, gates=state.gates, file=file))
+        state.usage.imports.append(
+            Import(span=span, reachability=state.reachability, gates=state.gates, file=file)
+        )
     return file
 
 
@@ -232,7 +266,9 @@ def _import_module(dotted: str, span: Span, state: State) -> bool:
         return True
     there = state.release.ask(has_module, dotted)
     owner, _, name = dotted.rpartition(".")
-    note_reference("module", owner, name, Presence.PRESENT if there else Presence.MISSING, span, state)
+    note_reference(
+        "module", owner, name, Presence.PRESENT if there else Presence.MISSING, span, state
+    )
     return there
 
 
@@ -243,7 +279,11 @@ def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
     if dotted == "torch.__version__":
         return attribute(owner, "__version__", Span.of(alias), state)
     presence, value, holder = state.release.ask(look_up, owner, alias.name)
-    kind = "module" if isinstance(value, Symbol) and value.dotted == dotted and value.kind == "module" else "name"
+    kind = (
+        "module"
+        if isinstance(value, Symbol) and value.dotted == dotted and value.kind == "module"
+        else "name"
+    )
     note_reference(kind, holder, alias.name, presence, Span.of(alias), state)
     if presence is Presence.MAYBE and not state.release.ask(covered, dotted):
         return External(dotted=dotted)
@@ -259,7 +299,13 @@ def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State)
         read(part, state)
     if not state.postponed:
         arguments = node.args
-        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        named = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
         for annotation in (*(each.annotation for each in named if each is not None), node.returns):
             read(annotation, state)
     if node.decorator_list:
@@ -423,12 +469,20 @@ def execute_if(node: ast.If, state: State) -> End | None:
 
 
 def _after_if(
-    test: Value, truth: bool | None, outcomes: Sequence[tuple[End | None, Snapshot]], state: State, gate: Span | None
+    test: Value,
+    truth: bool | None,
+    outcomes: Sequence[tuple[End | None, Snapshot]],
+    state: State,
+    gate: Span | None,
 ) -> End | None:
     if truth is not None:
         end, scope = outcomes[0 if truth else 1]
         state.scope.restore(scope)
-        return end if end is None or end.open else End(state.excluded_by(test), gate if truth else None)
+        return (
+            end
+            if end is None or end.open
+            else End(state.excluded_by(test), gate if truth else None)
+        )
     going_on = [scope for end, scope in outcomes if end is None or end.open]
     if not going_on:
         state.scope.restore(outcomes[1][1])
@@ -447,7 +501,9 @@ def execute_while(node: ast.While, state: State) -> End | None:
     test = read(node.test, state)
     before = state.scope.snapshot()
     narrow(node.test, True, state)
-    end = execute_block(node.body, state.at(state.excluded_by(test)) if truth_of(test) is False else state)
+    end = execute_block(
+        node.body, state.at(state.excluded_by(test)) if truth_of(test) is False else state
+    )
     state.scope.merge(before)
     execute_block(node.orelse, state)
     return _left(node, end)
@@ -467,7 +523,9 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """The state after a loop in which a check of torch may raise; other loops may not run at all."""
+    """The state after a loop in which a check of torch may raise; other loops may not run at
+    all.
+    """
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
 
@@ -477,7 +535,9 @@ def _leaves(loop: ast.AST) -> bool:
     """True if what ends a turn of the loop raises, and neither goes on nor breaks."""
     nodes = [*ast.walk(loop)]
     stays = (ast.Continue, ast.Break, ast.Return, ast.Yield)
-    return any(isinstance(each, ast.Raise) for each in nodes) and not any(isinstance(each, stays) for each in nodes)
+    return any(isinstance(each, ast.Raise) for each in nodes) and not any(
+        isinstance(each, stays) for each in nodes
+    )
 
 
 def _forget_stored(loop: ast.AST, state: State) -> None:
@@ -489,7 +549,11 @@ def _forget_stored(loop: ast.AST, state: State) -> None:
 @lru_cache(maxsize=4096)
 def _stored(loop: ast.AST) -> tuple[str, ...]:
     """The names that a loop assigns; each release asks again."""
-    names = (each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    names = (
+        each.id
+        for each in ast.walk(loop)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    )
     return tuple(dict.fromkeys(names))
 
 
@@ -508,8 +572,12 @@ def execute_with(node: ast.With | ast.AsyncWith, state: State) -> End | None:
 
 @execute.register(ast.Try)
 def execute_try(node: ast.Try, state: State) -> End | None:
-    """Interpret a `try`: if nothing is missing in its body, handlers that need such an error do not run."""
-    caught = frozenset[str]().union(*(_names(each.type) if each.type else {"Exception"} for each in node.handlers))
+    """Interpret a `try`: if nothing is missing in its body, handlers that need such an error do not
+    run.
+    """
+    caught = frozenset[str]().union(
+        *(_names(each.type) if each.type else {"Exception"} for each in node.handlers)
+    )
     catches = bool(caught & _CATCHERS)
     before = state.scope.snapshot()
     attempt = Attempt(any_call=bool(caught & _CATCHERS - _MISSING)) if catches else None
@@ -517,16 +585,22 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     failed = attempt is not None and attempt.failed
     # What the body of a small function returned, and could be read, is what the function returns.
     returned = state.returned[-1] if state.returned else None
-    answered = bool(state.inlined and not failed and end is not None and isinstance(returned, Known))
+    answered = bool(
+        state.inlined and not failed and end is not None and isinstance(returned, Known)
+    )
     ends = []
     for handler in node.handlers:
         after = state.scope.snapshot()
-        needless = catches and not failed and handler.type is not None and _names(handler.type) <= _MISSING
+        needless = (
+            catches and not failed and handler.type is not None and _names(handler.type) <= _MISSING
+        )
         if failed:
             state.scope.restore(before)
         if handler.name:
             state.scope.assign(handler.name, UNKNOWN)
-        handled = execute_block(handler.body, state.at(Reachability.GUARDED) if needless or answered else state)
+        handled = execute_block(
+            handler.body, state.at(Reachability.GUARDED) if needless or answered else state
+        )
         if not failed:
             state.scope.restore(after)
         if not (needless or answered):
@@ -585,7 +659,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @lru_cache(maxsize=1)
 def words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
-    """Each function of a file -> the names in it, and the private names that are looked up there."""
+    """Each function of a file -> the names in it, and the private names that are looked up
+    there.
+    """
     found: dict[ast.AST, set[str]] = {}
     _gather(tree, found)
     return found

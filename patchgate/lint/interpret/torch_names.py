@@ -1,6 +1,7 @@
 """Which names of torch are there in one release, and what is behind them by its annotations.
 
-One step of a chain is present, missing, or may be there; where a type is known, the value behind it is too.
+One step of a chain is present, missing, or may be there; where a type is known, the value behind it
+is too.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol
 
 Resolve = Callable[[str], Value]
 
-# What `triton` has besides the names that its `__init__` binds: modules and packages outside the index.
+# What `triton` has besides the names that its `__init__` binds: modules and packages outside the
+# index.
 _BELOW_TRITON = frozenset({
-    "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental", "instrumentation",
-    "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
+    "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental",
+    "instrumentation", "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
 })  # fmt: skip
 
-# What torch's C++ side puts into a module: types of tensors, and names that are there once the device is initialised.
+# What torch's C++ side puts into a module: types of tensors, and names that are there once the
+# device is initialised.
 _WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse"})
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
-# Functions that decorators put others in the place of: chosen by the first argument's type, filled in with operations,
-# sets of functions. And those that take `out` beside what `def` says.
+# Functions that decorators put others in the place of: chosen by the first argument's type, filled
+# in with operations, sets of functions. And those that take `out` beside what `def` says.
 _TAKES_OTHERS = re.compile(
     r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
 )
@@ -48,17 +51,20 @@ TYPES = {
 }
 # What every module of options answers to besides its options.
 CONFIG_METHODS = frozenset({
-    "patch", "save_config", "save_config_portable", "load_config", "get_hash", "to_dict", "shallow_copy_dict",
-    "codegen_config", "get_config_copy", "get_serializable_config_copy", "get_type", "get_default", "_config",
-    "_compile_ignored_keys", "_is_dirty", "_hash_digest",
+    "patch", "save_config", "save_config_portable", "load_config", "get_hash", "to_dict",
+    "shallow_copy_dict", "codegen_config", "get_config_copy", "get_serializable_config_copy",
+    "get_type", "get_default", "_config", "_compile_ignored_keys", "_is_dirty", "_hash_digest",
 })  # fmt: skip
-# Generic types of annotations: those that promise what stands in their brackets, and collections of it.
+# Generic types of annotations: those that promise what stands in their brackets, and collections of
+# it.
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
 _COLLECTIONS = frozenset({
-    "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset", "FrozenSet", "tuple",
-    "Tuple", "deque", "OrderedSet", "Generator", "AbstractSet",
+    "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset",
+    "FrozenSet", "tuple", "Tuple", "deque", "OrderedSet", "Generator", "AbstractSet",
 })  # fmt: skip
-_MAPPINGS = frozenset({"dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"})
+_MAPPINGS = frozenset(
+    {"dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"}
+)
 
 
 def covered(release: Release, dotted: str) -> bool:
@@ -96,7 +102,8 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 
 
 def callable_behind(release: Release, dotted: str) -> Function | None:
-    """The function or `__init__` that a call of `dotted` runs, without what a call does not depend on: its body.
+    """The function or `__init__` that a call of `dotted` runs, without what a call does not depend
+    on: its body.
 
     None where decorators take other arguments.
     """
@@ -112,7 +119,9 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """The class of which a call makes an object, by where it is defined; empty for what is no class."""
+    """The class of which a call makes an object, by where it is defined; empty for what is no
+    class.
+    """
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
@@ -158,9 +167,15 @@ def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Va
     if dotted in release.modules():
         return Presence.PRESENT, Symbol(dotted=dotted, kind="module"), owner.dotted
     module = release.module(owner.dotted)
-    if module is None or not covered(release, dotted) or (name.startswith("__") and name.endswith("__")):
+    if (
+        module is None
+        or not covered(release, dotted)
+        or (name.startswith("__") and name.endswith("__"))
+    ):
         return Presence.MAYBE, Symbol(dotted=dotted, kind="module"), owner.dotted
-    if (owner.dotted in _WITH_TYPES and name.endswith("Tensor")) or name in _BY_INITIALISATION.get(owner.dotted, ()):
+    if (owner.dotted in _WITH_TYPES and name.endswith("Tensor")) or name in _BY_INITIALISATION.get(
+        owner.dotted, ()
+    ):
         return Presence.MAYBE, UNKNOWN, owner.dotted
     if module.config and name in CONFIG_METHODS:
         return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method"), owner.dotted
@@ -182,7 +197,9 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
         found = release.member(dotted, name)
         if found is None:
             heirs = release.subclasses(dotted)
-            if name in release.ask(_names_of_family, dotted) or any(_answers(release, each) for each in heirs):
+            if name in release.ask(_names_of_family, dotted) or any(
+                _answers(release, each) for each in heirs
+            ):
                 return Presence.MAYBE, UNKNOWN, dotted
             continue
         if presence is Presence.MISSING:
@@ -201,7 +218,9 @@ def _answers(release: Release, class_dotted: str) -> bool:
 
 
 def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:
-    """True where an indexed release has the name on one of these modules, classes, or classes derived from them."""
+    """True where an indexed release has the name on one of these modules, classes, or classes
+    derived from them.
+    """
     return any(each.ask(_has, owner, name) for each in release.others() for owner in owners)
 
 
@@ -215,9 +234,11 @@ def _has(release: Release, owner: str, name: str) -> bool:
 
 
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
-    """Says if an object of a class outside torch, which derives from these alone, has a name that the class lacks.
+    """Says if an object of a class outside torch, which derives from these alone, has a name that
+    the class lacks.
 
-    It is missing where these classes have it in another release, and no class of torch that derives from them has it
+    It is missing where these classes have it in another release, and no class of torch that derives
+    from them has it
     in this one: a mixin reads names of what it is mixed with.
     """
     found = [each for each in (release.member(base, name) for base in bases) if each is not None]
@@ -230,7 +251,9 @@ def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Pre
 
 def _names_of_family(release: Release, owner: str) -> frozenset[str]:
     """The names that a class, its bases, or one derived from it has."""
-    return frozenset().union(*(member_names(release, each) for each in (owner, *release.subclasses(owner))))
+    return frozenset().union(
+        *(member_names(release, each) for each in (owner, *release.subclasses(owner)))
+    )
 
 
 def options_of(release: Release, owner: str) -> Iterator[str]:
@@ -250,7 +273,9 @@ def class_symbol(release: Release, dotted: str) -> Class | None:
 
 
 def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool) -> Value:
-    """The value behind an index answer; properties of instances are followed to what they return."""
+    """The value behind an index answer; properties of instances are followed to what they
+    return.
+    """
     declared = TYPES.get(found.origin)
     if declared is not None and class_symbol(release, declared) is not None:
         return Instance(classes=(declared,))
@@ -310,7 +335,8 @@ def module_resolver(release: Release, module: str) -> Resolve:
         found = release.resolve(f"{module}.{name}")
         here = release.module(module)
         if found is None and here is not None:
-            # Annotations also use what is imported below `if TYPE_CHECKING`, which no one else can see.
+            # Annotations also use what is imported below `if TYPE_CHECKING`, which no one else can
+            # see.
             first, dot, rest = name.partition(".")
             found = release.resolve(here.lazy_imports.get(first, "") + dot + rest)
         if found is not None and found.kind == "class":

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-#: Why a value is known: it was computed from the torch version, or by asking whether torch has a name.
+#: Why a value is known: it was computed from the torch version, or by asking whether torch has a
+#: name.
 VERSION = frozenset({"version"})
 PRESENCE = frozenset({"presence"})
 # Ways in which builds of a release call themselves: final, with a local part, nightly, candidate.
@@ -28,7 +29,10 @@ _VERSION_CHECK = re.compile(
 
 @dataclass(frozen=True)
 class Unknown:
-    """Anything; nothing is ever reported about it. `because` as Known has it: what it was computed from."""
+    """Anything; nothing is ever reported about it.
+
+    `because` as Known has it: what it was computed from.
+    """
 
     because: frozenset[str] = frozenset()
 
@@ -38,7 +42,9 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, kw_only=True)
 class Symbol:
-    """A module, class, function or attribute of torch itself. `bound`: `self` is already supplied."""
+    """A module, class, function or attribute of torch itself. `bound`: `self` is already
+    supplied.
+    """
 
     dotted: str
     #: "module", "class", "function" or "config-method".
@@ -63,7 +69,9 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A value computed from constants and the torch version, one for each spelling of the release."""
+    """A value computed from constants and the torch version, one for each spelling of the
+    release.
+    """
 
     values: tuple[Any, ...]
     because: frozenset[str] = frozenset()
@@ -89,7 +97,9 @@ class External:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnName:
-    """A name that is imported from another file of the patch's project; `dotted` is what it was imported as."""
+    """A name that is imported from another file of the patch's project; `dotted` is what it was
+    imported as.
+    """
 
     file: Path
     name: str
@@ -137,7 +147,9 @@ class LocalClass:
     assigned: frozenset[str] = frozenset()
 
     def torch_bases(self) -> tuple[str, ...]:
-        """The classes of torch that it derives from; none where it derives from anything else too."""
+        """The classes of torch that it derives from; none where it derives from anything else
+        too.
+        """
         found: dict[str, None] = {}
         for base in self.bases:
             if isinstance(base, Symbol) and base.kind == "class":
@@ -164,8 +176,9 @@ class LocalObject:
 
 @dataclass(eq=False)
 class Table:
-    """A dictionary that the patch builds: its keys that are known texts, each with where and under which tests it was
-    put there (a point of the walk)."""
+    """A dictionary that the patch builds: its keys that are known texts, each with where and under
+    which tests it was put there (a point of the walk).
+    """
 
     keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
     #: As Known has it, of any of its values.
@@ -254,7 +267,9 @@ class Scope:
             _put_below(expression, self._below)
 
     def _narrowed_below(self) -> dict[str, set[str]]:
-        """Expression -> the longer ones of which something is known. It is made when it is needed."""
+        """Expression -> the longer ones of which something is known. It is made when it is
+        needed.
+        """
         if self._below is None:
             self._below = {}
             for key in self.narrowed:
@@ -265,7 +280,12 @@ class Scope:
         return dict(self.names), dict(self.narrowed), self.guarded
 
     def restore(self, saved: Snapshot) -> None:
-        self.names, self.narrowed, self.guarded, self._below = dict(saved[0]), dict(saved[1]), saved[2], None
+        self.names, self.narrowed, self.guarded, self._below = (
+            dict(saved[0]),
+            dict(saved[1]),
+            saved[2],
+            None,
+        )
 
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
         """Keep what holds on both ways to this point; `because` is what decides between them."""
@@ -274,7 +294,9 @@ class Scope:
             value = self.names.get(name)
             if value is not other_value:
                 self.names[name] = joined(value, other_value, because)
-        self.narrowed = {key: value for key, value in self.narrowed.items() if narrowed.get(key) == value}
+        self.narrowed = {
+            key: value for key, value in self.narrowed.items() if narrowed.get(key) == value
+        }
         self._below = None
         self.guarded &= guarded
 
@@ -287,7 +309,9 @@ def _put_below(expression: str, below: dict[str, set[str]]) -> None:
         above = above.rpartition(".")[0]
 
 
-def joined(first: Value | None, second: Value | None, because: frozenset[str] = frozenset()) -> Value:
+def joined(
+    first: Value | None, second: Value | None, because: frozenset[str] = frozenset()
+) -> Value:
     """A value that is one or the other. A name bound on one way only keeps its value."""
     if first is None or second is None:
         return first or second or UNKNOWN

@@ -1,7 +1,9 @@
-"""Version checks, evaluated for one concrete torch release instead of being parsed into a specifier.
+"""Version checks, evaluated for one concrete torch release instead of being parsed into a
+specifier.
 
-What `torch.__version__`, and everything computed from it, is worth in a release: one value for each spelling that
-users meet (final, with a local part, nightly, release candidate). Knows no syntax tree.
+What `torch.__version__`, and everything computed from it, is worth in a release: one value for each
+spelling that users meet (final, with a local part, nightly, release candidate). Knows no syntax
+tree.
 """
 
 from __future__ import annotations
@@ -13,17 +15,32 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.lint.interpret.references import Traps
-from patchgate.lint.interpret.values import SPELLINGS, Container, External, Known, Value, constant, unknown
+from patchgate.lint.interpret.values import (
+    SPELLINGS,
+    Container,
+    External,
+    Known,
+    Value,
+    constant,
+    unknown,
+)
 from patchgate.model.predicates import ORDER
 
-# How torch's version is asked for: names, calls that give it, and calls that give the distribution that has it.
-#: What a call that asks for torch's distribution returns.
+# How torch's version is asked for: names, calls that give it, and calls that give the distribution
+# that has it.
+#  What a call that asks for torch's distribution returns.
 DISTRIBUTION = "torch.dist-info"
 VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
-VERSION_SOURCES = frozenset({"torch.__version__", "torch.torch_version.__version__", *VERSION_TEXTS})
+VERSION_SOURCES = frozenset(
+    {"torch.__version__", "torch.torch_version.__version__", *VERSION_TEXTS}
+)
 METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
 DISTRIBUTIONS = frozenset(
-    {"importlib.metadata.distribution", "importlib_metadata.distribution", "pkg_resources.get_distribution"}
+    {
+        "importlib.metadata.distribution",
+        "importlib_metadata.distribution",
+        "pkg_resources.get_distribution",
+    }
 )
 Operator = Callable[[Any, Any], Any]
 
@@ -57,7 +74,9 @@ def spellings(release: str) -> tuple[str, str, str, str]:
     if len(version.release) == 2 and not version.is_prerelease:
         release = f"{release}.0"
     before = version.micro == 0 and not version.is_prerelease
-    nightly, candidate = (f"{release}.dev20260101+cu130", f"{release}rc1") if before else (release, release)
+    nightly, candidate = (
+        (f"{release}.dev20260101+cu130", f"{release}rc1") if before else (release, release)
+    )
     return release, f"{release}+cu130", nightly, candidate
 
 
@@ -73,7 +92,9 @@ def at_least(target: str) -> Callable[[str], bool]:
 
 
 def _exactly(target: str) -> Callable[[str], bool]:
-    """vLLM's: everything that calls itself x.y.z, local parts and prereleases of x.y.z.1 included."""
+    """vLLM's: everything that calls itself x.y.z, local parts and prereleases of x.y.z.1
+    included.
+    """
     return lambda torch: Version(target) <= Version(torch) < Version(f"{target}.1")
 
 
@@ -88,13 +109,15 @@ def _compared(package: str, symbol: str, target: str) -> Callable[[str], bool]:
     return _ordered(symbol, target)
 
 
-# Helpers that projects write again and again, known by name where their source is not in the project.
+# Helpers that projects write again and again, known by name where their source is not in the
+# project.
 HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "is_torch_equal": _exactly,
     **dict.fromkeys(
         (
-            "is_torch_equal_or_newer", "is_torch_greater_or_equal", "torch_version_at_least", "is_torch_min_version",
-            "is_torch_version_at_least", "is_torch_version_greater_or_equal", "torch_version_ge",
+            "is_torch_equal_or_newer", "is_torch_greater_or_equal", "torch_version_at_least",
+            "is_torch_min_version", "is_torch_version_at_least",
+            "is_torch_version_greater_or_equal", "torch_version_ge",
         ),
         at_least,
     ),
@@ -108,7 +131,8 @@ _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
 # What a gate may call without leaving the world of versions, by the callee's dotted name.
 _VERSION_MAKERS = (
     "packaging.version.Version", "packaging.version.parse", "pkg_resources.parse_version",
-    "pkg_resources.packaging.version.parse", "distutils.version.LooseVersion", "looseversion.LooseVersion",
+    "pkg_resources.packaging.version.parse", "distutils.version.LooseVersion",
+    "looseversion.LooseVersion",
 )  # fmt: skip
 _PURE: dict[str, Callable[..., Any]] = {
     "str": str,
@@ -150,13 +174,23 @@ class ParameterNames(tuple[ParameterName, ...]):
 _METHODS: dict[type, frozenset[str]] = {
     ParameterNames: frozenset({"keys", "values"}),
     str: frozenset(
-        {"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace", "join"}
+        {
+            "split",
+            "startswith",
+            "endswith",
+            "strip",
+            "partition",
+            "rpartition",
+            "rsplit",
+            "replace",
+            "join",
+        }
     ),
     SpecifierSet: frozenset({"contains"}),
 }
 _FIELDS = frozenset({
-    "public", "base_version", "release", "major", "minor", "micro", "local", "pre", "dev", "post", "is_prerelease",
-    "is_devrelease", "is_postrelease",
+    "public", "base_version", "release", "major", "minor", "micro", "local", "pre", "dev", "post",
+    "is_prerelease", "is_devrelease", "is_postrelease",
 })  # fmt: skip
 _MAX_TEXT = 200
 
@@ -179,8 +213,13 @@ def field_of(value: object, name: str) -> Any:
     raise NotKnown
 
 
-def call_method(value: object, name: str, arguments: Iterable[Any], keywords: dict[str, Any]) -> Any:
-    """`value.name(...)` for the harmless methods of strings and specifiers. Raises NotKnown otherwise."""
+def call_method(
+    value: object, name: str, arguments: Iterable[Any], keywords: dict[str, Any]
+) -> Any:
+    """`value.name(...)` for the harmless methods of strings and specifiers.
+
+    Raises NotKnown otherwise.
+    """
     for kind, names in _METHODS.items():
         if isinstance(value, kind) and name in names:
             plain = str(value) if isinstance(value, TorchVersion) else value
@@ -189,17 +228,23 @@ def call_method(value: object, name: str, arguments: Iterable[Any], keywords: di
 
 
 def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
-    """`function` of the operands in each spelling of the release; None where Python itself would raise."""
+    """`function` of the operands in each spelling of the release; None where Python itself would
+    raise.
+    """
     rows = zip(*(operand.values for operand in operands), strict=True)
     try:
         values = tuple(attempt(function, *row) for row in rows) or (None,) * SPELLINGS
     except NotKnown:
         return None
-    return Known(values=values, because=frozenset().union(*(operand.because for operand in operands)))
+    return Known(
+        values=values, because=frozenset().union(*(operand.because for operand in operands))
+    )
 
 
 def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
-    """The value that target number `at` of `major, minor, *rest = value` gets; `starred` takes the rest."""
+    """The value that target number `at` of `major, minor, *rest = value` gets; `starred` takes the
+    rest.
+    """
     if not isinstance(value, Known):
         return value.element if isinstance(value, Container) else unknown(value)
     star = starred.index(True) if any(starred) else len(starred)
@@ -208,7 +253,9 @@ def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
 
 
 def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """The value of a call; NotKnown where Python itself would raise, or where the value gets large."""
+    """The value of a call; NotKnown where Python itself would raise, or where the value gets
+    large.
+    """
     try:
         value = function(*arguments, **keywords)
     except Exception:
@@ -246,16 +293,24 @@ def traps_of_helper(results: tuple[Any, ...]) -> Traps:
 
 
 def traps_in(
-    symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...], release: str
+    symbol: str,
+    left: tuple[Any, ...],
+    right: tuple[Any, ...],
+    results: tuple[Any, ...],
+    release: str,
 ) -> Traps:
-    """The traps that `left symbol right` falls into, given the values in each spelling of `release`."""
+    """The traps that `left symbol right` falls into, given the values in each spelling of
+    `release`.
+    """
     first, second = left[FINAL], right[FINAL]
     kinds = {type(first), type(second)} if symbol in ("<", "<=", ">", ">=") else set()
     textual, misorders = kinds == {str}, False
     if textual:
         misorders = _misorders(symbol, first, second, results[FINAL])
     elif float in kinds and kinds <= {float, int}:
-        misorders = _misorders(symbol, _as_version(first, release), _as_version(second, release), results[FINAL])
+        misorders = _misorders(
+            symbol, _as_version(first, release), _as_version(second, release), results[FINAL]
+        )
     return Traps(
         textual=textual,
         numeric=misorders and not textual,
@@ -267,7 +322,9 @@ def traps_in(
 
 
 def _as_version(number: float, release: str) -> str:
-    """The version that a number stands for: 2.1 for 2.10 and 2.11 too, by float("2.10") and float("2.11"[:3])."""
+    """The version that a number stands for: 2.1 for 2.10 and 2.11 too, by float("2.10") and
+    float("2.11"[:3]).
+    """
     return release if isinstance(number, float) and release.startswith(str(number)) else str(number)
 
 

@@ -1,6 +1,7 @@
 """PG115: the patch calls torch with arguments that the callee does not take.
 
-Quiet for unpacked arguments, for what the patch replaces itself, and where a derived class takes them.
+Quiet for unpacked arguments, for what the patch replaces itself, and where a derived class takes
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         replaced = {rebinding.name for rebinding in view.usage.rebindings}
         replaced |= {each.name for each in view.usage.definitions if each.owner == "*"}
         for call in (each for each in view.usage.calls if each.problem is not None):
-            name = "__init__" if class_made_by(view.release, call.dotted) else call.dotted.rpartition(".")[2]
+            name = (
+                "__init__"
+                if class_made_by(view.release, call.dotted)
+                else call.dotted.rpartition(".")[2]
+            )
             if not call.reachable or name in replaced or view.usage.is_set_elsewhere(call.dotted):
                 continue
             if not any(call.passed.misfit(other) is None for other in _derived(view, call)):
@@ -35,7 +40,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
-    """The methods of derived classes that a call on an object may meet instead: `super().__init__` meets none."""
+    """The methods of derived classes that a call on an object may meet instead: `super().__init__`
+    meets none.
+    """
     owner, _, name = call.dotted.rpartition(".")
     for each in view.release.subclasses(owner) if call.passed.bound and name != "__init__" else ():
         symbol = class_symbol(view.release, each)

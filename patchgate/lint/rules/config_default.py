@@ -1,4 +1,7 @@
-"""PG117: an option has different defaults in the releases where the patch runs. A note: it may be meant."""
+"""PG117: an option has different defaults in the releases where the patch runs.
+
+A note: it may be meant.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     defaults: dict[str, dict[str, tuple[View, Reference, str]]] = {}
     for view in views:
         for reference in view.usage.references:
-            if reference.kind == "config" and reference.presence is Presence.PRESENT and reference.reachable:
+            if (
+                reference.kind == "config"
+                and reference.presence is Presence.PRESENT
+                and reference.reachable
+            ):
                 text = _default(view, reference)
                 if text is not None:
                     by_version = defaults.setdefault(reference.dotted, {})
@@ -33,7 +40,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             shown: dict[str, list[str]] = {}
             for version, (_, _, text) in by_version.items():
                 shown.setdefault(text, []).append(version)
-            ranges = ", ".join(f"`{text}` {show_releases(versions, known)}" for text, versions in shown.items())
+            ranges = ", ".join(
+                f"`{text}` {show_releases(versions, known)}" for text, versions in shown.items()
+            )
             for view, reference, _ in by_version.values():
                 message = f"default of `{dotted}` differs: {ranges}"
                 yield view.finding(DEFAULT_DIFFERS, reference.span, message, severity=Severity.NOTE)

@@ -1,7 +1,7 @@
 """PG120: a version check that no release which the project supports satisfies.
 
-Red when it keeps a replacement out of all of them. Where the project states no range, the rows of the matrix are
-judged; without any of these at hand, every indexed release.
+Red when it keeps a replacement out of all of them. Where the project states no range, the rows of
+the matrix are judged; without any of these at hand, every indexed release.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from patchgate.model.records import read_codes
 
 DEAD_GATE, ALWAYS_LEFT = read_codes("""
 PG120 version check is never true
-    The version check is true on no torch release that the project supports: those of `torch_range` in its table or of
-    its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.
+    The version check is true on no torch release that the project supports: those of `torch_range`
+    in its table or of its own requirements; where it states neither, those of ci/matrix.toml, else
+    the indexed ones.
     Why: The guarded code never runs, so a defect in it is not noticed.
     Fix: Correct the check, or remove the code that it guards.
 PG131 early return is always taken
-    The version check of an early return is true on every torch release, so that a replacement below it is never
-    installed.
+    The version check of an early return is true on every torch release, so that a replacement below
+    it is never installed.
     Why: The patch does nothing, and nobody is told.
     Fix: Correct the check: of `not a or b` and `not a and b` one is what was meant.
 """)
 # What builds of a release call themselves that no index has: by device, by vendor, by commit.
-_BUILD = re.compile(r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)")
+_BUILD = re.compile(
+    r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)"
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
@@ -42,17 +45,22 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for span, evaluated in gates.items():
         if any(gate.holds is not False for _, gate in evaluated):
             continue
-        # What the nightlies or local builds of several releases satisfy is there for them, and no bound cut too low.
+        # What the nightlies or local builds of several releases satisfy is there for them, and no
+        # bound cut too low.
         special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
         special = special or any(_BUILD.search(gate.text) for _, gate in evaluated)
         severity = Severity.RED if span in blocking and not special else Severity.NOTE
         for view, gate in evaluated:
-            message = f"`{gate.text}` is true on no {which} ({judged[0].version} to {judged[-1].version})"
+            message = (
+                f"`{gate.text}` is true on no {which} ({judged[0].version} to {judged[-1].version})"
+            )
             yield view.finding(DEAD_GATE, span, message, severity=severity)
 
 
 def _always_left(views: Sequence[View]) -> Iterator[Finding]:
-    """Early returns that are taken in every spelling of every release, above what is installed in none."""
+    """Early returns that are taken in every spelling of every release, above what is installed in
+    none.
+    """
     left: dict[Span, set[Span]] = {}
     installed: set[Span] = set()
     for view in views:

@@ -1,9 +1,10 @@
 """PG118: who still holds the original after the rebinding.
 
-Red where a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by what the patch
-imports. A note for what may be loaded later, for registries and tables, which the patch may fill anew itself, for what
-is replaced in a public package, for users, and where the patch sets that name, or any, on what lint does not know too.
-Quiet for methods, and for holders that are rebound too.
+Red where a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by
+what the patch imports. A note for what may be loaded later, for registries and tables, which the
+patch may fill anew itself, for what is replaced in a public package, for users, and where the patch
+sets that name, or any, on what lint does not know too. Quiet for methods, and for holders that are
+rebound too.
 """
 
 from __future__ import annotations
@@ -52,15 +53,21 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             holders = [holder for holder in holders_of[rebinding.target] if holder not in rebound]
             if holders:
                 line = rebinding.span.line
-                there = view.release.loaded_with(frozenset(name for name, first in imports.items() if first <= line))
+                there = view.release.loaded_with(
+                    frozenset(name for name, first in imports.items() if first <= line)
+                )
                 maybe = _for_users(rebinding) or bool({rebinding.name, "*"} & somewhere)
-                loaded = [holder for holder in holders if innermost_module(view.release, holder) in there]
+                loaded = [
+                    holder for holder in holders if innermost_module(view.release, holder) in there
+                ]
                 yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
                     f"the original is still referenced by {_listed(loaded or holders)}"
                     + ("" if loaded else ", if loaded before the patch"),
-                    severity=Severity.NOTE if maybe or not loaded or rebinding.mocked else Severity.RED,
+                    severity=Severity.NOTE
+                    if maybe or not loaded or rebinding.mocked
+                    else Severity.RED,
                     fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,
@@ -68,7 +75,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _imports(view: View) -> dict[str, int]:
-    """Module that the patch needs -> the first line that does: what it imports is loaded from there on."""
+    """Module that the patch needs -> the first line that does: what it imports is loaded from there
+    on.
+    """
     lines: dict[str, int] = {}
     names: dict[str, int] = {}
     for each in view.usage.references:
@@ -86,7 +95,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
-    """Who keeps the original and uses it: for its home, importers; for a name that it is passed on by, its home.
+    """Who keeps the original and uses it: for its home, importers; for a name that it is passed on
+    by, its home.
 
     A public package has names for users, and they are whom such a patch is for.
     """
@@ -106,19 +116,27 @@ def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
 
 
 def _for_users(rebinding: Rebinding) -> bool:
-    """True if the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton` and their like."""
+    """True if the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton`
+    and their like.
+    """
     home = rebinding.target.split(".")[:-1]
     return len(home) <= 2 and not any(part.startswith("_") for part in home)
 
 
 def _uses(view: View, holder: str) -> bool:
-    """True if the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`).
+    """True if the module calls what it holds, or hands it on.
 
-    The index knows no reads of data, so a module that imports data by name counts, unless it is a package.
+    A package names what it offers as text (`__all__`).
+
+    The index knows no reads of data, so a module that imports data by name counts, unless it is a
+    package.
     """
     module, name = innermost_module(view.release, holder), holder.rpartition(".")[2]
     package = any(each.startswith(f"{module}.") for each in view.release.modules())
     found = view.release.resolve(holder)
     if found is not None and found.kind == "attribute":
         return not package
-    return any(site.module == module and not (package and site.receiver == "=") for site in view.release.uses(name))
+    return any(
+        site.module == module and not (package and site.receiver == "=")
+        for site in view.release.uses(name)
+    )

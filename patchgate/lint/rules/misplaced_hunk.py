@@ -1,6 +1,8 @@
-"""PG127, PG128, PG129: unified diffs of torch's sources, and whether each hunk still applies on each release.
+"""PG127, PG128, PG129: unified diffs of torch's sources, and whether each hunk still applies on
+each release.
 
-A hunk applies exactly, with an offset, or not at all. Where a release's sources are not at hand nothing is guessed.
+A hunk applies exactly, with an offset, or not at all. Where a release's sources are not at hand
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -31,13 +33,18 @@ PG128 hunk applies elsewhere
 PG129 hunks not judged
     Whether the hunks of the diff apply was not judged: the sources of no release are available.
     Why: The index has names and fingerprints, not the lines that a hunk must find.
-    Fix: `patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.
+    Fix: `patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch
+    in it.
 """)
 _START = Span(line=1, column=1)
 
 
 def lint_diff(
-    text: str, path: str, known: Sequence[str], sources: Sources, claimed: SpecifierSet | None = None
+    text: str,
+    path: str,
+    known: Sequence[str],
+    sources: Sources,
+    claimed: SpecifierSet | None = None,
 ) -> list[Finding]:
     """A finding for each hunk that does not apply as written on a release that is claimed."""
     # Imported here: a patch in Python, the usual case, must not pay for it.
@@ -48,24 +55,42 @@ def lint_diff(
         patch = PatchSet([f"{line}\n" for line in lines_of(text)])
     except UnidiffParseError as error:
         code, message = DOES_NOT_APPLY.code, f"not a diff: {error}"
-        return merged([Finding(code=code, releases=(known[-1],), span=_START, message=message)], path, known, text)
+        return merged(
+            [Finding(code=code, releases=(known[-1],), span=_START, message=message)],
+            path,
+            known,
+            text,
+        )
     findings: list[Finding] = []
-    wanted = [version for version in known if claimed is None or claimed.contains(version, prereleases=True)]
+    wanted = [
+        version
+        for version in known
+        if claimed is None or claimed.contains(version, prereleases=True)
+    ]
     for file in patch:
         if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
             continue  # the tests of torch's own repository, for one, are in no wheel
         texts = sources.texts(wanted, file.path)
         if all(text is None for text in texts.values()):
             return merged(_not_placed(wanted, path), path, known, text)
-        lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
-        there = {version: found for version, found in lines.items() if found or not file.is_added_file}
+        lines = {
+            version: lines_of(text) if text else []
+            for version, text in texts.items()
+            if text is not None
+        }
+        there = {
+            version: found for version, found in lines.items() if found or not file.is_added_file
+        }
         for hunk in file:
             findings += _hunk_findings(hunk, file.path, there)
     return merged(findings, path, known, text)
 
 
 def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
-    fix = f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)"
+    fix = (
+        f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages "
+        "with torch in it)"
+    )
     for version in versions:
         yield Finding(
             code=NOT_PLACED.code,
@@ -78,17 +103,29 @@ def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
 
 
 def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Nothing where the hunk applies as written. `lines`: version -> the lines of the file in that release."""
+    """Nothing where the hunk applies as written.
+
+    `lines`: version -> the lines of the file in that release.
+    """
     span = Span(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
     expected = [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed]
-    offsets = {version: offset_of(expected, hunk.source_start, text) for version, text in lines.items()}
+    offsets = {
+        version: offset_of(expected, hunk.source_start, text) for version, text in lines.items()
+    }
     evidence = _summary(offsets)
     for version, offset in offsets.items():
         if offset is None:
             what = "does not apply to" if lines[version] else "has no file"
             message = f"hunk {what} `{path}`"
             code = DOES_NOT_APPLY.code
-            yield Finding(code=code, releases=(version,), span=span, message=message, name=message, evidence=evidence)
+            yield Finding(
+                code=code,
+                releases=(version,),
+                span=span,
+                message=message,
+                name=message,
+                evidence=evidence,
+            )
         elif offset:
             yield Finding(
                 code=APPLIES_ELSEWHERE.code,
@@ -97,7 +134,9 @@ def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) ->
                 message=f"hunk applies to `{path}` at another line",
                 severity=Severity.NOTE,
                 evidence=evidence,
-                detail="\n".join(f"{version}: {offset:+d} lines" for version, offset in offsets.items() if offset),
+                detail="\n".join(
+                    f"{version}: {offset:+d} lines" for version, offset in offsets.items() if offset
+                ),
             )
 
 
@@ -105,8 +144,14 @@ def _summary(offsets: Mapping[str, int | None]) -> str:
     """`exactly: 2.11; with an offset: 2.12; not at all: from 2.13`."""
     groups: dict[str, list[str]] = {"exactly": [], "with an offset": [], "not at all": []}
     for version, offset in offsets.items():
-        groups["not at all" if offset is None else "with an offset" if offset else "exactly"].append(version)
-    return "; ".join(f"{how}: {show_releases(versions, list(offsets))}" for how, versions in groups.items() if versions)
+        groups[
+            "not at all" if offset is None else "with an offset" if offset else "exactly"
+        ].append(version)
+    return "; ".join(
+        f"{how}: {show_releases(versions, list(offsets))}"
+        for how, versions in groups.items()
+        if versions
+    )
 
 
 def offset_of(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:

@@ -1,8 +1,9 @@
 """PG110, PG111, PG112, PG116: a module, name or option of torch does not exist, or has moved.
 
-Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch itself has put there by
-then. An attribute or option that no release has is a note, unless a name is spelled nearly so: another file may add it.
-Whether a name is there is decided in `interpret/torch_names.py`.
+Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch
+itself has put there by then. An attribute or option that no release has is a note, unless a name is
+spelled nearly so: another file may add it. Whether a name is there is decided in
+`interpret/torch_names.py`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from patchgate.model.records import read_codes
 MODULE_MISSING, NAME_MISSING, NAME_MOVED, OPTION_MISSING = read_codes("""
 PG110 module missing
     The patch imports a module of torch that these releases do not have.
-    Why: The import raises ModuleNotFoundError, at import of the patch or in the middle of a compile.
+    Why: The import raises ModuleNotFoundError, at import of the patch or in the middle of a
+    compile.
     Fix: Narrow the version check, guard the import, or import from where these releases have it.
 PG111 name missing
     The patch reads a name of a torch module, class or object that these releases do not have.
     Why: The line raises AttributeError or ImportError as soon as it runs.
-    Fix: Use the name that these releases have, guard it with `hasattr`, or narrow the version check.
+    Fix: Use the name that these releases have, guard it with `hasattr`, or narrow the version
+    check.
 PG112 name moved
     These releases have the name, but in another module.
     Why: The old place raises ImportError or AttributeError.
@@ -35,7 +38,8 @@ PG112 name moved
 PG116 config option missing
     The patch reads or sets an option that these releases do not have, or passes its name to
     `torch.compile(options=...)` or `config.patch`.
-    Why: torch's config modules raise AttributeError for unknown options, `torch.compile` RuntimeError.
+    Why: torch's config modules raise AttributeError for unknown options, `torch.compile`
+    RuntimeError.
     Fix: Guard it with `hasattr(config, ...)`, or narrow the version check.
 """)
 
@@ -49,11 +53,18 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         yield _finding(view, reference, homes)
     for view in views:
         for reference in unloaded_references(view.usage, view.release):
-            what = f"`{reference.name}` of `{reference.owner}` is a module that nothing has imported by then"
-            yield view.finding(NAME_MISSING, reference.span, what, fix=f"import {reference.dotted}", of=reference)
+            what = (
+                f"`{reference.name}` of `{reference.owner}` is a module that nothing has "
+                "imported by then"
+            )
+            yield view.finding(
+                NAME_MISSING, reference.span, what, fix=f"import {reference.dotted}", of=reference
+            )
 
 
-def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], set[str]]) -> Finding:
+def _finding(
+    view: View, reference: Reference, homes: Mapping[tuple[str, str], set[str]]
+) -> Finding:
     code, what, fix = NAME_MISSING, f"`{reference.name}` missing on `{reference.owner}`", ""
     severity = Severity.RED if reference.reachable else Severity.NOTE
     if reference.kind == "module":
@@ -69,24 +80,36 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
             fix = f"import it from `{home.rpartition('.')[0]}` there"
     if added_elsewhere(view, reference):
         fix, severity = "no indexed release has it; another file may add it", Severity.NOTE
-    elif reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
+    elif reference.kind in ("attribute", "config") and not in_some_release(
+        view, reference.owner, reference.name
+    ):
         fix = f"did you mean `{near_name(view.release, reference.owner, reference.name)}`?"
     # Outside the gate a missing name is only worth knowing before someone widens the gate.
-    return view.finding(code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference)
+    return view.finding(
+        code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference
+    )
 
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
-    """True if another file of the project may add the name: no indexed release has it, nor one that is spelled so.
+    """True if another file of the project may add the name: no indexed release has it, nor one that
+    is spelled so.
 
     Who adds a public form of a private name leaves the underscores out.
     """
-    if reference.kind not in ("attribute", "config") or in_some_release(view, reference.owner, reference.name):
+    if reference.kind not in ("attribute", "config") or in_some_release(
+        view, reference.owner, reference.name
+    ):
         return False
-    return near_name(view.release, reference.owner, reference.name).strip("_") in ("", reference.name.strip("_"))
+    return near_name(view.release, reference.owner, reference.name).strip("_") in (
+        "",
+        reference.name.strip("_"),
+    )
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
-    """True if any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
+    """True if any indexed release has the name: on that module, or on that class, its bases or one
+    derived from it.
+    """
     return view.release.ask(ever_had, (owner,), name)
 
 
@@ -116,11 +139,18 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
         for definition in view.usage.definitions:
             definitions.setdefault(definition.name, []).append(definition)
         for at, reference in enumerate(view.usage.references):
-            if reference.presence is not Presence.MISSING or reference.reachability is Reachability.GUARDED:
+            if (
+                reference.presence is not Presence.MISSING
+                or reference.reachability is Reachability.GUARDED
+            ):
                 continue
             own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
-            elsewhere = reference.kind in ("attribute", "name") and view.usage.is_set_elsewhere(reference.dotted)
-            if not elsewhere and not any(_defined_by_then(view, reference, at, each) for each in own):
+            elsewhere = reference.kind in ("attribute", "name") and view.usage.is_set_elsewhere(
+                reference.dotted
+            )
+            if not elsewhere and not any(
+                _defined_by_then(view, reference, at, each) for each in own
+            ):
                 yield view, reference
 
 
@@ -135,7 +165,9 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
 
 
 def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
-    """True if a reference can mean `owner.name`: a class of the family counts as the owner, another module does not."""
+    """True if a reference can mean `owner.name`: a class of the family counts as the owner, another
+    module does not.
+    """
     if name == "*":
         return reference.owner == owner or (owner == "*" and reference.kind == "config")
     if reference.name != name:
@@ -145,7 +177,9 @@ def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """The modules that define a name in the releases that have it: the first places to look in the others."""
+    """The modules that define a name in the releases that have it: the first places to look in the
+    others.
+    """
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
         here: dict[str, tuple[str, str]] = {}
@@ -160,7 +194,9 @@ def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
 
 
 def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | None:
-    """The module-level name `reference.name` elsewhere in this release, when there is exactly one such place."""
+    """The module-level name `reference.name` elsewhere in this release, when there is exactly one
+    such place.
+    """
     for dotted in sorted(candidates):
         if view.release.resolve(dotted) is not None and dotted != reference.dotted:
             return dotted
@@ -168,6 +204,8 @@ def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | N
     places = []
     for name in view.release.index.definers(reference.name):
         module = view.release.module(name) if name.startswith(package) else None
-        if module is not None and (reference.name in module.functions or reference.name in module.classes):
+        if module is not None and (
+            reference.name in module.functions or reference.name in module.classes
+        ):
             places.append(f"{name}.{reference.name}")
     return places[0] if len(places) == 1 else None

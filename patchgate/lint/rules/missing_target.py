@@ -1,7 +1,8 @@
 """PG126: something is assigned to a name that torch does not have.
 
-Red where another release has the name; a name that none has is added by the patch: a note, with the name that is
-spelled nearly so. Quiet for marks that are no functions, and for names that the patch itself reads (PG111).
+Red where another release has the name; a name that none has is added by the patch: a note, with the
+name that is spelled nearly so. Quiet for marks that are no functions, and for names that the patch
+itself reads (PG111).
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ _LIBRARY = sys.stdlib_module_names
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for rebinding in view.usage.rebindings:
-            if rebinding.presence is not Presence.MISSING or rebinding.reachability is Reachability.GUARDED:
+            if (
+                rebinding.presence is not Presence.MISSING
+                or rebinding.reachability is Reachability.GUARDED
+            ):
                 continue
             owner = rebinding.target.rpartition(".")[0]
-            if any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references):
+            if any(
+                same_name(view, reference, owner, rebinding.name)
+                for reference in view.usage.references
+            ):
                 continue
             if rebinding.target in view.usage.tested:
                 continue  # it asked whether the name is there, and adds it
@@ -43,12 +50,19 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     continue  # a mark of the patch's own
                 severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""
                 message = f"adds a new name: no indexed release has `{rebinding.target}`"
-            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding)
+            yield view.finding(
+                TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding
+            )
 
 
 def _only_imported(view: View, target: str) -> bool:
-    """True if all releases that have the name import it from the standard library, or from torch's types."""
-    found = [each for release in view.release.others() if (each := release.resolve(target)) is not None]
+    """True if all releases that have the name import it from the standard library, or from torch's
+    types.
+    """
+    found = [
+        each for release in view.release.others() if (each := release.resolve(target)) is not None
+    ]
     return bool(found) and all(
-        each.origin.startswith("torch.types.") or each.origin.split(".")[0] in _LIBRARY for each in found
+        each.origin.startswith("torch.types.") or each.origin.split(".")[0] in _LIBRARY
+        for each in found
     )

@@ -1,8 +1,8 @@
 """PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
 
-Red only with callers in torch as proof; a parameter that nobody passes yet, or that is taken and dropped, is a
-note. A method of a subclass may take less than its base's on purpose: it counts where it fits the base of some
-other release.
+Red only with callers in torch as proof; a parameter that nobody passes yet, or that is taken and
+dropped, is a note. A method of a subclass may take less than its base's on purpose: it counts where
+it fits the base of some other release.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ SIGNATURE_DRIFT, FORM_DRIFT = read_codes("""
 PG113 signature drift
     The replacement does not take what the replaced function takes in these releases.
     Why: A caller inside torch that passes it raises TypeError in the middle of a compile.
-    Fix: Add the parameters that the finding names, or take `**kwargs`; pass them on where you call the original.
+    Fix: Add the parameters that the finding names, or take `**kwargs`; pass them on where you call
+    the original.
 PG114 kind of function differs
-    Target and replacement are of different kinds: method, static method, class method, property, async function.
+    Target and replacement are of different kinds: method, static method, class method, property,
+    async function.
     Why: The call binds other arguments than the replacement expects, or returns a coroutine.
     Fix: Wrap the replacement the way the original is (`staticmethod`, `classmethod`, `property`).
 """)
@@ -44,8 +46,8 @@ _FORM_TEXT = {
 class _Pair:
     """A function of torch and its replacement, in one release.
 
-    `theirs` and `ours` are torch's parameters and the replacement's, without those that binding supplies; `sites`
-    are the calls in torch.
+    `theirs` and `ours` are torch's parameters and the replacement's, without those that binding
+    supplies; `sites` are the calls in torch.
     """
 
     view: View
@@ -58,17 +60,25 @@ class _Pair:
 
     @property
     def text(self) -> str:
-        return f"{'override' if self.rebinding.inherited else 'replacement'} of `{self.rebinding.short_target}`"
+        return (
+            f"{'override' if self.rebinding.inherited else 'replacement'} of "
+            f"`{self.rebinding.short_target}`"
+        )
 
     def fitting(self) -> list[CallSite]:
         """Calls in torch that fit torch's own function: those of its namesakes mostly do not.
 
-        Any call fits a base method that takes everything, so none proves something of what overrides it.
+        Any call fits a base method that takes everything, so none proves something of what
+        overrides it.
         """
-        if self.rebinding.inherited and {"var-positional", "var-keyword"} <= {each.kind for each in self.theirs}:
+        if self.rebinding.inherited and {"var-positional", "var-keyword"} <= {
+            each.kind for each in self.theirs
+        }:
             return []
         form, theirs = self.original.form, self.original.parameters
-        return [site for site in self.sites if _misfit(self._passed(form, site, theirs), site) is None]
+        return [
+            site for site in self.sites if _misfit(self._passed(form, site, theirs), site) is None
+        ]
 
     def misfits(self) -> list[tuple[CallSite, str]]:
         """Calls in torch that fit torch's own function and not the replacement, and why."""
@@ -77,19 +87,26 @@ class _Pair:
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
-        """True if the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
+        """True if the call is of what is replaced: of one with namesakes, where the module imports
+        it or its owner.
 
-        What a method of the base calls that the patch overrides too, without calling it, never runs. Of what a package
-        only passes on, the index cannot tell `package.f()` from `package.home.f()`: that proves nothing.
+        What a method of the base calls that the patch overrides too, without calling it, never
+        runs. Of what a package only passes on, the index cannot tell `package.f()` from
+        `package.home.f()`: that proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
         if self.rebinding.inherited:
             if home.startswith("torch.fx.") and not site.module.startswith("torch.fx"):
-                return False  # of the classes of torch.fx the rest of torch makes and meets its own objects
+                # of the classes of torch.fx the rest of torch makes and meets its own objects
+                return False
             caller = f"{site.module}.{site.function}"
-            overriding = (each.function for each in self.view.usage.overrides if each.target == caller)
-            return all(each is None or "super(" in ast.unparse(each) for each in overriding) and self._is_method(site)
+            overriding = (
+                each.function for each in self.view.usage.overrides if each.target == caller
+            )
+            return all(
+                each is None or "super(" in ast.unparse(each) for each in overriding
+            ) and self._is_method(site)
         if self.original.form not in ("function", "static", "class"):
             return self._is_method(site)
         release = self.view.release
@@ -98,32 +115,50 @@ class _Pair:
             replaced_in = target.rpartition(".")[0]
             if site.module == replaced_in:
                 return True
-            return target in imported if not site.receiver else not home.startswith(f"{replaced_in}.")
-        here = release.resolve(f"{site.module}.{self.rebinding.name}") if not site.receiver else None
+            return (
+                target in imported if not site.receiver else not home.startswith(f"{replaced_in}.")
+            )
+        here = (
+            release.resolve(f"{site.module}.{self.rebinding.name}") if not site.receiver else None
+        )
         if site.module == innermost_module(release, home) or {home, origin} & imported:
             return True
-        return (here is not None and here.origin == origin) or len(release.index.definers(self.rebinding.name)) == 1
+        return (here is not None and here.origin == origin) or len(
+            release.index.definers(self.rebinding.name)
+        ) == 1
 
     def _is_method(self, site: CallSite) -> bool:
         """True if a call on some object is of this method.
 
-        Where its class is not known in the module of the call, no namesake of another class may take the call. A class
-        that has such a method calls its own; and what a derived one calls is not that of the patch's class beside it.
+        Where its class is not known in the module of the call, no namesake of another class may
+        take the call. A class that has such a method calls its own; and what a derived one calls is
+        not that of the patch's class beside it.
         """
         release, name = self.view.release, self.rebinding.name
-        owners = {self.rebinding.target.rpartition(".")[0], (self.rebinding.origin or "").rpartition(".")[0]}
+        owners = {
+            self.rebinding.target.rpartition(".")[0],
+            (self.rebinding.origin or "").rpartition(".")[0],
+        }
         derived = {each for owner in owners for each in release.subclasses(owner)}
         caller, _, method = f"{site.module}.{site.function}".rpartition(".")
         if caller not in owners and class_symbol(release, caller) is not None:
             own = release.member(caller, name) if method != name else None
-            if own is not None and own.origin.rpartition(".")[0] not in owners and self._fits(own.symbol, site):
+            if (
+                own is not None
+                and own.origin.rpartition(".")[0] not in owners
+                and self._fits(own.symbol, site)
+            ):
                 return False
             if caller in derived and self.rebinding.inherited:
                 return False
         family = owners | derived
         homes = {innermost_module(release, each) for each in family}
         imported = {found for _, _, _, found in release.index.imports_of(site.module)}
-        return site.module in homes or bool(imported & (family | homes)) or not self._taken_by_namesake(site, family)
+        return (
+            site.module in homes
+            or bool(imported & (family | homes))
+            or not self._taken_by_namesake(site, family)
+        )
 
     def _taken_by_namesake(self, site: CallSite, family: set[str]) -> bool:
         release, name = self.view.release, self.rebinding.name
@@ -141,10 +176,19 @@ class _Pair:
             return False
         return _misfit(self._passed(function.form, site, function.parameters), site) is None
 
-    def _passed(self, form: str, site: CallSite, parameters: Sequence[Parameter]) -> Sequence[Parameter]:
-        """The parameters that are left to the arguments of a call, by how the function is bound and what it is on."""
+    def _passed(
+        self, form: str, site: CallSite, parameters: Sequence[Parameter]
+    ) -> Sequence[Parameter]:
+        """The parameters that are left to the arguments of a call, by how the function is bound and
+        what it is on.
+        """
         bound = form == "class" or (form == "method" and site.receiver != ":")
-        takes = self.rebinding.on_class and bound and parameters and not parameters[0].kind.startswith("var-")
+        takes = (
+            self.rebinding.on_class
+            and bound
+            and parameters
+            and not parameters[0].kind.startswith("var-")
+        )
         return parameters[1:] if takes else parameters
 
     def evidence(self, sites: Sequence[CallSite]) -> str:
@@ -171,10 +215,13 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        # What fits none of a project's releases is not meant for these callers: an override, or what a test puts there.
-        # One release alone, or those that somebody asks for, show that only where no other release fits either.
+        # What fits none of a project's releases is not meant for these callers: an override, or
+        # what a test puts there. One release alone, or those that somebody asks for, show that only
+        # where no other release fits either.
         few = len(judged) == 1 or views[0].asked
-        if all(findings for _, findings in by_release) and not (few and _fits_another(by_release[0][0], judged)):
+        if all(findings for _, findings in by_release) and not (
+            few and _fits_another(by_release[0][0], judged)
+        ):
             continue
         yield from (finding for _, findings in by_release for finding in findings)
 
@@ -185,7 +232,11 @@ def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
     for release in pair.view.release.others():
         if release.version in judged:
             continue
-        found = release.member(owner, name) if pair.rebinding.on_class else release.resolve(pair.rebinding.target)
+        found = (
+            release.member(owner, name)
+            if pair.rebinding.on_class
+            else release.resolve(pair.rebinding.target)
+        )
         if found is not None and isinstance(found.symbol, Function):
             there = replace(pair.rebinding, origin=found.origin, original=found.symbol)
             other = _pair(replace(pair.view, release=release), there, found.symbol, pair.function)
@@ -195,26 +246,50 @@ def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
 
 
 def _hooks(view: View) -> Iterator[Finding]:
-    """Functions on objects of torch's that the object's own class calls with a keyword that they do not take."""
+    """Functions on objects of torch's that the object's own class calls with a keyword that they do
+    not take.
+    """
     for hook in view.usage.hooks:
-        ours, module = parameters_of(hook.function.args), module_of(hook.owner, view.release.modules())
+        ours, module = (
+            parameters_of(hook.function.args),
+            module_of(hook.owner, view.release.modules()),
+        )
         name = hook.owner[len(module) + 1 :]
         if not hook.reachable or any(each.kind == "var-keyword" for each in ours):
             continue
-        own = [each for each in view.release.calls(hook.name) if each.module == module and each.receiver == "."]
-        passed = {key: site for site in own if site.function.startswith(f"{name}.") for key in site.keywords}
-        lacking = sorted(passed.keys() - {each.name for each in ours if each.kind != "positional-only"})
+        own = [
+            each
+            for each in view.release.calls(hook.name)
+            if each.module == module and each.receiver == "."
+        ]
+        passed = {
+            key: site
+            for site in own
+            if site.function.startswith(f"{name}.")
+            for key in site.keywords
+        }
+        lacking = sorted(
+            passed.keys() - {each.name for each in ours if each.kind != "positional-only"}
+        )
         if lacking:
             names = ", ".join(f"`{each}`" for each in lacking)
-            message = f"`{hook.name}` on an object of `{name}` does not take {names}, which torch passes"
+            message = (
+                f"`{hook.name}` on an object of `{name}` does not take {names}, which torch passes"
+            )
             evidence = f"called so in {view.release.place(passed[lacking[0]], hook.name)}"
             fix = f"add `{lacking[0]}=None` to its parameters"
-            yield view.finding(SIGNATURE_DRIFT, hook.span, message, fix=fix, evidence=evidence, of=hook)
+            yield view.finding(
+                SIGNATURE_DRIFT, hook.span, message, fix=fix, evidence=evidence, of=hook
+            )
 
 
 def _pair(view: View, rebinding: Rebinding, original: Function, function: FunctionNode) -> _Pair:
     ours = parameters_of(function.args)
-    bound = rebinding.on_class and rebinding.form != "static" and not _called_on_class(original, rebinding)
+    bound = (
+        rebinding.on_class
+        and rebinding.form != "static"
+        and not _called_on_class(original, rebinding)
+    )
     if bound and ours and not ours[0].kind.startswith("var-"):
         ours = ours[1:]
     return _Pair(
@@ -222,20 +297,27 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
         rebinding=rebinding,
         original=original,
         function=function,
-        theirs=original.parameters[int(rebinding.on_class and original.form in ("method", "class")) :],
+        theirs=original.parameters[
+            int(rebinding.on_class and original.form in ("method", "class")) :
+        ],
         ours=ours,
         sites=_sites(view, rebinding, original),
     )
 
 
 def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSite]:
-    """Calls in torch that may be meant: a method is called on something; Python calls special ones itself."""
+    """Calls in torch that may be meant: a method is called on something; Python calls special ones
+    itself.
+    """
     if not rebinding.on_class:
         calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
         module = rebinding.target.rpartition(".")[0]
-        # A module that has it by import only: what it calls is replaced, and nothing else. Through a package many may.
+        # A module that has it by import only: what it calls is replaced, and nothing else. Through
+        # a package many may.
         package = any(each.startswith(f"{module}.") for each in view.release.modules())
-        imported = module != (rebinding.origin or rebinding.target).rpartition(".")[0] and not package
+        imported = (
+            module != (rebinding.origin or rebinding.target).rpartition(".")[0] and not package
+        )
         return [site for site in calls if site.module == module] if imported else calls
     if rebinding.name == "__init__":
         made = view.release.calls(rebinding.target.split(".")[-2])
@@ -246,7 +328,9 @@ def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSit
 
 
 def _called_on_class(original: Function, rebinding: Rebinding) -> bool:
-    """A plain function instead of a static or class method: `Class.name(...)` passes no first argument."""
+    """A plain function instead of a static or class method: `Class.name(...)` passes no first
+    argument.
+    """
     return original.form in ("static", "class") and rebinding.form is None
 
 
@@ -257,20 +341,31 @@ def _misfit(parameters: Sequence[Parameter], site: CallSite) -> str | None:
 def _form(pair: _Pair) -> Iterator[Finding]:
     original, rebinding = pair.original, pair.rebinding
     wanted = original.form if original.form not in ("function", "method") else None
-    same_kind = wanted == rebinding.form or {wanted, rebinding.form} == {"property", "cached-property"}
+    same_kind = wanted == rebinding.form or {wanted, rebinding.form} == {
+        "property",
+        "cached-property",
+    }
     severity = Severity.RED
     if rebinding.on_class and not same_kind:
         problem = f"is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[rebinding.form]}"
         called = "property" not in f"{wanted} {rebinding.form}"
         if called and not pair.misfits():
-            problem, severity = f"{problem}: it fits the calls in torch, but not every possible call", Severity.NOTE
+            problem, severity = (
+                f"{problem}: it fits the calls in torch, but not every possible call",
+                Severity.NOTE,
+            )
     elif original.is_async != isinstance(pair.function, ast.AsyncFunctionDef):
         problem = f"is {'async' if original.is_async else 'not async'} in torch"
     else:
         return
     fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
     yield pair.view.finding(
-        FORM_DRIFT, rebinding.span, f"`{rebinding.name}` {problem}", severity=severity, fix=fix, of=rebinding
+        FORM_DRIFT,
+        rebinding.span,
+        f"`{rebinding.name}` {problem}",
+        severity=severity,
+        fix=fix,
+        of=rebinding,
     )
 
 
@@ -287,19 +382,35 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
         yield from _order(pair)
     if not misfits and not lacking:
         return
-    demanded = [p for p in pair.ours if p.default is None and not p.kind.startswith("var-")][len(pair.theirs) :]
+    demanded = [p for p in pair.ours if p.default is None and not p.kind.startswith("var-")][
+        len(pair.theirs) :
+    ]
     fix = f"give `{demanded[0].name}` a default" if demanded else ""
     if lacking:
         fix = f"add `{written(lacking)}`, and pass it on where the original is called"
     names = ", ".join(f"`{parameter.name}`" for parameter in lacking)
     if misfits:
-        reason = f"does not take {names}, which torch passes" if lacking else f"{misfits[0][1]}, unlike torch's"
+        reason = (
+            f"does not take {names}, which torch passes"
+            if lacking
+            else f"{misfits[0][1]}, unlike torch's"
+        )
         severity, evidence = Severity.RED, pair.evidence([site for site, _ in misfits])
     else:
-        reason, severity, evidence = f"does not take {names}; no call is known to pass it", Severity.NOTE, ""
+        reason, severity, evidence = (
+            f"does not take {names}; no call is known to pass it",
+            Severity.NOTE,
+            "",
+        )
     message, span = f"{pair.text} {reason}", pair.rebinding.span
     yield pair.view.finding(
-        SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence, of=pair.rebinding
+        SIGNATURE_DRIFT,
+        span,
+        message,
+        severity=severity,
+        fix=fix,
+        evidence=evidence,
+        of=pair.rebinding,
     )
 
 
@@ -310,7 +421,11 @@ def _order(pair: _Pair) -> Iterator[Finding]:
     moved = [(at, name) for at, name in wanted if places.get(name, at) != at]
     if not moved:
         return
-    proof = [each for each in pair.fitting() if each.positional > moved[0][0] and not each.star and pair.means(each)]
+    proof = [
+        each
+        for each in pair.fitting()
+        if each.positional > moved[0][0] and not each.star and pair.means(each)
+    ]
     names = ", ".join(f"`{name}`" for _, name in moved)
     yield pair.view.finding(
         SIGNATURE_DRIFT,
@@ -325,7 +440,9 @@ def _order(pair: _Pair) -> Iterator[Finding]:
 
 
 def _dropped(pair: _Pair) -> Iterator[Finding]:
-    """Parameters that torch passes, and that the replacement takes only to call the original without them."""
+    """Parameters that torch passes, and that the replacement takes only to call the original
+    without them.
+    """
     mentioned = {node.id for node in ast.walk(pair.function) if isinstance(node, ast.Name)}
     taken = {p.name for p in pair.ours} - mentioned
     passed = {
@@ -336,10 +453,21 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
     }
     for call in pair.view.usage.calls:
         inside = pair.function.lineno <= call.span.line <= (pair.function.end_lineno or 0)
-        if not inside or call.passed.starred or call.dotted != pair.rebinding.origin or not call.reachable:
+        if (
+            not inside
+            or call.passed.starred
+            or call.dotted != pair.rebinding.origin
+            or not call.reachable
+        ):
             continue
-        reached = {p.name for p in pair.original.parameters[: call.passed.positional + call.passed.bound]}
+        reached = {
+            p.name for p in pair.original.parameters[: call.passed.positional + call.passed.bound]
+        }
         for name in sorted(taken & passed - reached - set(call.passed.keywords)):
-            message = f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"
+            message = (
+                f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"
+            )
             fix = f"pass `{name}={name}` on"
-            yield pair.view.finding(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)
+            yield pair.view.finding(
+                SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix
+            )

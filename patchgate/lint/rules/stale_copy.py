@@ -1,7 +1,8 @@
 """PG122: the body of the replaced function is another one in some release where the patch applies.
 
-Red when the override is a copy of an older body, which takes the later edits away again; else a note: a body of a newer
-release is a backport. Quiet for an override that calls the original. Bodies of all indexed releases are compared.
+Red when the override is a copy of an older body, which takes the later edits away again; else a
+note: a body of a newer release is a backport. Quiet for an override that calls the original. Bodies
+of all indexed releases are compared.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def calls_original(view: View, rebinding: Rebinding) -> bool:
     if rebinding.function is None:
         return False
     first, last = rebinding.function.lineno, rebinding.function.end_lineno or 0
-    return any(call.dotted == rebinding.origin and first <= call.span.line <= last for call in view.usage.calls)
+    return any(
+        call.dotted == rebinding.origin and first <= call.span.line <= last
+        for call in view.usage.calls
+    )
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
@@ -76,7 +80,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for each in view.usage.rebindings:
             if each.original is not None and each.function is not None:
-                pair = _Pair(view=view, rebinding=each, function=each.function, body=each.original.body)
+                pair = _Pair(
+                    view=view, rebinding=each, function=each.function, body=each.original.body
+                )
                 by_target.setdefault(each.target, []).append(pair)
     for pairs in by_target.values():
         applied = [pair for pair in pairs if pair.view.claimed and pair.rebinding.reachable]
@@ -88,34 +94,54 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         if base is None:
             yield from _changed(applied)
         else:
-            yield from (finding for pair in applied if pair.body != base.body for finding in _differing(pair, base))
+            yield from (
+                finding
+                for pair in applied
+                if pair.body != base.body
+                for finding in _differing(pair, base)
+            )
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
-    """The body is not a copy of torch's, as far as one can see: each change upstream deserves a look."""
+    """The body is not a copy of torch's, as far as one can see: each change upstream deserves a
+    look.
+    """
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
-    ask = f"`patchgate lint --fetch {THIS_FILE}` shows whether the override is a copy that lacks these edits"
+    ask = (
+        f"`patchgate lint --fetch {THIS_FILE}` shows whether the override is a copy that lacks "
+        "these edits"
+    )
     fix = "" if applied[-1].text() is not None else ask
     for pair in applied:
         message = f"the body of `{pair.rebinding.short_target}` changes in torch {', '.join(steps)}"
-        yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
+        yield pair.view.finding(
+            BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix
+        )
 
 
 def _bodies(pair: _Pair) -> dict[str, list[Release]]:
-    """Fingerprint of each body that the target has had -> its releases, those that are not judged too."""
+    """Fingerprint of each body that the target has had -> its releases, those that are not judged
+    too.
+    """
     owner, _, name = pair.rebinding.target.rpartition(".")
     bodies: dict[str, list[Release]] = {}
     for release in pair.view.release.others():
-        found = release.member(owner, name) if pair.rebinding.on_class else release.resolve(pair.rebinding.target)
+        found = (
+            release.member(owner, name)
+            if pair.rebinding.on_class
+            else release.resolve(pair.rebinding.target)
+        )
         if found is not None and isinstance(found.symbol, Function):
             bodies.setdefault(found.symbol.body, []).append(release)
     return bodies
 
 
 def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
-    """The body that the override repeats to the letter, else the one most like it, if that is like enough."""
+    """The body that the override repeats to the letter, else the one most like it, if that is like
+    enough.
+    """
     known = pair.view.release.index.sets.releases
     origin = pair.rebinding.origin or pair.rebinding.target
     texts = {body: body_of(same[-1].source(origin) or "") for body, same in bodies.items()}
@@ -138,7 +164,9 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """True if all that it does is return one value, or nothing: that a body of torch did so too shows no copy."""
+    """True if all that it does is return one value, or nothing: that a body of torch did so too
+    shows no copy.
+    """
     body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
     lines = [ast.unparse(body)] if isinstance(body, ast.expr) else body.splitlines()
     return len(lines) == 1 and "(" not in lines[0]
@@ -151,7 +179,8 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE)
         return
     message, detail = (
-        f"override of `{name}` copies a body of torch [{base.releases}] that these releases do not have",
+        f"override of `{name}` copies a body of torch [{base.releases}] that these releases do not "
+        "have",
         "",
     )
     fix = f"port the upstream edits (`patchgate lint --fetch --details {THIS_FILE}` shows them)"
@@ -164,7 +193,9 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
         message = f"override of `{name}` copies a body of torch [{base.releases}] and lacks {edits}"
         detail = three_way(base.releases, base.text, pair.view.version, now, override, lost)
         fix = "port the upstream edits (`--details` shows them)"
-    yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail, of=pair.rebinding)
+    yield pair.view.finding(
+        BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail, of=pair.rebinding
+    )
 
 
 # How much of a body an override shares with it before we call it a copy.
@@ -174,7 +205,9 @@ _AROUND = 2
 
 @lru_cache(maxsize=512)
 def body_of(text: str) -> str:
-    """The body of a function alone, in one spelling: no comments, docstring, decorators or signature."""
+    """The body of a function alone, in one spelling: no comments, docstring, decorators or
+    signature.
+    """
     try:
         node = ast.parse(_dedented(text)).body[0]
     except (SyntaxError, ValueError, IndexError, RecursionError):
@@ -197,11 +230,15 @@ def _dedented(text: str) -> str:
 
 def likeness(text: str, override: str) -> float:
     """0 to 1: how many lines, in order, the two share."""
-    return difflib.SequenceMatcher(None, text.splitlines(), override.splitlines(), autojunk=False).ratio()
+    return difflib.SequenceMatcher(
+        None, text.splitlines(), override.splitlines(), autojunk=False
+    ).ratio()
 
 
 def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
-    """Lines that upstream added (`+ `) or removed (`- `) since the base and that the override did not follow."""
+    """Lines that upstream added (`+ `) or removed (`- `) since the base and that the override did
+    not follow.
+    """
     have = {line.strip() for line in override.splitlines()}
     return tuple(
         line
@@ -211,8 +248,12 @@ def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
     )
 
 
-def three_way(origin: str, base: str, version: str, now: str, override: str, lost: Sequence[str]) -> str:
-    """The changes upstream since the base, `!` before those that the override lost; then those of the override."""
+def three_way(
+    origin: str, base: str, version: str, now: str, override: str, lost: Sequence[str]
+) -> str:
+    """The changes upstream since the base, `!` before those that the override lost; then those of
+    the override.
+    """
     upstream = (f"{'!' if line in lost else ' '} {line}" for line in _changes(base, now))
     own = (f"  {line}" for line in _changes(base, override))
     return "\n".join(
@@ -226,14 +267,25 @@ def three_way(origin: str, base: str, version: str, now: str, override: str, los
 
 
 def _changes(old: str, new: str) -> Iterator[str]:
-    return (line for line in difflib.ndiff(old.splitlines(), new.splitlines()) if not line.startswith("? "))
+    return (
+        line
+        for line in difflib.ndiff(old.splitlines(), new.splitlines())
+        if not line.startswith("? ")
+    )
 
 
 def _near_changes(lines: Iterable[str]) -> Iterator[str]:
     """The changed lines and a few around them; `...` for what is left out."""
     found = list(lines)
     changed = [at for at, line in enumerate(found) if line[2] in "+-"]
-    kept = sorted({near for at in changed for near in range(at - _AROUND, at + _AROUND + 1) if 0 <= near < len(found)})
+    kept = sorted(
+        {
+            near
+            for at in changed
+            for near in range(at - _AROUND, at + _AROUND + 1)
+            if 0 <= near < len(found)
+        }
+    )
     before = -1
     for at in kept:
         if at != before + 1:

@@ -1,6 +1,7 @@
 """PG119: no call in torch goes to the replaced name.
 
-Red when other releases call it; a note when none does, or when much of its class has no caller in Python.
+Red when other releases call it; a note when none does, or when much of its class has no caller in
+Python.
 """
 
 from __future__ import annotations
@@ -16,10 +17,23 @@ from patchgate.model.records import read_codes
 PG119 nothing calls the target
     In these releases no call inside torch goes to the replaced name.
     Why: The patch is installed and does nothing.
-    Fix: Find what torch calls now (`patchgate index diff`), or end the version check before these releases.
+    Fix: Find what torch calls now (`patchgate index diff`), or end the version check before these
+    releases.
 """)
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
-_DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_", "method_", "nb_", "mp_", "sq_", "tp_", "reducer_")
+_DISPATCHED = (
+    "__",
+    "visit_",
+    "codegen_",
+    "_print_",
+    "call_",
+    "method_",
+    "nb_",
+    "mp_",
+    "sq_",
+    "tp_",
+    "reducer_",
+)
 _OPERATIONS = "torch._inductor.ops_handler.OpsHandler"
 # Bases that call no method of their heirs.
 _NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
@@ -42,15 +56,22 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             proof = called and not rebinding.mocked and not _called_from_outside(view, rebinding)
             severity = Severity.RED if proof else Severity.NOTE
             message = f"nothing in torch calls `{rebinding.short_target}`"
-            yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity, of=rebinding)
+            yield view.finding(
+                UNCALLED_TARGET, rebinding.span, message, severity=severity, of=rebinding
+            )
 
 
 def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
-    """True if many methods of the class have no caller in Python either, or a base outside torch may call it."""
+    """True if many methods of the class have no caller in Python either, or a base outside torch
+    may call it.
+    """
     symbol = class_symbol(view.release, (rebinding.origin or rebinding.target).rpartition(".")[0])
     if symbol is None:
         return False
-    if any(class_symbol(view.release, base) is None and not base.startswith(_NO_CALLERS) for base in symbol.bases):
+    if any(
+        class_symbol(view.release, base) is None and not base.startswith(_NO_CALLERS)
+        for base in symbol.bases
+    ):
         return True
     names = [name for name in symbol.functions if not name.startswith("__")]
     uncalled = sum(not view.release.uses(name) for name in names)

@@ -41,7 +41,9 @@ def ignores_in(source: str) -> list[Ignore]:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             match = _FORM.search(token.string) if token.type == tokenize.COMMENT else None
             if match is not None:
-                codes = tuple(code.strip() for code in (match.group(1) or "").split(",") if code.strip())
+                codes = tuple(
+                    code.strip() for code in (match.group(1) or "").split(",") if code.strip()
+                )
                 column = token.start[1] + match.start() + 1
                 span = Span(line=token.start[0], column=column, width=len(match.group(0)))
                 ignores.append(Ignore(span=span, codes=codes))
@@ -51,14 +53,24 @@ def ignores_in(source: str) -> list[Ignore]:
 
 
 def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[Finding]:
-    """The findings that no comment ignores, and one more for each ignore that names a code in vain, or none."""
+    """The findings that no comment ignores, and one more for each ignore that names a code in vain,
+    or none.
+    """
     left = list(findings)
     for ignore in ignores_in(source):
-        silenced = {each.code for each in left if each.span.line == ignore.span.line and each.code in ignore.codes}
-        left = [each for each in left if each.span.line != ignore.span.line or each.code not in silenced]
+        silenced = {
+            each.code
+            for each in left
+            if each.span.line == ignore.span.line and each.code in ignore.codes
+        }
+        left = [
+            each for each in left if each.span.line != ignore.span.line or each.code not in silenced
+        ]
         in_vain = [code for code in ignore.codes if code not in silenced]
         if in_vain or not ignore.codes:
             what = f"silences nothing: {', '.join(in_vain)}" if in_vain else "names no code"
             fix = "remove it" if in_vain else "write `# patchgate: ignore[PG111]`"
-            left.append(finding_in_file(UNUSED_IGNORE, path, ignore.span, f"ignore {what}", source, fix))
+            left.append(
+                finding_in_file(UNUSED_IGNORE, path, ignore.span, f"ignore {what}", source, fix)
+            )
     return sorted(left, key=lambda each: (each.span, each.code))

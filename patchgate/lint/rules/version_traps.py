@@ -17,13 +17,15 @@ PG123 versions compared as text
     Fix: Compare `packaging.version.Version` objects, or `torch.__version__` itself.
 PG124 local version compared
     The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.
-    Why: By PEP 440 a local version is greater than its public version and never equal to it; wheels carry a local
-    version.
+    Why: By PEP 440 a local version is greater than its public version and never equal to it; wheels
+    carry a local version.
     Fix: Compare `Version(torch.__version__).public`, `.base_version` or `.release`.
 PG125 prerelease compared
-    For nightlies and release candidates the version check gives another answer than for their release.
+    For nightlies and release candidates the version check gives another answer than for their
+    release.
     Why: 2.12.0.dev sorts below 2.12.0, though it already has most of the changes of 2.12.0.
-    Fix: Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.
+    Fix: Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as
+    2.12.
 """)
 
 
@@ -35,10 +37,18 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if traps.textual:
                 severity = Severity.RED if span in wrong else Severity.NOTE
                 fix = "compare `Version(...)` on both sides"
-                yield view.finding(COMPARED_AS_TEXT, span, f"{text} compares plain strings", severity=severity, fix=fix)
+                yield view.finding(
+                    COMPARED_AS_TEXT,
+                    span,
+                    f"{text} compares plain strings",
+                    severity=severity,
+                    fix=fix,
+                )
             if traps.numeric:
                 message = f"{text} reads the version as a number: 2.10 becomes 2.1"
-                yield view.finding(COMPARED_AS_TEXT, span, message, fix="compare `Version(...)` on both sides")
+                yield view.finding(
+                    COMPARED_AS_TEXT, span, message, fix="compare `Version(...)` on both sides"
+                )
             if traps.local:
                 message = f"{text} gives another answer for builds with a local version (`+cu130`)"
                 fix = "compare `Version(torch.__version__).public`, or `.release`"
@@ -50,4 +60,6 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     else "leaves release candidates out"
                 )
                 fix = "write the bound with `.dev0` when nightlies should count as the release"
-                yield view.finding(PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix)
+                yield view.finding(
+                    PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix
+                )

@@ -1,6 +1,7 @@
 """PG121: a gate admits releases in which a name that it guards is missing.
 
-Quiet without a gate, where PG111 says it, and for a name that no release has: no version check finds it.
+Quiet without a gate, where PG111 says it, and for a name that no release has: no version check
+finds it.
 """
 
 from __future__ import annotations
@@ -25,27 +26,42 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     missing: dict[Span, dict[str, set[str]]] = {}
     for view, reference in missing_references(views):
         if reference.reachable and reference.gates and not _in_no_release(view, reference):
-            missing.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(reference.name)
+            missing.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(
+                reference.name
+            )
     known = [view.version for view in views]
     for gate, names_by_version in missing.items():
-        good = [view.version for view in views if view.version not in names_by_version and _runs(view, gate)]
+        good = [
+            view.version
+            for view in views
+            if view.version not in names_by_version and _runs(view, gate)
+        ]
         names = sorted(set().union(*names_by_version.values()))
         shown = ", ".join(f"`{name}`" for name in names[:3]) + (" ..." if len(names) > 3 else "")
         fix = f"the names are there: {show_releases(good, known)}" if good else ""
         for view in views:
             if view.version in names_by_version:
-                otherwise = any(each.span == gate and each.holds is False for each in view.usage.gates)
-                message = f"the version check is {'false' if otherwise else 'true'} on releases without {shown}"
+                otherwise = any(
+                    each.span == gate and each.holds is False for each in view.usage.gates
+                )
+                message = (
+                    f"the version check is {'false' if otherwise else 'true'} on releases "
+                    f"without {shown}"
+                )
                 more = ", which the code after `else` needs" if otherwise else ""
                 yield view.finding(WIDE_GATE, gate, message + more, fix=fix)
 
 
 def _in_no_release(view: View, reference: Reference) -> bool:
-    return reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name)
+    return reference.kind in ("attribute", "config") and not in_some_release(
+        view, reference.owner, reference.name
+    )
 
 
 def _runs(view: View, gate: Span) -> bool:
     return any(
-        gate in reference.gates and reference.reachable and reference.presence is not Presence.MISSING
+        gate in reference.gates
+        and reference.reachable
+        and reference.presence is not Presence.MISSING
         for reference in view.usage.references
     )

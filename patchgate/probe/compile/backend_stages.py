@@ -1,4 +1,6 @@
-"""The stage at which a workload fails: its build, or of the compiler eager, aot_eager, decompositions or inductor."""
+"""The stage at which a workload fails: its build, or of the compiler eager, aot_eager,
+decompositions or inductor.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from patchgate.probe.compile.capture import Build, no_caches, workload_compiler
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device_context import device_context
 
-# Backends of torch.compile; each adds one stage: Dynamo, AOTAutograd, decompositions, lowering and code.
+# Backends of torch.compile; each adds one stage: Dynamo, AOTAutograd, decompositions, lowering and
+# code.
 STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
 def failing_stage(build: Build, *, dtype: torch.dtype, profile: Profile, **options: Any) -> str:
-    """The first backend with which a workload that `capture` could not compile fails; `options` as there.
+    """The first backend with which a workload that `capture` could not compile fails; `options` as
+    there.
 
-    "build" where it could not even be made. The last one is not tried: it is the answer when all others succeed.
+    "build" where it could not even be made. The last one is not tried: it is the answer when all
+    others succeed.
     """
     for backend in STAGES[:-1]:
         stage = "build"

@@ -1,7 +1,8 @@
-"""Compiles one workload with the compiler's own caches on: hits and misses, and the code that came out.
+"""Compiles one workload with the compiler's own caches on: hits and misses, and the code that came
+out.
 
-The code is the text of every module that the compiler loaded, cached or generated. Kernels are not built: compiled
-C++ is found by its own text, and so hides nothing.
+The code is the text of every module that the compiler loaded, cached or generated. Kernels are not
+built: compiled C++ is found by its own text, and so hides nothing.
 """
 
 from __future__ import annotations
@@ -30,19 +31,28 @@ _RESULTS = ("hit", "miss", "bypass")
 
 @contextlib.contextmanager
 def local_caches(tag: str) -> Iterator[None]:
-    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is appended to the patch's own key tag."""
+    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is appended to the
+    patch's own key tag.
+    """
     with (
         compiler_config.patch(cache_key_tag=compiler_config.cache_key_tag + tag),
         inductor_config.patch(
-            force_disable_caches=False, fx_graph_cache=True, fx_graph_remote_cache=False, compile_threads=1
+            force_disable_caches=False,
+            fx_graph_cache=True,
+            fx_graph_remote_cache=False,
+            compile_threads=1,
         ),
         functorch_config.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False),
     ):
         yield
 
 
-def compile_cached(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, tag: str) -> dict[str, Any]:
-    """Compile and call what `build` makes on the CPU: the caches' counts, and SHA-256 of each module, in order."""
+def compile_cached(
+    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, tag: str
+) -> dict[str, Any]:
+    """Compile and call what `build` makes on the CPU: the caches' counts, and SHA-256 of each
+    module, in order.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     counters.clear()
@@ -57,7 +67,9 @@ def compile_cached(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: 
         module, args = build(torch.device(profile["backend"]), dtype, "small")
         torch.compile(module, dynamic=dynamic)(*args)
     counts = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _RESULTS}
-    counts |= {f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS}
+    counts |= {
+        f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS
+    }
     return {"answers": counts, "code": loaded_code(loaded)}
 
 
@@ -66,7 +78,9 @@ def _no_kernel(*args: Any) -> None:
 
 
 def loaded_code(after: int = 0) -> list[str]:
-    """Digests of the generated modules that this process has loaded, in order, but for the first ones."""
+    """Digests of the generated modules that this process has loaded, in order, but for the first
+    ones.
+    """
     texts = []
     for module in PyCodeCache.modules[after:]:
         with open(module.__file__, encoding="utf-8") as file:

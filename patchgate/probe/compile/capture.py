@@ -1,4 +1,5 @@
-"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU device.
+"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU
+device.
 
 Only on a real device is the generated code built and run.
 """
@@ -34,10 +35,12 @@ from patchgate.probe.simulate.device_context import device_context, fake_tensors
 from patchgate.probe.simulate.matmul_padding import padding_decisions
 from patchgate.probe.simulate.small_tensors import as_on_a_device
 
-# How Dynamo times the guards of each frame, for its log: it writes 32 MB first, so that they are in no cache.
+# How Dynamo times the guards of each frame, for its log: it writes 32 MB first, so that they are in
+# no cache.
 _TIMES_GUARDS = getattr(dynamo_guards, "profile_guard_manager", None)
 
-# (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
+# (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called
+# with.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
@@ -52,11 +55,15 @@ def change_rows(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any,
 class Captured:
     """The record of one compile."""
 
-    fx: list[Counter[str]] = field(default_factory=list)  #: operations of each graph that Dynamo gave to the backend
+    fx: list[Counter[str]] = field(
+        default_factory=list
+    )  #: operations of each graph that Dynamo gave to the backend
     lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered
     code: list[str] = field(default_factory=list)  #: the wrapper module generated for each of them
     trace: CompileTrace = field(default_factory=CompileTrace)
-    padding: dict[str, str] = field(default_factory=dict)  #: matrix products that are timed -> "padded" or "kept"
+    padding: dict[str, str] = field(
+        default_factory=dict
+    )  #: matrix products that are timed -> "padded" or "kept"
 
 
 @contextlib.contextmanager
@@ -80,7 +87,9 @@ def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
             stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", codegen_only))
             # Nothing was built, so there is nothing to record a CUDA graph of.
             for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
-                stack.enter_context(mock.patch.object(output_code, name, lambda *args, **kwargs: None))
+                stack.enter_context(
+                    mock.patch.object(output_code, name, lambda *args, **kwargs: None)
+                )
         yield
 
 
@@ -91,8 +100,8 @@ def _never_run(args: Any) -> Any:
 @contextlib.contextmanager
 def no_caches() -> Iterator[None]:
     """Compiler caches off: a hit would hide the patch. No guards are timed either."""
-    # Not force_disable_caches: it also throws away compiled C++, which is found by its own source text
-    # and so cannot hide anything.
+    # Not force_disable_caches: it also throws away compiled C++, which is found by its own source
+    # text and so cannot hide anything.
     with (
         inductor_config.patch(
             fx_graph_cache=False,
@@ -117,19 +126,25 @@ def _untimed_guards() -> contextlib.AbstractContextManager[Any]:
 def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Callable[..., Any]:
     """A function that runs the captured graph node by node.
 
-    Its text would look each function up by its name, and call what a patch has put there outside of a trace.
+    Its text would look each function up by its name, and call what a patch has put there outside of
+    a trace.
     """
     run: Callable[..., Any] = torch.fx.Interpreter(module).run
     return run
 
 
 def _in_tracing_mode(inputs: list[Any]) -> list[Any]:
-    """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them so."""
+    """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them
+    so.
+    """
     context = TracingContext.try_get()
     mode = context.fake_mode if context else None
     if mode is None:
         return inputs
-    return [mode.from_tensor(x) if isinstance(x, FakeTensor) and x.fake_mode is not mode else x for x in inputs]
+    return [
+        mode.from_tensor(x) if isinstance(x, FakeTensor) and x.fake_mode is not mode else x
+        for x in inputs
+    ]
 
 
 @contextlib.contextmanager
@@ -145,7 +160,8 @@ def workload_compiler(
 ) -> Iterator[Callable[[Any], Any]]:
     """Gives a function that compiles the workload with a backend and runs it once.
 
-    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` is what `.item()` returns.
+    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` is what
+    `.item()` returns.
     """
     with (
         fake_tensors(profile, reads),
@@ -161,8 +177,11 @@ def workload_compiler(
         yield lambda backend: torch.compile(function, backend=backend, dynamic=shapes)(*args)
 
 
-def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any) -> Captured:
-    """Compile what `build` makes on the profile's device, and record it; `options` as for `workload_compiler`.
+def capture(
+    build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any
+) -> Captured:
+    """Compile what `build` makes on the profile's device, and record it; `options` as for
+    `workload_compiler`.
 
     Raises whatever torch raises; the caller names the cause.
     """

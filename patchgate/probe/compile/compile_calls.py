@@ -1,4 +1,5 @@
-"""Counts the Python calls of one compile by module: a cost that repeats exactly where seconds do not.
+"""Counts the Python calls of one compile by module: a cost that repeats exactly where seconds do
+not.
 
 The garbage collector, caches and compile threads are off meanwhile. Work in C++ is not seen.
 """
@@ -32,7 +33,8 @@ WARM_UPS = 1
 
 
 def count_calls(build: Build, **options: Any) -> tuple[dict[str, int], str]:
-    """Module -> Python calls into it during one compile, our own left out; and why some may be missing.
+    """Module -> Python calls into it during one compile, our own left out; and why some may be
+    missing.
 
     `options` as for `warm_compile`.
     """
@@ -40,8 +42,12 @@ def count_calls(build: Build, **options: Any) -> tuple[dict[str, int], str]:
     return _by_module(calls), missing
 
 
-def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Callable[[], None]:
-    """A function that compiles the workload once more each time; it has been called `WARM_UPS` times."""
+def warm_compile(
+    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
+) -> Callable[[], None]:
+    """A function that compiles the workload once more each time; it has been called `WARM_UPS`
+    times.
+    """
 
     def compile_once() -> None:
         torch._dynamo.reset()
@@ -59,7 +65,9 @@ def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Pr
 
 
 def _identify_passes() -> None:
-    """Ask every pass of the options for its `uuid`, as the caches do for each graph: here they are off."""
+    """Ask every pass of the options for its `uuid`, as the caches do for each graph: here they are
+    off.
+    """
     for value in config.shallow_copy_dict().values():
         if isinstance(value, CustomGraphPass):
             value.uuid()
@@ -68,7 +76,8 @@ def _identify_passes() -> None:
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
     """Calls by code, and why some may be missing; empty where none is.
 
-    Python's own profiler keeps its table in C: whoever runs meanwhile can take no single entry out of it.
+    Python's own profiler keeps its table in C: whoever runs meanwhile can take no single entry out
+    of it.
     """
     on = False
 
@@ -93,9 +102,13 @@ def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
     calls: Counter[CodeType] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType):
-            # Two methods that are made from the same text are equal as code, and are listed in an order of addresses.
+            # Two methods that are made from the same text are equal as code, and are listed in an
+            # order of addresses.
             calls[entry.code] += entry.callcount
-    missing = f"other threads and processes computed for {elsewhere:.2f} s meanwhile, whose calls are not counted"
+    missing = (
+        f"other threads and processes computed for {elsewhere:.2f} s meanwhile, whose calls "
+        "are not counted"
+    )
     return calls, missing if elsewhere > _SECONDS_ELSEWHERE else ""
 
 

@@ -1,4 +1,5 @@
-"""The facts of the code that Inductor generated: which kernels it has, of which kind, with which loads.
+"""The facts of the code that Inductor generated: which kernels it has, of which kind, with which
+loads.
 
 The text is parsed with `ast`; nothing of it runs, and torch is not needed.
 """
@@ -62,14 +63,19 @@ class Wrapper:
 
 
 def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
-    """The facts of the generated code alone, a wrapper module a graph. The patch cannot influence how they are read."""
+    """The facts of the generated code alone, a wrapper module a graph.
+
+    The patch cannot influence how they are read.
+    """
     wrappers = [read_wrapper(text) for text in code]
     calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
     kernels = [kernel for wrapper in wrappers for kernel in wrapper.distinct]
     facts: Facts = {
         "kernels.defined": sum(len(wrapper.kernels) for wrapper in wrappers),
         "kernels.distinct": len(kernels),
-        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
+        "kernels.called": sum(
+            count for kind, count in calls.items() if kind not in ("extern", "fallback")
+        ),
         "wrapper.lines": sum(wrapper.lines for wrapper in wrappers),
         "wrapper.allocations": sum(wrapper.allocations for wrapper in wrappers),
         "wrapper.reused": sum(wrapper.reused for wrapper in wrappers),
@@ -83,7 +89,9 @@ def _triton_facts(kernels: list[Kernel]) -> Facts:
     facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
     facts |= {"stores": stores, "stores.max": max(stores, default=0)}
     facts |= histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
-    return facts | histogram("kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid))
+    return facts | histogram(
+        "kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid)
+    )
 
 
 def histogram(prefix: str, counts: Counter[str]) -> Facts:
@@ -154,7 +162,8 @@ def _triton_kernel(name: str, source: str) -> Kernel:
                     heuristic = re.split(r"[.(]", text)[1]
                     kind = _TRITON_KINDS.get(heuristic, "triton_" + heuristic)
     calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    # The name inside is a placeholder of Inductor's or the kernel's own; equal kernels may differ in it.
+    # The name inside is a placeholder of Inductor's or the kernel's own; equal kernels may differ
+    # in it.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
@@ -190,7 +199,8 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
 def digest_of_code(text: str) -> str:
     """SHA-256 of generated code without its comments.
 
-    They hold a running number of the process, and names that Dynamo gives to nodes by the order of imports.
+    They hold a running number of the process, and names that Dynamo gives to nodes by the order of
+    imports.
     """
     # A file that is no Python is compared as it is.
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):

@@ -1,7 +1,8 @@
-"""The facts of one compile that the compiler's own objects give; those of its code are in `generated_code`.
+"""The facts of one compile that the compiler's own objects give; those of its code are in
+`generated_code`.
 
-Names are flat and dotted, by stage; docs/golden.md lists them. What a fact counts is read elsewhere: Inductor's graph
-in `lowered`, the compiler's stages in `instrumentation`.
+Names are flat and dotted, by stage; docs/golden.md lists them. What a fact counts is read
+elsewhere: Inductor's graph in `lowered`, the compiler's stages in `instrumentation`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from patchgate.probe.protocol import Facts
 
 
 def graph_facts(captured: Captured, *, triton: bool) -> Facts:
-    """The facts of the compiler's own objects in one compile; `triton` adds those of a GPU's code."""
+    """The facts of the compiler's own objects in one compile; `triton` adds those of a GPU's
+    code.
+    """
     facts = _graph_facts(captured) | _lowering_facts(captured)
     if triton:
-        refusals = [graph.cudagraph_refusal for graph in captured.lowered if graph.cudagraph_refusal]
+        refusals = [
+            graph.cudagraph_refusal for graph in captured.lowered if graph.cudagraph_refusal
+        ]
         facts["cudagraphs.eligible"] = len(captured.lowered) - len(refusals)
         facts |= {f"cudagraphs.refused.{index}": reason for index, reason in enumerate(refusals, 1)}
     return facts
@@ -37,7 +42,11 @@ def _graph_facts(captured: Captured) -> Facts:
         "aten.ops": sum(aten.values()),
     }
     facts |= {f"dynamo.break.{index}": text for index, text in enumerate(trace.breaks, 1)}
-    facts |= histogram("dynamo.guard", trace.guards) | histogram("fx.op", fx) | histogram("aten.op", aten)
+    facts |= (
+        histogram("dynamo.guard", trace.guards)
+        | histogram("fx.op", fx)
+        | histogram("aten.op", aten)
+    )
     return facts | histogram("aot", trace.partitions)
 
 

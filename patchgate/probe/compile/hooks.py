@@ -1,4 +1,5 @@
-"""Counts calls of the hooks that Inductor's config offers to users, and reads the options that a user gives a compile.
+"""Counts calls of the hooks that Inductor's config offers to users, and reads the options that a
+user gives a compile.
 
 Is each hook still called, and each option still in force, once a patch is in?
 """
@@ -15,7 +16,8 @@ import torch
 import torch._inductor.config as config
 from torch._inductor.graph import GraphLowering
 
-# Option -> whether the hook returns what it was given: scheduler nodes; the others change their graph in place.
+# Option -> whether the hook returns what it was given: scheduler nodes; the others change their
+# graph in place.
 _HOOKS = {
     "pre_grad_custom_pass": False,
     "joint_custom_pre_pass": False,
@@ -28,7 +30,9 @@ _HOOKS = {
 
 
 def install_counters() -> Counter[str]:
-    """Put a counter into every hook that this torch has, as a user would before the patch; its calls by hook."""
+    """Put a counter into every hook that this torch has, as a user would before the patch; its
+    calls by hook.
+    """
     calls: Counter[str] = Counter()
 
     def counter_of(name: str, returns_nodes: bool) -> Callable[..., Any]:
@@ -56,17 +60,21 @@ class _Reached(Exception):
 
 
 def options_in_force() -> dict[str, dict[str, str]]:
-    """Way to call torch.compile -> each option that it asks for -> its value when Inductor gets the graph.
+    """Way to call torch.compile -> each option that it asks for -> its value when Inductor gets the
+    graph.
 
-    The name "" has what became of a call that asks for no option, or that does not reach Inductor: `compiled`,
-    `not compiled`, `raises RuntimeError`.
+    The name "" has what became of a call that asks for no option, or that does not reach Inductor:
+    `compiled`, `not compiled`, `raises RuntimeError`.
     """
     ways: dict[str, tuple[Mapping[str, Any], _Compiles]] = {
         f"mode={mode!r}": (options, functools.partial(torch.compile, mode=mode))
         for mode, options in torch._inductor.list_mode_options().items()
     }
     ways["options=..."] = _OPTIONS, functools.partial(torch.compile, options=dict(_OPTIONS))
-    ways["as a decorator"] = _OPTIONS, lambda function: torch.compile(options=dict(_OPTIONS))(function)
+    ways["as a decorator"] = (
+        _OPTIONS,
+        lambda function: torch.compile(options=dict(_OPTIONS))(function),
+    )
     ways["fullgraph, dynamic"] = {}, functools.partial(torch.compile, fullgraph=True, dynamic=True)
     ways["disable"] = {}, functools.partial(torch.compile, disable=True)
     return {name: _in_force(*way) for name, way in ways.items()}

@@ -1,4 +1,5 @@
-"""Counts what Dynamo, AOTAutograd, the pattern passes, lowering and the scheduler do during one compile.
+"""Counts what Dynamo, AOTAutograd, the pattern passes, lowering and the scheduler do during one
+compile.
 
 Each count wraps one function of torch, and changes nothing of what it does.
 """
@@ -40,9 +41,13 @@ class CompileTrace:
     breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
     guards: Counter[str] = field(default_factory=Counter)  #: named guards by kind
     symbolic_guards: int = 0  #: guards on symbolic sizes
-    partitions: Counter[str] = field(default_factory=Counter)  #: calls in each graph, and tensors saved
+    partitions: Counter[str] = field(
+        default_factory=Counter
+    )  #: calls in each graph, and tensors saved
     pattern_hits: Counter[str] = field(default_factory=Counter)  #: matches by pattern pass
-    realized: Counter[str] = field(default_factory=Counter)  #: stored values by the function that asked for it
+    realized: Counter[str] = field(
+        default_factory=Counter
+    )  #: stored values by the function that asked for it
     fusions_refused: Counter[str] = field(default_factory=Counter)  #: by the scheduler's reason
 
 
@@ -66,7 +71,9 @@ def trace_compile(trace: CompileTrace) -> Iterator[None]:
 
 def _describe_break(reason: Any) -> str:
     frame = reason.user_stack[-1]
-    return f"{os.path.basename(frame.filename)}:{frame.lineno} {reason.reason.splitlines()[0].strip()}"
+    return (
+        f"{os.path.basename(frame.filename)}:{frame.lineno} {reason.reason.splitlines()[0].strip()}"
+    )
 
 
 def _count_calls(graph: torch.fx.Graph) -> int:
@@ -77,7 +84,8 @@ def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable
     @functools.wraps(original)
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         # Those with a name: the nameless ones guard the process and are the same for every frame.
-        # Nor those of what a function of the patch looks up in the patch's module, or has of its own.
+        # Nor those of what a function of the patch looks up in the patch's module, or has of its
+        # own.
         named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
         trace.guards.update(guard.create_fn_name() for guard in named)
         trace.symbolic_guards += len(output.shape_env.guards)
@@ -87,13 +95,17 @@ def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable
 
 
 def _is_of_patch(guarded: str) -> bool:
-    """True if a guard is about the patch's module, or about a default of what it has put in place of an operator.
+    """True if a guard is about the patch's module, or about a default of what it has put in place
+    of an operator.
 
-    Torch's own functions are operators to Dynamo, which asks for no default of theirs; what stands for one is traced.
+    Torch's own functions are operators to Dynamo, which asks for no default of theirs; what stands
+    for one is traced.
     """
     default = _DEFAULT.match(guarded)
     originals = held_by_patches(default[1]) if default else []
-    is_traced = all(trace_rules.lookup(each) is not TorchInGraphFunctionVariable for each in originals)
+    is_traced = all(
+        trace_rules.lookup(each) is not TorchInGraphFunctionVariable for each in originals
+    )
     return is_patch_module(guarded) or not is_traced
 
 

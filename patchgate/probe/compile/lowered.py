@@ -1,4 +1,5 @@
-"""Reads one `GraphLowering` after code generation: operations, scheduler nodes, bytes, memory and code.
+"""Reads one `GraphLowering` after code generation: operations, scheduler nodes, bytes, memory and
+code.
 
 The generated code itself is read by `patchgate.probe.compile.generated_code`.
 """
@@ -42,7 +43,8 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
 
 def read_graph(graph: GraphLowering) -> Lowered:
     """The record of one graph."""
-    # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
+    # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it
+    # queries a device.
     nodes = graph.scheduler.nodes
 
     def total_bytes(**include: bool) -> int:
@@ -60,7 +62,9 @@ def read_graph(graph: GraphLowering) -> Lowered:
 
 
 def _peak_memory(graph: GraphLowering) -> int:
-    """Most bytes alive at once by Inductor's own plan: inputs that can be freed, intermediates, outputs."""
+    """Most bytes alive at once by Inductor's own plan: inputs that can be freed, intermediates,
+    outputs.
+    """
     nodes, scheduler = graph.scheduler.nodes, graph.scheduler
     inputs = memory.get_freeable_input_buf(nodes, OrderedSet(graph.graph_inputs))
     memory.assign_memory_planning_info_for_scheduler_buffers(nodes, scheduler.name_to_buf)

@@ -1,6 +1,8 @@
-"""Answers of one compile: its facts, those of a script of sizes, its machine code, the stage at which it fails.
+"""Answers of one compile: its facts, those of a script of sizes, its machine code, the stage at
+which it fails.
 
-Also what other answers need of a request: its workload, and the environment that its figures depend on.
+Also what other answers need of a request: its workload, and the environment that its figures depend
+on.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def environment() -> dict[str, str]:
 def capture_options(request: Request) -> dict[str, Any]:
     """The arguments of `capture` that a request names."""
     named: dict[str, Any] = {
-        name: request[name] for name in ("dynamic", "dynamic_dim", "training", "mode", "reads") if name in request
+        name: request[name]
+        for name in ("dynamic", "dynamic_dim", "training", "mode", "reads")
+        if name in request
     }
     return {"dtype": getattr(torch, request["dtype"]), "profile": request["profile"], **named}
 
@@ -116,20 +120,29 @@ def observe(request: Observe, stage: Stage) -> Observed:
     try:
         with tracing(covered, ran):
             captured = capture(workload.build, **capture_options(request))
-            # Before the workload compiles something itself, which Inductor's counters would count too.
-            measured = graph_facts(captured, triton=generates_triton(profile)) if captured.lowered else {}
+            # Before the workload compiles something itself, which Inductor's counters would count
+            # too.
+            measured = (
+                graph_facts(captured, triton=generates_triton(profile)) if captured.lowered else {}
+            )
             stated = state_facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
         if missing is None:
             raise
         facts: Facts = {"compiles": {"unmeasured": missing}}
-        unmeasured: ShapeFacts = {"facts": facts, "environment": environment(), **ran.coverage(covered)}
+        unmeasured: ShapeFacts = {
+            "facts": facts,
+            "environment": environment(),
+            **ran.coverage(covered),
+        }
         return cast(Observed, unmeasured)
     if not captured.lowered:
         breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
         why = f" ({breaks})" if breaks else ""
-        raise RuntimeError(f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}")
+        raise RuntimeError(
+            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
+        )
     triton = generates_triton(profile)
     facts = measured | stated | _left_options(options, _options(request))
     if not request.get("patch"):
@@ -148,20 +161,34 @@ def observe(request: Observe, stage: Stage) -> Observed:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as text, where a patch may change them while it compiles; a value may change in place."""
-    return {name: value_text(value) for name, value in config_values().items()} if request.get("patch") else {}
+    """The options of torch as text, where a patch may change them while it compiles; a value may
+    change in place.
+    """
+    return (
+        {name: value_text(value) for name, value in config_values().items()}
+        if request.get("patch")
+        else {}
+    )
 
 
 def _left_options(before: dict[str, str], after: dict[str, str]) -> Facts:
-    """Options that have another value after a compile: the next graph of the process is compiled with it."""
-    return {f"left.{name}": f"{old} -> {after[name]}" for name, old in before.items() if after.get(name, old) != old}
+    """Options that have another value after a compile: the next graph of the process is compiled
+    with it.
+    """
+    return {
+        f"left.{name}": f"{old} -> {after[name]}"
+        for name, old in before.items()
+        if after.get(name, old) != old
+    }
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
     """The facts of code that another process has generated; nothing of it is run."""
     stage("read")
     return {
-        "facts": code_facts(request["code"], triton=generates_triton({"backend": request["backend"]})),
+        "facts": code_facts(
+            request["code"], triton=generates_triton({"backend": request["backend"]})
+        ),
         "environment": environment(),
     }
 
@@ -171,7 +198,8 @@ def _compile_before(request: Observe, stage: Stage) -> None:
     if request.get("late"):
         stage("compile before")
         capture(load_build(request), **capture_options(request))
-        # What Dynamo has compiled is compiled again; what the compiler keeps for later compiles stays.
+        # What Dynamo has compiled is compiled again; what the compiler keeps for later compiles
+        # stays.
         torch._dynamo.reset_code_caches()
 
 
@@ -188,7 +216,9 @@ def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
-    """The machine code of the workload's Triton kernels, by their source; may come from Triton's own cache."""
+    """The machine code of the workload's Triton kernels, by their source; may come from Triton's
+    own cache.
+    """
     apply_patch(request, stage)
     stage("compile")
     captured = capture(load_build(request), **capture_options(request))
@@ -202,7 +232,9 @@ def _kernels(captured: Captured) -> list[Kernel]:
 
 
 def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
-    """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for tlparse."""
+    """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for
+    tlparse.
+    """
     write_trace_to(request["trace"])
     apply_patch(request, stage)
     stage("ladder")

@@ -1,4 +1,6 @@
-"""Facts of the options that torch.compile takes and of what each mode sets, by torch's own lists."""
+"""Facts of the options that torch.compile takes and of what each mode sets, by torch's own
+lists.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from patchgate.probe.protocol import Facts
 
 
 def option_facts() -> Facts:
-    """`list_options()` and `list_mode_options()` as they are called by name, so that a patch of them shows."""
+    """`list_options()` and `list_mode_options()` as they are called by name, so that a patch of
+    them shows.
+    """
     facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
     for mode, options in torch._inductor.list_mode_options().items():
         facts[f"options.mode.{mode}"] = f"{len(options)} options"

@@ -1,6 +1,7 @@
 """Compiles a workload in an interpreter that nothing of the probe is loaded in, as a user's script.
 
-No module, argument, variable or path of it names the gate, and its seed is another one. This process has imported
+No module, argument, variable or path of it names the gate, and its seed is another one. This
+process has imported
 neither the patch nor torch: it only reads what the script has left.
 """
 
@@ -24,10 +25,32 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
+# What a script of a user's has of the environment; the rest names folders of ours, or is set by
+# few.
+_PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
 # How a file of a user's may begin; the rest of its name is random.
-_NAMES = ("app", "bench", "demo", "eval", "infer", "main", "model", "net", "serve", "test", "tool", "train")
+_NAMES = (
+    "app",
+    "bench",
+    "demo",
+    "eval",
+    "infer",
+    "main",
+    "model",
+    "net",
+    "serve",
+    "test",
+    "tool",
+    "train",
+)
 # Bytes of a file that it writes, and of its last words; of those that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
@@ -41,9 +64,17 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     os.sched_setaffinity(0, {secrets.choice(sorted(os.sched_getaffinity(0)))})
     with tempfile.TemporaryDirectory() as folder:
         home, (script, model, outputs, report) = Path(folder), _names()
-        settings = _settings(request) | {"model": model, "outputs": f"{outputs}.pt", "report": f"{report}.json"}
+        settings = _settings(request) | {
+            "model": model,
+            "outputs": f"{outputs}.pt",
+            "report": f"{report}.json",
+        }
         text = Path(__file__).with_name("plain_script.py").read_text("utf-8")
-        tree = ast.parse(text.replace("SETTINGS: dict[str, Any] = {}", f"SETTINGS: dict[str, Any] = {settings!r}"))
+        tree = ast.parse(
+            text.replace(
+                "SETTINGS: dict[str, Any] = {}", f"SETTINGS: dict[str, Any] = {settings!r}"
+            )
+        )
         del tree.body[0]  # what it says of itself
         (home / f"{script}.py").write_text(ast.unparse(tree), encoding="utf-8")
         # Its own folder may name the gate.
@@ -64,7 +95,9 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         )
         if ended.returncode:
             said = _end_of(ended)
-            raise RuntimeError(f"{NEEDS_DEVICE}: {said}" if any(text in said for text in NO_DEVICE) else said)
+            raise RuntimeError(
+                f"{NEEDS_DEVICE}: {said}" if any(text in said for text in NO_DEVICE) else said
+            )
         changed = json.loads(_read(home / settings["report"]))["changed"]
         Path(request["outputs"]).write_bytes(_read(home / settings["outputs"]))
     texts = (_read(path).decode() for path in sorted(cache.rglob("*.py")))
@@ -75,7 +108,9 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 
 
 def share_headers(folder: str) -> None:
-    """Precompiled headers that were made before lie where the script's torch looks for them, as in a user's cache."""
+    """Precompiled headers that were made before lie where the script's torch looks for them, as in
+    a user's cache.
+    """
     user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
     for each in (place.parent, Path(folder)):  # a link to none would be in torch's way
@@ -120,7 +155,11 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that it printed, not what torch advises after it; else its last line, or its status."""
+    """The last exception that it printed, not what torch advises after it; else its last line, or
+    its status.
+    """
     lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), f"ended with status {ended.returncode}")
+    last = next(
+        (line for line in reversed(lines) if line.strip()), f"ended with status {ended.returncode}"
+    )
     return next((line for line in reversed(lines) if _EXCEPTION.match(line)), last)[:_SHOWN]

@@ -1,7 +1,8 @@
-"""Compiles a model with a patch as a user's script does; a copy runs under another name and imports nothing of ours.
+"""Compiles a model with a patch as a user's script does; a copy runs under another name and imports
+nothing of ours.
 
-What calls the patch and the compiler is the module itself and no function, and no setting of the process or of the
-compiler says that it is not a user's.
+What calls the patch and the compiler is the module itself and no function, and no setting of the
+process or of the compiler says that it is not a user's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def state() -> dict[str, str]:
     found |= {"process cwd": os.getcwd(), "threads": str(threading.active_count())}
     for name, module in list(sys.modules.items()):
         if isinstance(module, ConfigModule):
-            found |= {f"config {name}.{option}": "set" for option in module._config if not module._is_default(option)}
+            found |= {
+                f"config {name}.{option}": "set"
+                for option in module._config
+                if not module._is_default(option)
+            }
     return found
 
 
@@ -59,7 +64,9 @@ if __name__ == "__main__":
             args, words = (call.args, call.keywords) if isinstance(call, ast.Call) else ([], [])
             for part in ast.unparse(call.func if isinstance(call, ast.Call) else call).split("."):
                 function = getattr(function, part)
-            keywords: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in words}
+            keywords: dict[str, Any] = {
+                str(word.arg): ast.literal_eval(word.value) for word in words
+            }
             function(*map(ast.literal_eval, args), **keywords)
         if SETTINGS["scope"]:
             scope = getattr(patch, SETTINGS["scope"])()
@@ -69,8 +76,8 @@ if __name__ == "__main__":
 
     from torch._inductor import cpu_vec_isa
 
-    # Every ISA but one is said not to build, once, and the compiler keeps what is said: it asks no C++ compiler, and
-    # everything is as on a machine that has this one.
+    # Every ISA but one is said not to build, once, and the compiler keeps what is said: it asks no
+    # C++ compiler, and everything is as on a machine that has this one.
     check = cpu_vec_isa.VecISA.check_build
     cpu_vec_isa.VecISA.check_build = lambda isa, code: str(isa) == SETTINGS["isa"]
     cpu_vec_isa.valid_vec_isa_list()
@@ -78,11 +85,20 @@ if __name__ == "__main__":
 
     with torch.no_grad():
         torch.manual_seed(SETTINGS["seed"])
-        module, inputs = model.build(torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small")
+        module, inputs = model.build(
+            torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small"
+        )
         outputs = torch.compile(module, dynamic=SETTINGS["dynamic"])(*inputs)
-    torch.save([leaf.detach() for leaf in pytree.tree_leaves(outputs) if torch.is_tensor(leaf)], SETTINGS["outputs"])
+    torch.save(
+        [leaf.detach() for leaf in pytree.tree_leaves(outputs) if torch.is_tensor(leaf)],
+        SETTINGS["outputs"],
+    )
     del scope
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    changed = sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
     with open(SETTINGS["report"], "w", encoding="utf-8") as file:
         json.dump({"changed": changed}, file)
-    gc.freeze()  # a last search for garbage among all modules takes longer than the rest of the interpreter's end
+    # a last search for garbage among all modules takes longer than the rest of the interpreter's
+    # end
+    gc.freeze()

@@ -1,6 +1,8 @@
-"""Builds a public model from its published configuration, without weights, and the inputs that it is called with.
+"""Builds a public model from its published configuration, without weights, and the inputs that it
+is called with.
 
-A region is one of its layers: the network is run once, so that the layer gets what it would get there.
+A region is one of its layers: the network is run once, so that the layer gets what it would get
+there.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.capture import Build
 
-#: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer that is compiled by
-#: itself, empty for the whole network.
+#: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer
+#: that is compiled by itself, empty for the whole network.
 Model = dict[str, Any]
 
 
@@ -50,11 +52,15 @@ class _Layer(torch.nn.Module):
 def model_builder(model: Model) -> Build:
     """The `build` function of a workload that is a public model."""
 
-    def build(device: torch.device, dtype: torch.dtype, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def build(
+        device: torch.device, dtype: torch.dtype, size: str
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         with _made_as(device, dtype):
             network, arguments = _network(model)
             inputs = {
-                name: torch.full(each["shape"], each["value"], dtype=getattr(torch, each["dtype"] or "", dtype))
+                name: torch.full(
+                    each["shape"], each["value"], dtype=getattr(torch, each["dtype"] or "", dtype)
+                )
                 for name, each in model["inputs"].items()
             }
         network.train(model["entry"] == "training")
@@ -71,7 +77,9 @@ def model_builder(model: Model) -> Build:
 
 @contextlib.contextmanager
 def _made_as(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Within it, weights are made on the device and in the dtype, as libraries load them; other buffers keep theirs."""
+    """Within it, weights are made on the device and in the dtype, as libraries load them; other
+    buffers keep theirs.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -102,7 +110,9 @@ def _member(library: str, name: str) -> Any:
     return getattr(importlib.import_module(module), member)
 
 
-def _arguments_of(layer: torch.nn.Module, run: Callable[[], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments_of(
+    layer: torch.nn.Module, run: Callable[[], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of the layer when the network runs. Raises ValueError if it is not called."""
     called: list[Any] = []
 

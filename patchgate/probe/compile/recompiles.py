@@ -1,4 +1,5 @@
-"""How often Dynamo compiles one workload: at first, again, for other instances, another size and another state.
+"""How often Dynamo compiles one workload: at first, again, for other instances, another size and
+another state.
 
 Nothing is lowered: a graph runs as it was captured.
 """
@@ -22,10 +23,14 @@ INSTANCES = 3
 Counts = dict[str, int]
 
 
-def count_graphs(build: Build, *, dtype: torch.dtype, dynamic: bool) -> dict[str, dict[str, Counts]]:
-    """ "compiled" and "uncompiled" -> step -> graphs compiled in it, and how many of them had symbolic sizes.
+def count_graphs(
+    build: Build, *, dtype: torch.dtype, dynamic: bool
+) -> dict[str, dict[str, Counts]]:
+    """ "compiled" and "uncompiled" -> step -> graphs compiled in it, and how many of them had
+    symbolic sizes.
 
-    Uncompiled, the workload is called as it is: only what a patch compiles by itself is counted there.
+    Uncompiled, the workload is called as it is: only what a patch compiles by itself is counted
+    there.
     """
     torch.set_num_threads(1)
     graphs: list[bool] = []
@@ -35,7 +40,10 @@ def count_graphs(build: Build, *, dtype: torch.dtype, dynamic: bool) -> dict[str
         graphs.append(_is_symbolic(module))
         return call_user_compiler(self, module, *args, **kwargs)
 
-    ways = {"uncompiled": lambda f: f, "compiled": lambda f: torch.compile(f, backend=runs_nodes, dynamic=dynamic)}
+    ways = {
+        "uncompiled": lambda f: f,
+        "compiled": lambda f: torch.compile(f, backend=runs_nodes, dynamic=dynamic),
+    }
     counts = {}
     with (
         torch.no_grad(),
@@ -49,7 +57,9 @@ def count_graphs(build: Build, *, dtype: torch.dtype, dynamic: bool) -> dict[str
     return counts
 
 
-def _counts_by_step(build: Build, dtype: torch.dtype, compile_with: Any, graphs: list[bool]) -> dict[str, Counts]:
+def _counts_by_step(
+    build: Build, dtype: torch.dtype, compile_with: Any, graphs: list[bool]
+) -> dict[str, Counts]:
     def instance() -> tuple[Any, tuple[Any, ...]]:
         torch.manual_seed(0)
         function, args = build(torch.device("cpu"), dtype, "small")
@@ -79,7 +89,8 @@ def _counts_by_step(build: Build, dtype: torch.dtype, compile_with: Any, graphs:
 def _another_state() -> Iterator[None]:
     """The default dtype is another, so that the same lines may give another.
 
-    Only the guard on the state of the process sees it: under autocast the guards on tensors fail too.
+    Only the guard on the state of the process sees it: under autocast the guards on tensors fail
+    too.
     """
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -91,6 +102,10 @@ def _another_state() -> Iterator[None]:
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:
     """True if an input of the graph has a symbolic size."""
-    values = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
-    sizes = [size for value in values for size in (value.shape if torch.is_tensor(value) else [value])]
+    values = [
+        node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"
+    ]
+    sizes = [
+        size for value in values for size in (value.shape if torch.is_tensor(value) else [value])
+    ]
     return any(isinstance(size, torch.SymInt) for size in sizes)

@@ -1,6 +1,8 @@
-"""Resources of generated Triton kernels on a device that is not there: registers, spills, occupancy, code.
+"""Resources of generated Triton kernels on a device that is not there: registers, spills,
+occupancy, code.
 
-A kernel is compiled in its first configuration, by Triton and ptxas, for the profile's architecture, and never run.
+A kernel is compiled in its first configuration, by Triton and ptxas, for the profile's
+architecture, and never run.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from patchgate.probe.protocol import Facts, Profile
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
-# How a multiprocessor of capability 8.0 to 12.0 hands out registers and shared memory: NVIDIA's occupancy calculator.
+# How a multiprocessor of capability 8.0 to 12.0 hands out registers and shared memory: NVIDIA's
+# occupancy calculator.
 _REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
 
 
@@ -41,7 +44,10 @@ class Resources:
 
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
-    """Lists over the distinct Triton kernels, in order of definition. Call it within `device_context`."""
+    """Lists over the distinct Triton kernels, in order of definition.
+
+    Call it within `device_context`.
+    """
     needs, refused = [], {}
     for index, kernel in enumerate((kernel for kernel in kernels if kernel.source), 1):
         try:
@@ -54,12 +60,17 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
     }
     facts["resources.block"] = "; ".join(need.block for need in needs)
     if "properties" in profile:  # a real device does not say how many blocks fit
-        facts["resources.occupancy"] = [occupancy(need.registers, need.warps, need.shared, profile) for need in needs]
+        facts["resources.occupancy"] = [
+            occupancy(need.registers, need.warps, need.shared, profile) for need in needs
+        ]
     return facts | refused
 
 
 def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """SHA-256 of a Triton kernel's source -> that of its machine code, or why it has none. Within `device_context`."""
+    """SHA-256 of a Triton kernel's source -> that of its machine code, or why it has none.
+
+    Within `device_context`.
+    """
     code_by_source = {}
     for kernel in (kernel for kernel in kernels if kernel.source):
         try:
@@ -97,7 +108,10 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _compile(kernel: Kernel) -> tuple[Any, Any]:
-    """A kernel's first configuration, and what Triton made of it, from its cache where that has it. Raises _Refused."""
+    """A kernel's first configuration, and what Triton made of it, from its cache where that has it.
+
+    Raises _Refused.
+    """
     # Imported here, because the rest is tested without torch.
     import torch._inductor.config as inductor_config
     from torch._inductor.codecache import PyCodeCache
@@ -109,7 +123,8 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     try:
         with inductor_config.patch(options):
-            # A module of our own: on a real device torch's has been compiled, and dropped its configurations.
+            # A module of our own: on a real device torch's has been compiled, and dropped its
+            # configurations.
             tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
             return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
     except CompilationError as error:
@@ -130,17 +145,26 @@ def _resources(config: Any, compiled: Any) -> Resources:
 
 
 def _executable(binary: bytes) -> bytes:
-    """The machine code of an ELF file: its executable sections. The rest holds paths of this machine."""
+    """The machine code of an ELF file: its executable sections.
+
+    The rest holds paths of this machine.
+    """
     (start,) = struct.unpack_from("<Q", binary, 0x28)
     size, count = struct.unpack_from("<HH", binary, 0x3A)
-    sections = (struct.unpack_from("<IIQQQQ", binary, start + index * size) for index in range(count))
+    sections = (
+        struct.unpack_from("<IIQQQQ", binary, start + index * size) for index in range(count)
+    )
     return b"".join(
-        binary[offset : offset + length] for _, _, flags, _, offset, length in sections if flags & _EXECUTABLE
+        binary[offset : offset + length]
+        for _, _, flags, _, offset, length in sections
+        if flags & _EXECUTABLE
     )
 
 
 def _usage(binary: bytes) -> tuple[int, int, int]:
-    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints them."""
+    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints
+    them.
+    """
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.environ.get("TMPDIR")) as file:

@@ -33,7 +33,9 @@ class _Relu(torch.nn.Module):
         return torch.relu(x + y)
 
 
-def build(device: torch.device, dtype: torch.dtype, scale: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+def build(
+    device: torch.device, dtype: torch.dtype, scale: str
+) -> tuple[torch.nn.Module, tuple[Any, ...]]:
     """As in a workload file; always fp32 and of one size."""
     x, y = (torch.ones(ROWS, COLUMNS, device=device) for _ in range(2))
     return _Relu(), (x, y)

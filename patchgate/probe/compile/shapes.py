@@ -1,4 +1,5 @@
-"""Calls one workload with a script of sizes, and counts compiles, their reasons, guards and fallbacks to eager.
+"""Calls one workload with a script of sizes, and counts compiles, their reasons, guards and
+fallbacks to eager.
 
 On the CPU, small. Code is generated for Inductor's guards, and never built.
 """
@@ -19,14 +20,23 @@ from torch._dynamo import convert_frame
 from torch._dynamo import utils as dynamo_utils
 from torch._inductor import compile_fx as inductor
 
-from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering, runs_nodes
+from patchgate.probe.compile.capture import (
+    Build,
+    Captured,
+    change_rows,
+    no_caches,
+    record_lowering,
+    runs_nodes,
+)
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.protocol import Facts, Profile
 from patchgate.probe.simulate.device_context import device_context
 
-# Sizes of the first dimension, call by call: one twice, three others, and 1, which torch specializes.
+# Sizes of the first dimension, call by call: one twice, three others, and 1, which torch
+# specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)
-# Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the others do not.
+# Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the
+# others do not.
 LIMIT = 4
 # Name -> `dynamic` of torch.compile.
 MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
@@ -49,7 +59,12 @@ def shape_facts(build: Build, *, dtype: torch.dtype, profile: Profile) -> Facts:
     """The facts of the script under every mode."""
     torch.set_num_threads(1)
     facts: Facts = {}
-    with torch.no_grad(), no_caches(), device_context(profile), dynamo_config.patch(recompile_limit=LIMIT):
+    with (
+        torch.no_grad(),
+        no_caches(),
+        device_context(profile),
+        dynamo_config.patch(recompile_limit=LIMIT),
+    ):
         for mode, dynamic in MODES.items():
             facts |= _facts(mode, _run_script(build, dtype, dynamic))
     return facts
@@ -73,16 +88,26 @@ def _run_script(build: Build, dtype: torch.dtype, dynamic: bool | None) -> Scrip
     torch._dynamo.reset()
     torch.manual_seed(0)
     function, args = build(torch.device("cpu"), dtype, "small")
-    compiled = torch.compile(function, dynamic=dynamic, backend=_backend(graph_runs, lowers=dynamic is not False))
-    with trace_compile(run.trace), _count_limit_reached(run), record_lowering(Captured(), run=False):
+    compiled = torch.compile(
+        function, dynamic=dynamic, backend=_backend(graph_runs, lowers=dynamic is not False)
+    )
+    with (
+        trace_compile(run.trace),
+        _count_limit_reached(run),
+        record_lowering(Captured(), run=False),
+    ):
         for size in SCRIPT:
             dynamo_utils.clear_compilation_metrics()
             graph_runs.clear()
             compiled(*_with_rows(args, size))
             run.eager += not graph_runs
-            frames = [frame for frame in dynamo_utils.get_compilation_metrics() if not frame.fail_reason]
+            frames = [
+                frame for frame in dynamo_utils.get_compilation_metrics() if not frame.fail_reason
+            ]
             run.compiled.append(len(frames))
-            run.reasons += [_reason(frame.recompile_reason) for frame in frames if frame.recompile_reason]
+            run.reasons += [
+                _reason(frame.recompile_reason) for frame in frames if frame.recompile_reason
+            ]
     return run
 
 
@@ -123,7 +148,9 @@ def _with_rows(args: tuple[Any, ...], size: int) -> Any:
 
 
 def _reason(text: str) -> str:
-    """Torch's reason for a recompile: the guard that failed and the user's line, without what differs by process."""
+    """Torch's reason for a recompile: the guard that failed and the user's line, without what
+    differs by process.
+    """
     guard, _, comment = text.splitlines()[0].partition("  # ")
     guard = _ADDRESS.sub("N", re.sub(r"^\d+/\d+: ", "", guard))
     line = _SOURCE_LINE.search(comment)

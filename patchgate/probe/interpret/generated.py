@@ -1,7 +1,9 @@
-"""A backend of torch.compile that generates code for a simulated GPU, and runs that code on the CPU.
+"""A backend of torch.compile that generates code for a simulated GPU, and runs that code on the
+CPU.
 
-Dynamo traces what is called with tensors of the CPU; Inductor is given the same graph on the device. In the module that
-it generates kernels are run by Triton's interpreter, and all other operations by the CPU's, in the same dtype.
+Dynamo traces what is called with tensors of the CPU; Inductor is given the same graph on the
+device. In the module that it generates kernels are run by Triton's interpreter, and all other
+operations by the CPU's, in the same dtype.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from patchgate.probe.simulate.needs_device import NeedsDevice
 
 # Elements of a block: the interpreter admits 2 ** 20, and smaller ones stay in the CPU's caches.
 _LARGEST = 1 << 18
-# Inductor leaves a mask out where a size is 1, or a multiple of the largest block that it may choose. These are less.
+# Inductor leaves a mask out where a size is 1, or a multiple of the largest block that it may
+# choose. These are less.
 _WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
 _BLOCK = re.compile(r"^(X|Y|Z|R\d_)BLOCK$")
 _DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda(?::\d+)?'")
@@ -47,7 +50,8 @@ _ATTENTION = ("flash", "efficient", "cudnn")
 
 
 def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Callable[..., Any]:
-    """A backend for functions of tensors on the CPU; what their kernels do wrong to memory goes to `faults`.
+    """A backend for functions of tensors on the CPU; what their kernels do wrong to memory goes to
+    `faults`.
 
     Raises NeedsDevice, once the function is called, for what cannot be run here.
     """
@@ -56,7 +60,9 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Ca
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         device = torch.device(profile["backend"], 0)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+            stack.enter_context(
+                mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None)
+            )
             stack.enter_context(backward_in_python())
             stack.enter_context(known_device(profile))
             stack.enter_context(simulated_attention(profile))
@@ -64,7 +70,9 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Ca
             stack.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
             stack.enter_context(device_context(profile))
             # A device would time it; both forms are the same numbers.
-            stack.enter_context(mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False))
+            stack.enter_context(
+                mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False)
+            )
             load = functools.partialmethod(_load, memory)
             stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", load))
             _move_graph(module, device)
@@ -76,7 +84,9 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Ca
             ]
             try:
                 return compile_fx.compile_fx(module, given)
-            except exceptions_allowed_to_be_fallback as error:  # which Dynamo takes for a reason to run it eagerly
+            except (
+                exceptions_allowed_to_be_fallback
+            ) as error:  # which Dynamo takes for a reason to run it eagerly
                 raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
 
     return backend
@@ -108,7 +118,9 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
         return device.type if isinstance(value, str) and value == "cpu" else value
 
     for node in module.graph.nodes:
-        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
+        if node.op == "get_attr" and isinstance(
+            getattr(module, str(node.target), None), torch.Tensor
+        ):
             raise NeedsDevice("a graph with a constant tensor")
         node.args = torch.fx.node.map_aggregate(node.args, on_device)
         node.kwargs = torch.fx.node.map_aggregate(node.kwargs, on_device)
@@ -153,7 +165,9 @@ def _load(graph: GraphLowering, memory: Memory) -> Any:
 
 @contextlib.contextmanager
 def _without_streams() -> Iterator[None]:
-    """Within it, the functions by which a generated module chooses its device and stream do nothing."""
+    """Within it, the functions by which a generated module chooses its device and stream do
+    nothing.
+    """
     with (
         mock.patch.object(torch.cuda, "_DeviceGuard", lambda index: contextlib.nullcontext()),
         mock.patch.object(torch.cuda, "set_device", lambda index: None),
@@ -171,9 +185,14 @@ class _OperatorsOnCpu(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         values = _by_name(func, args, kwargs)
-        mutable = {argument.name for argument in func._schema.arguments if argument.alias_info is not None}
+        mutable = {
+            argument.name for argument in func._schema.arguments if argument.alias_info is not None
+        }
         if not func.is_view:
-            self._memory.read(_tensors([value for name, value in values.items() if name not in mutable]), str(func))
+            self._memory.read(
+                _tensors([value for name, value in values.items() if name not in mutable]),
+                str(func),
+            )
         result = self._run(func, args, kwargs)
         if not func.is_view:
             self._memory.fill(_tensors([values[name] for name in mutable & values.keys()]))
@@ -195,7 +214,10 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an operator by their names in its schema."""
-    return dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
+    return (
+        dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
+        | kwargs
+    )
 
 
 def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -218,7 +240,9 @@ def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     on_meta = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
     results = func(*on_meta[0], **on_meta[1])
     laid_out = pytree.tree_map_only(
-        torch.Tensor, lambda t: torch.zeros(0, dtype=t.dtype).new_empty_strided(t.shape, t.stride()), results
+        torch.Tensor,
+        lambda t: torch.zeros(0, dtype=t.dtype).new_empty_strided(t.shape, t.stride()),
+        results,
     )
     laid_out[0].copy_(output)
     return laid_out
@@ -257,14 +281,23 @@ def _make_kernel(
     inductor_meta: dict[str, Any] | None = None,
     **_: Any,
 ) -> Callable[[Any], Any]:
-    """In place of `cached_autotune`, which the decorators of `triton_heuristics` call with the blocks they propose."""
+    """In place of `cached_autotune`, which the decorators of `triton_heuristics` call with the
+    blocks they propose.
+    """
     return lambda function: _Kernel(function, configs[0], triton_meta, inductor_meta or {}, memory)
 
 
 class _Kernel:
     """One kernel; `run` as a generated module calls it."""
 
-    def __init__(self, function: Any, config: Any, meta: dict[str, Any], hints: dict[str, Any], memory: Memory) -> None:
+    def __init__(
+        self,
+        function: Any,
+        config: Any,
+        meta: dict[str, Any],
+        hints: dict[str, Any],
+        memory: Memory,
+    ) -> None:
         self._function, self._hints, self._memory = function.fn, hints, memory
         self._names = list(function.arg_names)
         self._constants, self._blocks = dict(meta.get("constants", {})), dict(config.kwargs)
@@ -279,11 +312,16 @@ class _Kernel:
 
         given = [name for name in self._names if name not in self._blocks]
         arguments = dict(zip(given, args, strict=False)) | kwargs
-        arguments = {**{name: self._constants[name] for name in given if name in self._constants}, **arguments}
+        arguments = {
+            **{name: self._constants[name] for name in given if name in self._constants},
+            **arguments,
+        }
         if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
             raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
         blocks = self._large_blocks(arguments)
-        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow({**arguments, **blocks})
+        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow(
+            {**arguments, **blocks}
+        )
         try:
             with no_dispatch():  # the interpreter's own operations are no operators of the module
                 launch(self._function, {**arguments, **blocks}, set(blocks), grid, self._memory)
@@ -296,7 +334,9 @@ class _Kernel:
             raise NeedsDevice(f"`{self._name}` (the interpreter: {text})") from None
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
-        """The blocks that are chosen first, each enlarged beyond its size; those of a fixed split stay."""
+        """The blocks that are chosen first, each enlarged beyond its size; those of a fixed split
+        stay.
+        """
         if "RSPLIT_SIZE" in self._blocks:
             return self._blocks
         blocks, left = dict(self._blocks), _LARGEST
@@ -310,6 +350,8 @@ class _Kernel:
 
 
 def _large_block(size: int, without_mask: int) -> int:
-    """A power of two that covers the size, and where there has to be a mask also elements that it takes out."""
+    """A power of two that covers the size, and where there has to be a mask also elements that it
+    takes out.
+    """
     divisor = size & -size
     return divisor if size == 1 or divisor >= without_mask else 2 << (size - 1).bit_length()

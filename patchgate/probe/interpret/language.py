@@ -1,7 +1,9 @@
-"""Triton's language on the CPU: its interpreter, with what that leaves out or computes otherwise than a GPU.
+"""Triton's language on the CPU: its interpreter, with what that leaves out or computes otherwise
+than a GPU.
 
-Replaced are loads and stores, which are watched; bfloat16, of which numpy knows only the bits; maxima of NaN;
-reductions and scans, which the interpreter makes element by element; and libdevice, which has no functions there.
+Replaced are loads and stores, which are watched; bfloat16, of which numpy knows only the bits;
+maxima of NaN; reductions and scans, which the interpreter makes element by element; and libdevice,
+which has no functions there.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from patchgate.probe.simulate.needs_device import NeedsDevice
 
 # Functions of libdevice, each by the name of the one in torch that is exact.
 _SAME_NAME = (
-    "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp exp2 expm1 floor fmod"
+    "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp "
+    "exp2 expm1 floor fmod"
     " hypot isinf isnan lgamma log log10 log1p log2 pow rsqrt signbit sin sinh sqrt tan tanh trunc"
 )
 _FUNCTIONS = {name: name for name in _SAME_NAME.split()} | {
@@ -46,27 +49,43 @@ _FUNCTIONS = {name: name for name in _SAME_NAME.split()} | {
     "fast_logf": "log",
 }
 _INTEGERS = {"isnan": tl.int32, "isinf": tl.int32, "signbit": tl.int32, "llrint": tl.int64}
-_TORCH_NAMES = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "bf16": "bfloat16", "fp16": "float16"} | {
+_TORCH_NAMES = {
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+} | {
     "fp32": "float32",
     "fp64": "float64",
 }
 # Of what numpy has no type for, as Triton's interpreter keeps it.
-_AS_BITS = {torch.bfloat16: torch.uint16, torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
+_AS_BITS = {
+    torch.bfloat16: torch.uint16,
+    torch.float8_e4m3fn: torch.uint8,
+    torch.float8_e5m2: torch.uint8,
+}
 
 
 @contextlib.contextmanager
 def interpreted_language(memory: Memory) -> Iterator[None]:
-    """Within it, `triton.language` and functions with `@triton.jit` compute at once, on numpy arrays."""
+    """Within it, `triton.language` and functions with `@triton.jit` compute at once, on numpy
+    arrays.
+    """
     known = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
-    watched = {name: functools.partialmethod(function, memory) for name, function in _MEMORY.items()}
+    watched = {
+        name: functools.partialmethod(function, memory) for name, function in _MEMORY.items()
+    }
     with contextlib.ExitStack() as stack:
         for name, function in {**watched, **_ARITHMETIC}.items():
             stack.enter_context(mock.patch.object(InterpreterBuilder, name, function, create=True))
         stack.enter_context(mock.patch.object(JITFunction, "__call__", _call))
         stack.enter_context(mock.patch.object(triton_helpers, "libdevice", LIBDEVICE))
         stack.callback(interpreter._patch_lang(known).restore)
-        # Triton 3.6 asks numpy for the number of an array with one element, which newer ones refuse.
-        stack.enter_context(mock.patch.object(tl.tensor, "__index__", lambda self: self.handle.data.item()))
+        # Triton 3.6 asks numpy for the number of an array with one element, which newer ones
+        # refuse.
+        stack.enter_context(
+            mock.patch.object(tl.tensor, "__index__", lambda self: self.handle.data.item())
+        )
         for module in (tl, tl.core):
             stack.enter_context(mock.patch.object(module, "reduce", _reduce))
             stack.enter_context(mock.patch.object(module, "associative_scan", _scan))
@@ -81,11 +100,22 @@ def interpreted(function: Any) -> Callable[..., Any]:
     return rewritten
 
 
-def launch(function: Any, arguments: dict[str, Any], constants: set[str], grid: Sequence[int], memory: Memory) -> None:
+def launch(
+    function: Any,
+    arguments: dict[str, Any],
+    constants: set[str],
+    grid: Sequence[int],
+    memory: Memory,
+) -> None:
     """Run each program of a grid of three dimensions, one after the other."""
-    given = {name: x if name in constants else interpreter._implicit_cvt(x) for name, x in arguments.items()}
+    given = {
+        name: x if name in constants else interpreter._implicit_cvt(x)
+        for name, x in arguments.items()
+    }
     tensors = {name: x for name, x in arguments.items() if isinstance(x, torch.Tensor)}
-    addresses = memory.begin_kernel(function.__name__, function.__code__.co_filename, [*tensors.values()])
+    addresses = memory.begin_kernel(
+        function.__name__, function.__code__.co_filename, [*tensors.values()]
+    )
     for name, address in zip(tensors, addresses, strict=True):
         given[name].handle.data = np.array([address], np.uint64)
     builder, run = interpreter.interpreter_builder, interpreted(function)
@@ -105,7 +135,9 @@ def _load(self: Any, memory: Memory, ptrs: Any, mask: Any, other: Any, *_: Any) 
     dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
     addresses, inside = memory.load(ptrs.data, _whole(mask.data, ptrs), dtype.itemsize)
     filled = np.zeros(addresses.shape, dtype) if other is None else _whole(other.data, ptrs)
-    return TensorHandle(interpreter._interpreter.load(addresses, inside, filled, dtype), ptrs.get_element_ty())
+    return TensorHandle(
+        interpreter._interpreter.load(addresses, inside, filled, dtype), ptrs.get_element_ty()
+    )
 
 
 def _store(self: Any, memory: Memory, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
@@ -115,10 +147,16 @@ def _store(self: Any, memory: Memory, ptrs: Any, value: Any, mask: Any, *_: Any)
     interpreter._interpreter.store(addresses, values, inside)
 
 
-def _add_atomically(self: Any, memory: Memory, operation: Any, ptr: Any, val: Any, mask: Any, *how: Any) -> Any:
+def _add_atomically(
+    self: Any, memory: Memory, operation: Any, ptr: Any, val: Any, mask: Any, *how: Any
+) -> Any:
     values = _whole(val.data, ptr)
     addresses, inside = memory.store(ptr.data, _whole(mask.data, ptr), values, atomic=True)
-    handles = TensorHandle(addresses, ptr.dtype), TensorHandle(values, val.dtype), TensorHandle(inside, tl.int1)
+    handles = (
+        TensorHandle(addresses, ptr.dtype),
+        TensorHandle(values, val.dtype),
+        TensorHandle(inside, tl.int1),
+    )
     return _ATOMIC(self, operation, *handles, *how)
 
 
@@ -194,7 +232,9 @@ def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bfloat16(self: Any, value: float) -> Any:
-    return TensorHandle(_convert(np.array([value], np.float32), tl.float32, tl.bfloat16), tl.bfloat16)
+    return TensorHandle(
+        _convert(np.array([value], np.float32), tl.float32, tl.bfloat16), tl.bfloat16
+    )
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
@@ -215,7 +255,9 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 def _tensor(data: Any, dtype: Any) -> Any:
     if data.ndim:
-        return tl.tensor(TensorHandle(np.ascontiguousarray(data), dtype), tl.block_type(dtype, list(data.shape)))
+        return tl.tensor(
+            TensorHandle(np.ascontiguousarray(data), dtype), tl.block_type(dtype, list(data.shape))
+        )
     return tl.tensor(TensorHandle(data.reshape(1), dtype), dtype)
 
 
@@ -223,19 +265,32 @@ def _of(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _combined(combine: Callable[..., Any], *sides: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+def _combined(
+    combine: Callable[..., Any], *sides: Sequence[Any], dtypes: Sequence[Any]
+) -> list[Any]:
     """The data of what `combine` makes of the data of both sides."""
-    result = combine(*(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True)))
-    return [each.handle.data for each in (result if isinstance(result, (tuple, tl.tuple)) else (result,))]
+    result = combine(
+        *(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True))
+    )
+    return [
+        each.handle.data
+        for each in (result if isinstance(result, (tuple, tl.tuple)) else (result,))
+    ]
 
 
 def _along_axis(input: Any, axis: Any) -> tuple[list[Any], list[Any], int]:
-    """Data with the axis as its last, their types, and the axis; of all elements where none is named."""
+    """Data with the axis as its last, their types, and the axis; of all elements where none is
+    named.
+    """
     tensors = [input] if isinstance(input, tl.tensor) else list(input)
     data = [tensor.handle.data for tensor in tensors]
     if axis is None:
         data = [each.reshape(-1) for each in data]
-    return [np.moveaxis(each, axis or 0, -1) for each in data], [tensor.dtype for tensor in tensors], axis or 0
+    return (
+        [np.moveaxis(each, axis or 0, -1) for each in data],
+        [tensor.dtype for tensor in tensors],
+        axis or 0,
+    )
 
 
 def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
@@ -246,7 +301,9 @@ def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
 def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
     """In place of `tl.reduce`: by halves, as the threads of a GPU do."""
     data, dtypes, at = _along_axis(input, _of(axis))
-    dimensions = input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim
+    dimensions = (
+        input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim
+    )
     while data[0].shape[-1] > 1:
         half = data[0].shape[-1] // 2
         left, right = [each[..., :half] for each in data], [each[..., half:] for each in data]
@@ -254,7 +311,9 @@ def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_:
     data = [each[..., 0] for each in data]
     if _of(keep_dims):
         whole = _of(axis) is None
-        data = [each.reshape((1,) * dimensions) if whole else np.expand_dims(each, at) for each in data]
+        data = [
+            each.reshape((1,) * dimensions) if whole else np.expand_dims(each, at) for each in data
+        ]
     return _as_given(input, data, dtypes)
 
 

@@ -1,7 +1,9 @@
-"""Watches what interpreted kernels load and store: no GPU does, and there a fault is wrong numbers at some later time.
+"""Watches what interpreted kernels load and store: no GPU does, and there a fault is wrong numbers
+at some later time.
 
-Three faults are noted: an address outside of every buffer that the kernel was given, an element that was never
-written, and one address to which two programs, or two elements of one store, write different values.
+Three faults are noted: an address outside of every buffer that the kernel was given, an element
+that was never written, and one address to which two programs, or two elements of one store, write
+different values.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ class Memory:
 
     def __init__(self, faults: dict[Any, MemoryFault]) -> None:
         self._faults = faults
-        # Address of a storage that the module allocated -> the storage, so that nothing else gets its memory, and a
-        # bool for each of its bytes.
+        # Address of a storage that the module allocated -> the storage, so that nothing else gets
+        # its memory, and a bool for each of its bytes.
         self._allocated: dict[int, tuple[Any, Any]] = {}
         self._kernel = self._file = ""
-        self._starts = self._sizes = np.zeros(1, np.uint64)  # of the storages of a kernel's tensors, from number 1 on
+        self._starts = self._sizes = np.zeros(
+            1, np.uint64
+        )  # of the storages of a kernel's tensors, from number 1 on
         self._program = _NOBODY
         self._writers: dict[int, Any] = {}
 
@@ -42,7 +46,9 @@ class Memory:
         self._allocated.clear()
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A buffer that nothing has been written to; NaN, so that what is made of it can be told."""
+        """A buffer that nothing has been written to; NaN, so that what is made of it can be
+        told.
+        """
         if tensor.is_floating_point() and tensor.element_size() > 1:
             tensor.untyped_storage().fill_(255)
         storage = tensor.untyped_storage()
@@ -57,20 +63,25 @@ class Memory:
                 written[:] = True
 
     def read(self, tensors: Iterable[torch.Tensor], who: str) -> None:
-        """Note a fault where an operator, or the caller, reads an element of these that was never written."""
+        """Note a fault where an operator, or the caller, reads an element of these that was never
+        written.
+        """
         for tensor in tensors:
             written = self._written(tensor.untyped_storage().data_ptr())
             if written is not None and tensor.numel():
                 size = tensor.element_size()
                 strides = [stride * size for stride in tensor.stride()]
-                bytes_read = torch.from_numpy(written).as_strided(tensor.shape, strides, tensor.storage_offset() * size)
+                bytes_read = torch.from_numpy(written).as_strided(
+                    tensor.shape, strides, tensor.storage_offset() * size
+                )
                 missing = int((~bytes_read).sum())
                 if missing:
                     what = f"{missing} of {tensor.numel()} elements were never written"
                     self._note("unwritten", who, 0, "", what)
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """The addresses that a kernel, defined in `file`, is to know these tensors by; the next accesses are its own.
+        """The addresses that a kernel, defined in `file`, is to know these tensors by; the next
+        accesses are its own.
 
         The upper bits number the tensor: so what is beyond one is never taken for another.
         """
@@ -80,15 +91,20 @@ class Memory:
         self._sizes = np.array([0, *(storage.nbytes() for storage in storages)], np.uint64)
         pairs = enumerate(zip(tensors, storages, strict=True), 1)
         return [
-            (number << _OFFSET_BITS) + tensor.data_ptr() - storage.data_ptr() for number, (tensor, storage) in pairs
+            (number << _OFFSET_BITS) + tensor.data_ptr() - storage.data_ptr()
+            for number, (tensor, storage) in pairs
         ]
 
     def begin_program(self, number: int, *, alone: bool) -> None:
-        """The next accesses are those of one program of the launch, `alone` where there is no other."""
+        """The next accesses are those of one program of the launch, `alone` where there is no
+        other.
+        """
         self._program = _NOBODY if alone else number
 
     def load(self, addresses: Any, mask: Any, size: int) -> tuple[Any, Any]:
-        """The real addresses, and the part of the mask that may be loaded, of elements of `size` bytes."""
+        """The real addresses, and the part of the mask that may be loaded, of elements of `size`
+        bytes.
+        """
         number, offset, inside = self._inside(addresses, mask, size, "loads")
         for start, at in self._by_buffer(number[inside], offset[inside]):
             self._check_written(start, at)
@@ -96,8 +112,12 @@ class Memory:
                 self._fault("race", "loads what another program of the same launch has stored")
         return self._starts[number] + offset, inside
 
-    def store(self, addresses: Any, mask: Any, values: Any, *, atomic: bool = False) -> tuple[Any, Any]:
-        """The real addresses, and the part of the mask that may be stored; `values` has one for each address."""
+    def store(
+        self, addresses: Any, mask: Any, values: Any, *, atomic: bool = False
+    ) -> tuple[Any, Any]:
+        """The real addresses, and the part of the mask that may be stored; `values` has one for
+        each address.
+        """
         size = values.itemsize
         number, offset, inside = self._inside(addresses, mask, size, "stores")
         if not atomic and _two_values(addresses[inside], values[inside].view(f"u{size}")):
@@ -108,7 +128,9 @@ class Memory:
             elif self._other_wrote(start, at):
                 self._fault("race", "stores where another program of the same launch has stored")
             if self._program != _NOBODY:
-                self._writers.setdefault(start, np.full(self._size_of(start), _NOBODY, np.int32))[at] = self._program
+                self._writers.setdefault(start, np.full(self._size_of(start), _NOBODY, np.int32))[
+                    at
+                ] = self._program
             written = self._written(start)
             if written is not None:
                 for byte in range(size):
@@ -116,8 +138,13 @@ class Memory:
         return self._starts[number] + offset, inside
 
     def _inside(self, addresses: Any, mask: Any, size: int, does: str) -> tuple[Any, Any, Any]:
-        """The number of each address's tensor, its offset in bytes, and the part of the mask that lies in a tensor."""
-        number, offset = addresses >> np.uint64(_OFFSET_BITS), addresses & np.uint64((1 << _OFFSET_BITS) - 1)
+        """The number of each address's tensor, its offset in bytes, and the part of the mask that
+        lies in a tensor.
+        """
+        number, offset = (
+            addresses >> np.uint64(_OFFSET_BITS),
+            addresses & np.uint64((1 << _OFFSET_BITS) - 1),
+        )
         number = np.where(number < len(self._starts), number, 0).astype(np.int64)
         inside = offset + np.uint64(size) <= self._sizes[number]
         outside = mask & ~inside
@@ -127,19 +154,26 @@ class Memory:
 
     def _by_buffer(self, number: Any, offset: Any) -> list[tuple[int, Any]]:
         """(address of the storage, offsets in bytes) of each tensor that is accessed."""
-        return [(int(self._starts[one]), offset[number == one].astype(np.int64)) for one in np.unique(number)]
+        return [
+            (int(self._starts[one]), offset[number == one].astype(np.int64))
+            for one in np.unique(number)
+        ]
 
     def _size_of(self, start: int) -> int:
         return int(self._sizes[self._starts == start].max())
 
     def _written(self, start: int) -> Any:
-        """The bytes of a buffer that were written, as flags; None for a buffer that came from elsewhere."""
+        """The bytes of a buffer that were written, as flags; None for a buffer that came from
+        elsewhere.
+        """
         return self._allocated.get(start, (None, None))[1]
 
     def _check_written(self, start: int, at: Any) -> None:
         written = self._written(start)
         if written is not None and not written[at].all():
-            self._fault("unwritten", f"loads {int((~written[at]).sum())} elements that were never written")
+            self._fault(
+                "unwritten", f"loads {int((~written[at]).sum())} elements that were never written"
+            )
 
     def _other_wrote(self, start: int, at: Any) -> bool:
         writers = self._writers.get(start)

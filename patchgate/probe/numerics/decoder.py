@@ -1,6 +1,7 @@
 """A small seeded decoder with random weights, and the tokens that it samples.
 
-Model, prompts and sampling noise are the same on every side, so that only the compiled numbers can change a token.
+Model, prompts and sampling noise are the same on every side, so that only the compiled numbers can
+change a token.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class _Layer(torch.nn.Module):
 
     def forward(self, h: Any, keys: Any, values: Any, current: Any, visible: Any) -> Any:
         q, k, v = self.qkv(_norm(h, self.norms[0])).chunk(3, dim=-1)
-        keys, values = (torch.where(current, new[:, None], old) for new, old in ((k, keys), (v, values)))
+        keys, values = (
+            torch.where(current, new[:, None], old) for new, old in ((k, keys), (v, values))
+        )
         q, ks, vs = (t.unflatten(-1, (_HEADS, -1)) for t in (q, keys, values))
         scores = torch.einsum("bhd,bthd->bht", q, ks) * (_HIDDEN // _HEADS) ** -0.5
         mixed = torch.einsum("bht,bthd->bhd", scores.masked_fill(~visible, -1e9).softmax(-1), vs)
@@ -62,7 +65,9 @@ def _norm(x: Any, weight: Any) -> Any:
 
 
 def sample(*, profile: Profile, path: str) -> None:
-    """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to `path`."""
+    """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to
+    `path`.
+    """
     torch.manual_seed(0)
     device = torch.device(profile["backend"])
     with reproducible(profile):
@@ -91,7 +96,9 @@ def sample(*, profile: Profile, path: str) -> None:
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:
-    """Greedy and sampled: sequences and tokens that changed, and tokens that both sides drew from the same context."""
+    """Greedy and sampled: sequences and tokens that changed, and tokens that both sides drew from
+    the same context.
+    """
     ours, theirs = load_files(unpatched, patched)
     return {mode: _counts(tokens, theirs[mode]) for mode, tokens in ours.items()}
 

@@ -1,4 +1,5 @@
-"""Calls derived from a sample of an operator by its parameters: arguments that none of torch's own samples passes.
+"""Calls derived from a sample of an operator by its parameters: arguments that none of torch's own
+samples passes.
 
 Some are no calls at all: eager mode tells which.
 """
@@ -29,7 +30,9 @@ _TRAINED = 3
 
 
 def derived(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with one more dimension, with an argument added, and with a tensor of another kind or shape."""
+    """The call with one more dimension, with an argument added, and with a tensor of another kind
+    or shape.
+    """
     given = _given(args)
     if given is None:
         return
@@ -47,9 +50,15 @@ def derived(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[
 
 
 def trained_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with a gradient for one of its tensors only, the last first: a frozen weight with a trained bias."""
+    """The call with a gradient for one of its tensors only, the last first: a frozen weight with a
+    trained bias.
+    """
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    trained = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    trained = [
+        at
+        for at, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ]
     if len(trained) < 2:
         return
     for only in trained[::-1][:_TRAINED]:
@@ -58,7 +67,11 @@ def trained_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Cal
 
 
 def _given(args: tuple[Any, ...]) -> torch.Tensor | None:
-    return args[0].detach() if args and isinstance(args[0], torch.Tensor) and args[0].numel() > 1 else None
+    return (
+        args[0].detach()
+        if args and isinstance(args[0], torch.Tensor) and args[0].numel() > 1
+        else None
+    )
 
 
 def _left_out(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -70,7 +83,9 @@ def _left_out(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterato
 
 
 def _parameters(op: Any, passed: int) -> dict[str, tuple[str, str, Any]]:
-    """Name -> name, type and default of the parameters beyond those passed by place: of all overloads together."""
+    """Name -> name, type and default of the parameters beyond those passed by place: of all
+    overloads together.
+    """
     found = {}
     try:
         for at, each in enumerate(inspect.signature(op.op).parameters.values()):
@@ -82,17 +97,27 @@ def _parameters(op: Any, passed: int) -> dict[str, tuple[str, str, Any]]:
             for at, argument in enumerate(getattr(packet, overload)._schema.arguments):
                 if (at >= passed or argument.kwarg_only) and argument.has_default_value():
                     kind = str(argument.type).removeprefix("Optional[")
-                    kind = kind.removesuffix("]") if str(argument.type).startswith("Optional[") else kind
+                    kind = (
+                        kind.removesuffix("]")
+                        if str(argument.type).startswith("Optional[")
+                        else kind
+                    )
                     found.setdefault(argument.name, (argument.name, kind, argument.default_value))
     return found
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensor as a mask of booleans, and with the leading dimensions of the first, each with its own numbers."""
+    """The tensor as a mask of booleans, and with the leading dimensions of the first, each with its
+    own numbers.
+    """
     flat = leaf.detach()
     if flat.dim() > 1:
         yield flat > flat.median()
     missing = given.shape[: given.dim() - flat.dim()]
     if missing:
-        wide = torch.stack([flat.roll(at, -1) for at in range(missing.numel())]) if flat.dim() else flat
+        wide = (
+            torch.stack([flat.roll(at, -1) for at in range(missing.numel())])
+            if flat.dim()
+            else flat
+        )
         yield wide.reshape(*missing, *flat.shape) if flat.dim() else flat.expand(missing)

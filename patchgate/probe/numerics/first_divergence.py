@@ -1,7 +1,7 @@
 """The first operation of a compiled graph whose stored result differs between the sides.
 
-Each side writes what its kernels stored, by operation of the graph: the buffers that the generated module passes to
-a kernel.
+Each side writes what its kernels stored, by operation of the graph: the buffers that the generated
+module passes to a kernel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,18 @@ _KEEP = "_keep_buffer"
 _stored: dict[str, torch.Tensor] = {}  # buffer -> what was stored in it first
 
 
-def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seeds: list[int], path: str) -> None:
-    """Write to `path` the intermediates of the first seed, in the order of the graph's operations."""
+def trace(
+    build: Build,
+    *,
+    dtype: torch.dtype,
+    dynamic: bool,
+    profile: Profile,
+    seeds: list[int],
+    path: str,
+) -> None:
+    """Write to `path` the intermediates of the first seed, in the order of the graph's
+    operations.
+    """
     origins: dict[str, str] = {}
     codegen = GraphLowering.codegen
 
@@ -37,11 +47,15 @@ def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, 
         module, args = build_seeded(build, dtype, seeds[0], profile)
         with mock.patch.object(GraphLowering, "codegen", instrumented_codegen):
             torch.compile(module, dynamic=dynamic)(*args)
-    save_outputs({origins[name]: tensor for name, tensor in _stored.items() if name in origins}, path)
+    save_outputs(
+        {origins[name]: tensor for name, tensor in _stored.items() if name in origins}, path
+    )
 
 
 def diverging_operation(unpatched: str, patched: str) -> dict[str, Any]:
-    """The first operation, in the graph's order, that both sides store and whose bits differ; "" for none."""
+    """The first operation, in the graph's order, that both sides store and whose bits differ; ""
+    for none.
+    """
     ours, theirs = load_files(unpatched, patched)
     both = sorted(ours.keys() & theirs.keys())
     differing = [name for name in both if share_differing([ours[name]], [theirs[name]]) > 0]
@@ -57,7 +71,9 @@ def _without_place(name: str) -> str:
 
 
 def keep(**buffers: Any) -> None:
-    """Called by the generated code after each kernel; a buffer is stored when it is first passed."""
+    """Called by the generated code after each kernel; a buffer is stored when it is first
+    passed.
+    """
     for name, buffer in buffers.items():
         if isinstance(buffer, torch.Tensor) and name not in _stored:
             _stored[name] = buffer.detach().clone().cpu()
@@ -95,7 +111,14 @@ def _instrument(source: str) -> str:
 def _with_keep(statement: ast.stmt) -> list[ast.stmt]:
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
         return [statement]
-    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id.startswith("buf")}
+    names = {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and node.id.startswith("buf")
+    }
     if not names:
         return [statement]
-    return [statement, *ast.parse(f"{_KEEP}({', '.join(f'{name}={name}' for name in sorted(names))})").body]
+    return [
+        statement,
+        *ast.parse(f"{_KEEP}({', '.join(f'{name}={name}' for name in sorted(names))})").body,
+    ]

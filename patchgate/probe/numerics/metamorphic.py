@@ -1,4 +1,5 @@
-"""Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, the workload's own.
+"""Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, the
+workload's own.
 
 Rows are compared only where eager in float64 confirms that each gives its own result.
 """
@@ -16,20 +17,36 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
-from patchgate.probe.numerics.outputs import as_float64, build_seeded, reproducible, save_outputs, tensors
+from patchgate.probe.numerics.outputs import (
+    as_float64,
+    build_seeded,
+    reproducible,
+    save_outputs,
+    tensors,
+)
 from patchgate.probe.protocol import Profile
 
 ROWS = 4
-# Largest relative difference in float64 at which rows count as independent: some thousand roundings.
+# Largest relative difference in float64 at which rows count as independent: some thousand
+# roundings.
 _SAME = 1e-12
 
 
 def run_variants(
-    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seeds: list[int], path: str, exact: bool
+    build: Build,
+    *,
+    dtype: torch.dtype,
+    dynamic: bool,
+    profile: Profile,
+    seeds: list[int],
+    path: str,
+    exact: bool,
 ) -> None:
-    """Write to `path` what each variant gives as (plain outputs, its own), and eager and float64 outputs.
+    """Write to `path` what each variant gives as (plain outputs, its own), and eager and float64
+    outputs.
 
-    Without `exact`, as with a patch that may never meet float64, rows count as independent if float64 fails.
+    Without `exact`, as with a patch that may never meet float64, rows count as independent if
+    float64 fails.
     """
     with reproducible(profile):
         module, args = build_seeded(build, dtype, seeds[0], profile)
@@ -38,7 +55,10 @@ def run_variants(
         other = tensors(torch.compile(module, dynamic=not dynamic)(*args))
         torch._dynamo.reset()
         pieces = tensors(torch.compile(module, dynamic=dynamic, backend=_in_pieces)(*args))
-        variants = {"static and dynamic shapes": (plain, other), "whole graph and pieces": (plain, pieces)}
+        variants = {
+            "static and dynamic shapes": (plain, other),
+            "whole graph and pieces": (plain, pieces),
+        }
         for name, variant in getattr(sys.modules[build.__module__], "FORMS", {}).items():
             torch._dynamo.reset()
             function, inputs = build_seeded(variant, dtype, seeds[0], profile)
@@ -53,17 +73,33 @@ def run_variants(
             reference, by_row = [], True
         if by_row:
             torch._dynamo.reset()
-            variants["batch and single rows"] = ([t[:ROWS] for t in plain], _row_by_row(torch.compile(module), args))
-    save_outputs({"forms": variants, "eager": tensors(module(*args)), "plain": plain, "reference": reference}, path)
+            variants["batch and single rows"] = (
+                [t[:ROWS] for t in plain],
+                _row_by_row(torch.compile(module), args),
+            )
+    save_outputs(
+        {
+            "forms": variants,
+            "eager": tensors(module(*args)),
+            "plain": plain,
+            "reference": reference,
+        },
+        path,
+    )
 
 
 def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
-    """Variant -> how far its two outputs differ on each side; and the larger error of eager and unpatched."""
+    """Variant -> how far its two outputs differ on each side; and the larger error of eager and
+    unpatched.
+    """
     ours, theirs = load_files(unpatched, patched)
     metrics = {
         name: {
             side: {"differing": share_differing(*pair), "distance": distance(*pair)}
-            for side, pair in (("unpatched", pair), ("patched", theirs["forms"].get(name, (pair[0], []))))
+            for side, pair in (
+                ("unpatched", pair),
+                ("patched", theirs["forms"].get(name, (pair[0], []))),
+            )
         }
         for name, pair in ours["forms"].items()
     }
@@ -72,12 +108,16 @@ def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def _in_pieces(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    """Cut the graph in the middle and compile each half by itself, as serving engines do around attention."""
+    """Cut the graph in the middle and compile each half by itself, as serving engines do around
+    attention.
+    """
     nodes = [node for node in module.graph.nodes if node.op not in ("placeholder", "output")]
     first = set(nodes[: len(nodes) // 2])
     halves = split_module(module, None, lambda node: 0 if node in first else 1)
     for name, half in list(halves.named_children()):
-        _LazyGraphModule.force_recompile(half)  # Dynamo does not look into a forward that is not generated yet
+        _LazyGraphModule.force_recompile(
+            half
+        )  # Dynamo does not look into a forward that is not generated yet
         setattr(halves, name, torch.compile(half, fullgraph=True))
     return halves
 
@@ -89,7 +129,9 @@ def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
 
 
 def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs) -> bool:
-    """True if each row of the first input alone gives a row of every output, as tried in float64."""
+    """True if each row of the first input alone gives a row of every output, as tried in
+    float64.
+    """
     if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < ROWS:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):
@@ -99,4 +141,6 @@ def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs
     except (RuntimeError, ValueError):
         return False
     expected = [t[:ROWS] for t in reference]
-    return [t.shape for t in rows] == [t.shape for t in expected] and distance(rows, expected) < _SAME
+    return [t.shape for t in rows] == [t.shape for t in expected] and distance(
+        rows, expected
+    ) < _SAME

@@ -1,4 +1,5 @@
-"""Metrics of the difference between outputs: shares of elements, ulps, errors, and special values that changed.
+"""Metrics of the difference between outputs: shares of elements, ulps, errors, and special values
+that changed.
 
 Bits are compared, not numbers; errors are against outputs in float64.
 """
@@ -15,23 +16,29 @@ Outcome = Outputs | str
 
 
 def differ(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare two files that `outputs.run` wrote: metrics of the outputs, of `gradients` where there are any.
+    """Compare two files that `outputs.run` wrote: metrics of the outputs, of `gradients` where
+    there are any.
 
-    Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst element, in ulps of
-    the output's dtype. `memory` has the patched kernels' faults of kinds that unpatched ones do not have.
+    Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
+    element, in ulps of the output's dtype. `memory` has the patched kernels' faults of kinds that
+    unpatched ones do not have.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])
     if ours["gradients"]["compiled"]:
         metrics["gradients"] = _compare(ours["gradients"], theirs["gradients"])
     for part, compare in (("special", _mismatch), ("small", _small_metrics)):
-        metrics[part] = {name: compare(sides, theirs[part].get(name, {})) for name, sides in ours[part].items()}
+        metrics[part] = {
+            name: compare(sides, theirs[part].get(name, {})) for name, sides in ours[part].items()
+        }
     known = {fault["kind"] for fault in ours["memory"]}
     return metrics | {"memory": [fault for fault in theirs["memory"] if fault["kind"] not in known]}
 
 
 def differ_runs(script: str, judged: str) -> dict[str, Any]:
-    """Compare what a script wrote for one seed with what `outputs.run` wrote, with the same seed as its last one."""
+    """Compare what a script wrote for one seed with what `outputs.run` wrote, with the same seed as
+    its last one.
+    """
     theirs, written = torch.load(script, weights_only=True), torch.load(judged, weights_only=True)
     ours = written["outputs"]["compiled"]
     return {"differing": share_differing(theirs, ours[len(ours) - len(theirs) :])}
@@ -45,7 +52,8 @@ def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, 
 
 def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
     reference, eager, unpatched = ours["reference"], ours["eager"], ours["compiled"]
-    # Where eager mode or the unpatched code errs without bound, that would admit any error elsewhere.
+    # Where eager mode or the unpatched code errs without bound, that would admit any error
+    # elsewhere.
     bounded = [
         torch.isfinite(differences(a, exact) + differences(b, exact))
         for a, b, exact in zip(eager, unpatched, reference, strict=True)
@@ -84,7 +92,11 @@ def share_differing(left: Outputs, right: Outputs) -> float:
     if not _same_layout(left, right):
         return 1.0
     elements = sum(tensor.numel() for tensor in left)
-    differing = sum(int((_bits(a) != _bits(b)).any(dim=1).sum()) for a, b in zip(left, right, strict=True) if a.numel())
+    differing = sum(
+        int((_bits(a) != _bits(b)).any(dim=1).sum())
+        for a, b in zip(left, right, strict=True)
+        if a.numel()
+    )
     return differing / elements if elements else 0.0
 
 
@@ -97,7 +109,9 @@ def _largest(left: Outputs, right: Outputs) -> float:
 
 
 def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The absolute difference of each element: none where both are NaN, or the same infinity; infinite where one is."""
+    """The absolute difference of each element: none where both are NaN, or the same infinity;
+    infinite where one is.
+    """
     a, b = left.double(), right.double()
     same = (a == b) | (a.isnan() & b.isnan())
     return (a - b).abs().nan_to_num(nan=torch.inf, posinf=torch.inf).masked_fill(same, 0.0)
@@ -106,7 +120,10 @@ def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def _only(outputs: Outputs, masks: Outputs) -> Outputs:
     """The outputs with 0 where the masks are not set; those of another shape as they are."""
     pairs = zip(outputs, masks, strict=True)
-    return [tensor.masked_fill(~mask, 0) if tensor.shape == mask.shape else tensor for tensor, mask in pairs]
+    return [
+        tensor.masked_fill(~mask, 0) if tensor.shape == mask.shape else tensor
+        for tensor, mask in pairs
+    ]
 
 
 def _finite(tensor: torch.Tensor) -> torch.Tensor:
@@ -142,7 +159,8 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
 
 
 def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
-    """How the patched outcome is neither the unpatched one's kind nor eager's; "" where it is one of them.
+    """How the patched outcome is neither the unpatched one's kind nor eager's; "" where it is one
+    of them.
 
     An outcome is the name of what was raised, or outputs: NaN, infinite or finite in each element.
     """
@@ -150,13 +168,19 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
     known = [ours["compiled"], ours["eager"]]
     if isinstance(after, str):
         return "" if after in known else f"raises {after}"
-    alike = [outcome for outcome in known if not isinstance(outcome, str) and _same_layout(outcome, after)]
+    alike = [
+        outcome
+        for outcome in known
+        if not isinstance(outcome, str) and _same_layout(outcome, after)
+    ]
     if not alike:
         raised = [outcome for outcome in known if isinstance(outcome, str)]
         return f"gives outputs, not {raised[0]}" if raised else "outputs of another shape or dtype"
     other = 0
     for index, tensor in enumerate(after):
-        fits = torch.stack([_special_class(tensor) == _special_class(outputs[index]) for outputs in alike])
+        fits = torch.stack(
+            [_special_class(tensor) == _special_class(outputs[index]) for outputs in alike]
+        )
         other += int((~fits.any(dim=0)).sum())
     return f"{other} other" if other else ""
 

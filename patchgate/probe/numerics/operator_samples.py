@@ -1,7 +1,9 @@
-"""Runs torch's own samples of the operators that a patch replaces, compiled and eagerly, and writes what they give.
+"""Runs torch's own samples of the operators that a patch replaces, compiled and eagerly, and writes
+what they give.
 
-Without the patch the samples are made and written with their results; with it they are read from that file, so both
-sides run the same ones. A function is looked up after the patch is installed, since `OpInfo` holds the original.
+Without the patch the samples are made and written with their results; with it they are read from
+that file, so both sides run the same ones. A function is looked up after the patch is installed,
+since `OpInfo` holds the original.
 """
 
 from __future__ import annotations
@@ -36,12 +38,17 @@ _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 6, 4, 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED = 12, 3, 16
 _OPERATORS = 4
 # What takes the place of an argument of a type: values at which code often branches.
-_NEIGHBOURS: dict[type, tuple[Any, ...]] = {int: (-1, 0, 1, 2), bool: (True, False), float: (0.0, -1.5)}
+_NEIGHBOURS: dict[type, tuple[Any, ...]] = {
+    int: (-1, 0, 1, 2),
+    bool: (True, False),
+    float: (0.0, -1.5),
+}
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 20
 # Of all operators, the most telling first; a compile of 20 took 2 to 10 s of CPU.
 _SAMPLES, _PROGRAMS = 40, 120
-# At most, but for those that find the first sample that raises. A count, and no time: every machine runs the same ones.
+# At most, but for those that find the first sample that raises. A count, and no time: every machine
+# runs the same ones.
 _COMPILES = 8
 _ELEMENTS = 20_000
 # Elements of the tensors of a program that is written down.
@@ -55,7 +62,9 @@ Results = dict[str, list[torch.Tensor]]
 
 @dataclass
 class Sample:
-    """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo, or a program."""
+    """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo,
+    or a program.
+    """
 
     function: str
     args: tuple[Any, ...]
@@ -76,7 +85,11 @@ class Sample:
 
 def _shown(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
-        return repr(pytree.tree_map(lambda leaf: _Shown(_shown(leaf)) if torch.is_tensor(leaf) else leaf, value))
+        return repr(
+            pytree.tree_map(
+                lambda leaf: _Shown(_shown(leaf)) if torch.is_tensor(leaf) else leaf, value
+            )
+        )
     return shown_tensor(value)
 
 
@@ -87,8 +100,8 @@ class _Shown(str):
 def op_db() -> list[Any]:
     """Every OpInfo of this torch, without what its module imports beside it.
 
-    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that has no rights to
-    any on a machine that has one.
+    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that
+    has no rights to any on a machine that has one.
     """
     if importlib.util.find_spec("expecttest") is None:
         stand_in: Any = types.ModuleType("expecttest")
@@ -106,36 +119,51 @@ def op_db() -> list[Any]:
 
 
 def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, list[str]]:
-    """Make samples for the replaced names, run them and write them with their results; name -> its operators."""
+    """Make samples for the replaced names, run them and write them with their results; name -> its
+    operators.
+    """
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     known = op_db()
     found = operators_of([name for name in names if not runs_on_graphs(name)], known)
-    chosen = list({id(op): op for ops in found.values() for op in ops[:_OPERATORS]}.values())[:_OPERATORS]
+    chosen = list({id(op): op for ops in found.values() for op in ops[:_OPERATORS]}.values())[
+        :_OPERATORS
+    ]
     by_operator = [samples_of(op) for op in chosen]
     known_only = len(found) == len(names)
     if not known_only:
         by_operator.append([Sample(source, inputs, {}) for source, inputs in programs(_SEED)])
     # In turns: the first of each are the most telling, and the budget may end before the last.
-    samples = [sample for turn in itertools.zip_longest(*by_operator) for sample in turn if sample is not None]
+    samples = [
+        sample
+        for turn in itertools.zip_longest(*by_operator)
+        for sample in turn
+        if sample is not None
+    ]
     with reproducible(profile, training=True):
         # What differs by itself is no evidence: random numbers, memory that nothing has written.
         eager = [_outcome([sample], _call_all) for sample in samples]
         calls = [i for i, result in enumerate(eager) if not isinstance(result, str)]
         samples, eager = [samples[i] for i in calls], [eager[i] for i in calls]
         again = [_outcome([sample], _filled) for sample in samples]
-        steady = [i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)]
+        steady = [
+            i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)
+        ]
         steady = steady[: _SAMPLES if known_only else _PROGRAMS]
         compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
     # Nor is what torch's own compiled code gets wrong.
     kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]
     written = {
-        "samples": [(samples[i].function, samples[i].args, samples[i].kwargs, samples[i].how) for i in kept],
+        "samples": [
+            (samples[i].function, samples[i].args, samples[i].kwargs, samples[i].how) for i in kept
+        ],
         "texts": [samples[i].text for i in kept],
         "programs": [program_of(samples[i]) for i in kept],
         "eager": [eager[i] for i in kept],
         "compiled": [compiled[i] for i in kept],
         "tried": len(steady),
-        "unjudged": [f"{samples[i].text}: {_why_unjudged(compiled[i])}" for i in steady if i not in set(kept)],
+        "unjudged": [
+            f"{samples[i].text}: {_why_unjudged(compiled[i])}" for i in steady if i not in set(kept)
+        ],
     }
     save_outputs(written, path)
     titles = {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
@@ -145,7 +173,11 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
 def _why_unjudged(compiled: Any) -> str:
     if compiled is None:
         return "not compiled, as others took all compiles"
-    return f"compiled it {f'raises {compiled}' if isinstance(compiled, str) else 'differs from eager mode'} unpatched"
+    return (
+        "compiled it "
+        f"{f'raises {compiled}' if isinstance(compiled, str) else 'differs from eager mode'} "
+        "unpatched"
+    )
 
 
 def read_samples(path: str) -> list[Sample]:
@@ -169,25 +201,35 @@ def samples_of(op: Any) -> list[Sample]:
     plain = _made(op, name, torch.float32, False) or _made(op, name, torch.int64, False)
     trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
     samples = [
-        Sample(name, pytree.tree_map(_strided, s.args), pytree.tree_map(_strided, s.kwargs), "strided")
+        Sample(
+            name, pytree.tree_map(_strided, s.args), pytree.tree_map(_strided, s.kwargs), "strided"
+        )
         for s in plain
         if _has_matrix(s)
     ][:_STRIDED]
     for dtype in _OTHER_DTYPES:
         samples += _made(op, name, dtype, False)[:_OTHER_DTYPE]
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
-    samples += [Sample(name, s.args, s.kwargs, f"around {seed}") for seed, s in enumerate(around[:_AROUND])]
-    samples += [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][:_VARIED]
+    samples += [
+        Sample(name, s.args, s.kwargs, f"around {seed}") for seed, s in enumerate(around[:_AROUND])
+    ]
+    samples += [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][
+        :_VARIED
+    ]
     sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
     calls = itertools.zip_longest(*(derived(op, each.args, each.kwargs) for each in sources))
     further = [Sample(name, *call) for turn in calls for call in turn if call is not None]
     further = [each for each in further if not isinstance(_outcome([each], _call_all), str)]
     alone = [
-        Sample(name, *call) for sample in trained[:_GRADIENT] for call in trained_alone(sample.args, sample.kwargs)
+        Sample(name, *call)
+        for sample in trained[:_GRADIENT]
+        for call in trained_alone(sample.args, sample.kwargs)
     ]
     # The most telling of each kind come first.
     kinds = (plain[:_PLAIN], alone[:_GRADIENT], further[:_DERIVED], trained[:_GRADIENT], samples)
-    return [sample for turn in itertools.zip_longest(*kinds) for sample in turn if sample is not None]
+    return [
+        sample for turn in itertools.zip_longest(*kinds) for sample in turn if sample is not None
+    ]
 
 
 def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
@@ -201,7 +243,9 @@ def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _varied(sample: Sample) -> list[Sample]:
-    """The call with one argument that is no tensor changed: eager mode tells which of them are calls at all."""
+    """The call with one argument that is no tensor changed: eager mode tells which of them are
+    calls at all.
+    """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     found = []
     for at, leaf in enumerate(leaves):
@@ -222,7 +266,9 @@ def _named(name: str) -> Any:
 
 
 def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample]:
-    """Samples of a dtype: of each way of calling the first, in turns, those with the most arguments first."""
+    """Samples of a dtype: of each way of calling the first, in turns, those with the most arguments
+    first.
+    """
     if dtype not in (op.dtypes if not gradient else op.dtypes & set(op.backward_dtypes)):
         return []
     torch.manual_seed(_SEED)
@@ -242,7 +288,9 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
 
 
 def _form(sample: Sample) -> str:
-    """The form of a call: arguments that are no tensors, and the number of dimensions of each tensor."""
+    """The form of a call: arguments that are no tensors, and the number of dimensions of each
+    tensor.
+    """
 
     def described(leaf: Any) -> str:
         if isinstance(leaf, torch.Tensor):
@@ -253,22 +301,33 @@ def _form(sample: Sample) -> str:
 
 
 def _weight(sample: Sample) -> int:
-    """How much a call says: keywords, and arguments beyond the first; nothing of it where all tensors are empty."""
-    tensors = [leaf for leaf in pytree.tree_leaves((sample.args, sample.kwargs)) if isinstance(leaf, torch.Tensor)]
+    """How much a call says: keywords, and arguments beyond the first; nothing of it where all
+    tensors are empty.
+    """
+    tensors = [
+        leaf
+        for leaf in pytree.tree_leaves((sample.args, sample.kwargs))
+        if isinstance(leaf, torch.Tensor)
+    ]
     broadcasts = len({t.shape for t in tensors}) > 1
     filled = all(t.numel() > 1 for t in tensors)
     return (3 * len(sample.kwargs) + len(sample.args) + 2 * broadcasts) * (3 if filled else 1)
 
 
 def _has_matrix(sample: Sample) -> bool:
-    return any(torch.is_tensor(leaf) and leaf.dim() > 1 for leaf in pytree.tree_leaves((sample.args, sample.kwargs)))
+    return any(
+        torch.is_tensor(leaf) and leaf.dim() > 1
+        for leaf in pytree.tree_leaves((sample.args, sample.kwargs))
+    )
 
 
 def _strided(value: Any) -> Any:
     """The same numbers, in memory by columns and with a gap before them."""
     if not torch.is_tensor(value) or value.dim() < 2:
         return value
-    turned = torch.zeros((value.shape[-1] + 1, *value.shape[:-1]), dtype=value.dtype)[1:].movedim(0, -1)
+    turned = torch.zeros((value.shape[-1] + 1, *value.shape[:-1]), dtype=value.dtype)[1:].movedim(
+        0, -1
+    )
     return turned.copy_(value.detach())
 
 
@@ -279,7 +338,9 @@ def _call(sample: Sample) -> Callable[..., Any]:
         return function_of(sample.function)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
-        function = next(op.op for op in op_db() if (op.name, op.variant_test_name) == (name, variant))
+        function = next(
+            op.op for op in op_db() if (op.name, op.variant_test_name) == (name, variant)
+        )
     else:
         function = _named(sample.function)
     if sample.how.startswith("around"):
@@ -288,11 +349,15 @@ def _call(sample: Sample) -> Callable[..., Any]:
 
 
 def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
-    """The function between a pointwise operation before it and one neighbour after it, both of which are used twice."""
+    """The function between a pointwise operation before it and one neighbour after it, both of
+    which are used twice.
+    """
 
     def neighbours(*args: Any, **kwargs: Any) -> Any:
         first, *rest = args
-        before = first * 0.5 + first if torch.is_tensor(first) and first.is_floating_point() else first
+        before = (
+            first * 0.5 + first if torch.is_tensor(first) and first.is_floating_point() else first
+        )
         result = function(before, *rest, **kwargs)
         if not torch.is_tensor(result) or not result.is_floating_point() or result.dim() == 0:
             return result, before
@@ -310,7 +375,11 @@ def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
 def _leaf_copy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype) if _is_dense(value) else value.clone()
+    copy = (
+        torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+        if _is_dense(value)
+        else value.clone()
+    )
     return copy.copy_(value.detach()).requires_grad_(value.requires_grad)
 
 
@@ -320,17 +389,24 @@ def _is_dense(value: torch.Tensor) -> bool:
 
 
 def program_of(sample: Sample) -> str:
-    """A few lines that call it with these values, as `call(given())`; empty where they would be long."""
+    """A few lines that call it with these values, as `call(given())`; empty where they would be
+    long.
+    """
     if sample.function.startswith(_PROGRAM):
         given = ", ".join(repr(_literal(value)) for value in sample.args)
-        return f"def given():\n    return {given}\n{sample.function}def call(given):\n    return program(*given)\n"
+        return (
+            f"def given():\n    return {given}\n{sample.function}def call(given):\n    return "
+            "program(*given)\n"
+        )
     name = sample.function.removeprefix("op_db:").partition("/")[0]
     owner = "torch" if callable(_named(name)) else "torch.Tensor"
     tensors = _tensors((sample.args, sample.kwargs))
     is_known = owner == "torch" or hasattr(torch.Tensor, name)
     if sample.how or not is_known or sum(tensor.numel() for tensor in tensors) > _WRITTEN_OUT:
         return ""
-    args, kwargs = (repr(pytree.tree_map(_literal, value)) for value in (sample.args, sample.kwargs))
+    args, kwargs = (
+        repr(pytree.tree_map(_literal, value)) for value in (sample.args, sample.kwargs)
+    )
     return f"""def given():
     return {args}, {kwargs}
 def call(given):
@@ -347,16 +423,25 @@ def _literal(value: Any) -> Any:
     return _Shown(f"{made}.requires_grad_()" if value.requires_grad else made)
 
 
-def _call_all(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
-    return [function(*args, **kwargs) for function, (args, kwargs) in zip(functions, calls, strict=True)]
+def _call_all(
+    functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]
+) -> list[Any]:
+    return [
+        function(*args, **kwargs) for function, (args, kwargs) in zip(functions, calls, strict=True)
+    ]
 
 
 def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The same with memory that is filled before it is written, and with other random numbers for the same seed."""
+    """The same with memory that is filled before it is written, and with other random numbers for
+    the same seed.
+    """
     seed = torch.manual_seed
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with warnings.catch_warnings(), mock.patch.object(torch, "manual_seed", lambda given: seed(given + 1)):
+        with (
+            warnings.catch_warnings(),
+            mock.patch.object(torch, "manual_seed", lambda given: seed(given + 1)),
+        ):
             warnings.simplefilter("ignore")
             return _call_all(functions, calls)
     finally:
@@ -364,7 +449,9 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
-    """Of one sample: what it gives, the gradients and the inputs after the call, or what it raises."""
+    """Of one sample: what it gives, the gradients and the inputs after the call, or what it
+    raises.
+    """
     try:
         return _results(samples, run)[0]
     except Exception as error:
@@ -379,15 +466,23 @@ def _raised(error: Exception) -> str:
 
 
 def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[Results]:
-    """Of each sample the outputs, the gradients along one direction, and the tensors that were passed."""
+    """Of each sample the outputs, the gradients along one direction, and the tensors that were
+    passed.
+    """
     calls = [pytree.tree_map(_leaf_copy, (sample.args, sample.kwargs)) for sample in samples]
     given = [pytree.tree_map(lambda x: x, call) for call in calls]
     functions = [_call(sample) for sample in samples]
     results = run(functions, calls)
-    outputs = [[leaf for leaf in pytree.tree_leaves(result) if leaf is not None] for result in results]
+    outputs = [
+        [leaf for leaf in pytree.tree_leaves(result) if leaf is not None] for result in results
+    ]
     gradients = _gradients(given, outputs)
     return [
-        {"output": [*map(_plain, out)], "gradient": [*map(_plain, grads)], "input": [*map(_plain, _tensors(call))]}
+        {
+            "output": [*map(_plain, out)],
+            "gradient": [*map(_plain, grads)],
+            "input": [*map(_plain, _tensors(call))],
+        }
         for out, grads, call in zip(outputs, gradients, given, strict=True)
     ]
 
@@ -398,7 +493,11 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 def _plain(value: Any) -> torch.Tensor:
     """As a tensor that can be compared: a number as one, a complex one as pairs."""
-    tensor = value.detach().resolve_conj().resolve_neg() if isinstance(value, torch.Tensor) else _number(value)
+    tensor = (
+        value.detach().resolve_conj().resolve_neg()
+        if isinstance(value, torch.Tensor)
+        else _number(value)
+    )
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).clone()
 
 
@@ -423,7 +522,9 @@ def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[l
     if not flat or not results:
         return [[] for _ in calls]
     taken = iter(torch.autograd.grad(results, flat, along, allow_unused=True))
-    return [[torch.zeros(0) if (g := next(taken)) is None else g for _ in tensors] for tensors in wanted]
+    return [
+        [torch.zeros(0) if (g := next(taken)) is None else g for _ in tensors] for tensors in wanted
+    ]
 
 
 def _is_repeated(one: Any, other: Any) -> bool:
@@ -432,17 +533,24 @@ def _is_repeated(one: Any, other: Any) -> bool:
 
 
 def _compiled(samples: Sequence[Sample]) -> list[Any]:
-    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run."""
+    """Of each sample the results of a compile of many together, what it raises alone, or None where
+    it was not run.
+    """
     outcomes: list[Any] = [None] * len(samples)
     groups: list[Sequence[int]]
-    groups = [range(start, min(start + _TOGETHER, len(samples))) for start in range(0, len(samples), _TOGETHER)]
+    groups = [
+        range(start, min(start + _TOGETHER, len(samples)))
+        for start in range(0, len(samples), _TOGETHER)
+    ]
     compiles, failed, found = 0, False, False
     while groups and (compiles < _COMPILES or (failed and not found)):
         compiles += 1
         group = groups.pop(0)
         torch._dynamo.reset()
         try:
-            results: list[Any] = _results([samples[i] for i in group], torch.compile(_call_all, dynamic=False))
+            results: list[Any] = _results(
+                [samples[i] for i in group], torch.compile(_call_all, dynamic=False)
+            )
         except Exception as error:
             failed = True
             if len(group) > 1:
@@ -456,7 +564,8 @@ def _compiled(samples: Sequence[Sample]) -> list[Any]:
 
 
 def _apart(samples: Sequence[Sample], group: Sequence[int]) -> list[Sequence[int]]:
-    """Groups for a group that raised: each sample that raises before any code is generated, and the others.
+    """Groups for a group that raised: each sample that raises before any code is generated, and the
+    others.
 
     Halves where there is none, so that one sample that fails alone is found in a few compiles.
     """

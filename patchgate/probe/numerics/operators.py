@@ -10,14 +10,24 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# An operator in the name of a table's entry: `lowerings[aten.add.Tensor]`, `_impls['aten/where.ScalarOther/CPU']`.
+# An operator in the name of a table's entry: `lowerings[aten.add.Tensor]`,
+# `_impls['aten/where.ScalarOther/CPU']`.
 _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
 # What runs over whole graphs: passes, their tables of patterns, and the options that hold a pass.
 _ON_GRAPHS = re.compile(
     r"\b_?inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
-_SUFFIXES = ("_backward", "_for_cpu", "_forward", "_lowering", "_impl", "_default", "_overrideable", "_decomp")
+_SUFFIXES = (
+    "_backward",
+    "_for_cpu",
+    "_forward",
+    "_lowering",
+    "_impl",
+    "_default",
+    "_overrideable",
+    "_decomp",
+)
 # Inductor's functions for a family of operators: a word of their name -> operators that are of it.
 _FAMILIES = {
     "reduction": ("sum", "amax", "var", "argmax"),
@@ -25,7 +35,11 @@ _FAMILIES = {
     "pointwise": ("add", "where", "sigmoid", "mul"),
     "elementwise": ("add", "where", "sigmoid", "mul"),
     "conv": ("nn.functional.conv2d", "nn.functional.conv1d"),
-    "convolution": ("nn.functional.conv2d", "nn.functional.conv1d", "nn.functional.conv_transpose2d"),
+    "convolution": (
+        "nn.functional.conv2d",
+        "nn.functional.conv1d",
+        "nn.functional.conv_transpose2d",
+    ),
     "sdpa": ("nn.functional.scaled_dot_product_attention",),
     "attention": ("nn.functional.scaled_dot_product_attention",),
     "mm": ("mm", "addmm", "bmm"),
@@ -59,20 +73,32 @@ def runs_on_graphs(name: str) -> bool:
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Name that was replaced -> the OpInfos of `known` that run it, the closest first; none where none is known."""
+    """Name that was replaced -> the OpInfos of `known` that run it, the closest first; none where
+    none is known.
+    """
     by_word: dict[str, list[Any]] = {}
     for op in known:
-        for word in (op.name, op.name.rpartition(".")[2], op.aten_name, *(alias.name for alias in op.aliases)):
+        for word in (
+            op.name,
+            op.name.rpartition(".")[2],
+            op.aten_name,
+            *(alias.name for alias in op.aliases),
+        ):
             by_word.setdefault(_stem(word), []).append(op)
             by_word.setdefault(word, []).append(op)
     found = {name: _by_name(operator_in(name), by_word) for name in names}
     left = {operator_in(name) for name, ops in found.items() if not ops}
     called = _calling(left, known) if left else {}
-    return {name: ops or called.get(operator_in(name)) or _family(name, by_word) for name, ops in found.items()}
+    return {
+        name: ops or called.get(operator_in(name)) or _family(name, by_word)
+        for name, ops in found.items()
+    }
 
 
 def operator_in(name: str) -> str:
-    """The word in a replaced name that is an operator, if any is: `add` of `...lowerings[aten.add.Tensor]`."""
+    """The word in a replaced name that is an operator, if any is: `add` of
+    `...lowerings[aten.add.Tensor]`.
+    """
     entry = _ENTRY.search(name)
     if entry:
         return entry[1]
@@ -111,7 +137,9 @@ class _Calls(TorchDispatchMode):
 
 
 def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Word -> the OpInfos whose first sample calls an operator of that name, those that call little first."""
+    """Word -> the OpInfos whose first sample calls an operator of that name, those that call little
+    first.
+    """
     found: dict[str, list[tuple[int, Any]]] = {word: [] for word in words}
     for op in known:
         gradient = op.supports_autograd and torch.float32 in op.backward_dtypes
@@ -129,7 +157,9 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
             continue
         for word in words & calls.words:
             found[word].append((len(calls.words), op))
-    return {word: [op for _, op in sorted(ops, key=lambda each: each[0])] for word, ops in found.items()}
+    return {
+        word: [op for _, op in sorted(ops, key=lambda each: each[0])] for word, ops in found.items()
+    }
 
 
 def _family(name: str, by_word: dict[str, list[Any]]) -> list[Any]:

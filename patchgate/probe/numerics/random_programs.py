@@ -1,6 +1,8 @@
-"""Small programs for passes over graphs: what passes most often match, alone and in random sequences.
+"""Small programs for passes over graphs: what passes most often match, alone and in random
+sequences.
 
-A program is text, so that what differs can be printed and run as it is. Eager mode tells which steps fit the shapes.
+A program is text, so that what differs can be printed and run as it is. Eager mode tells which
+steps fit the shapes.
 """
 
 from __future__ import annotations
@@ -13,42 +15,140 @@ from typing import Any
 
 import torch
 
-# Steps on one value `x`, or two: `y` has a shape that fits often. Ends at -1, dimensions of one element and arguments
-# that are left out are where passes go wrong.
-_SLICES = ("x[:-1]", "x[1:]", "x[..., :-1]", "x[:, 1:3]", "x[::2]", "x[0]", "x[:x.shape[0]]", "x.narrow(-1, 0, 1)")
+# Steps on one value `x`, or two: `y` has a shape that fits often. Ends at -1, dimensions of one
+# element and arguments that are left out are where passes go wrong.
+_SLICES = (
+    "x[:-1]",
+    "x[1:]",
+    "x[..., :-1]",
+    "x[:, 1:3]",
+    "x[::2]",
+    "x[0]",
+    "x[:x.shape[0]]",
+    "x.narrow(-1, 0, 1)",
+)
 _VIEWS = (
-    *("x.reshape(-1)", "x.view(x.shape)", "x.unsqueeze(0)", "x.squeeze()", "x.transpose(0, -1)", "x.flatten(1)"),
-    *("x.unsqueeze(1).expand(-1, 3, *x.shape[1:])", "x.clone()", "x.transpose(0, 1).contiguous()", "x.flip(0)"),
+    *(
+        "x.reshape(-1)",
+        "x.view(x.shape)",
+        "x.unsqueeze(0)",
+        "x.squeeze()",
+        "x.transpose(0, -1)",
+        "x.flatten(1)",
+    ),
+    *(
+        "x.unsqueeze(1).expand(-1, 3, *x.shape[1:])",
+        "x.clone()",
+        "x.transpose(0, 1).contiguous()",
+        "x.flip(0)",
+    ),
 )
 _REDUCTIONS = (
-    *("x.sum()", "x.mean()", "x.amax()", "x.amin()", "x.sum(-1)", "x.mean(-1, keepdim=True)", "x.amax(0)"),
-    *("x[:1].sum(0)", "x[..., :1].mean(-1)", "x[:1].amax(0, keepdim=True)", "x.sum(0, keepdim=True)", "x.argmax(-1)"),
+    *(
+        "x.sum()",
+        "x.mean()",
+        "x.amax()",
+        "x.amin()",
+        "x.sum(-1)",
+        "x.mean(-1, keepdim=True)",
+        "x.amax(0)",
+    ),
+    *(
+        "x[:1].sum(0)",
+        "x[..., :1].mean(-1)",
+        "x[:1].amax(0, keepdim=True)",
+        "x.sum(0, keepdim=True)",
+        "x.argmax(-1)",
+    ),
     *("x.var(-1)", "x.softmax(-1)", "x.cumsum(0)", "x.sum((0, 1))", "x[:1, :1].sum()"),
     *("x.sum(0).sum(0)", "x.mean(-1).amax(0)", "x.sum(-1, keepdim=True).sum(0)"),
 )
 _POINTWISE = (
-    *("x + y", "x - y", "x * 1", "x + 0", "x / 2", "2 - x", "x.relu()", "x.sigmoid()", "x.tanh() * x", "x * x"),
-    *("torch.add(x, y, alpha=2)", "torch.where(x > 0, x, y)", "x.to(torch.float64).to(torch.float32)", "x.neg()"),
-    *("x.masked_fill(x > 0, 1.5)", "torch.nn.functional.gelu(x)", "torch.nn.functional.silu(x) * y", "x.exp().log()"),
-    *("x.to(torch.bfloat16).to(torch.float32)", "x.to(torch.float32)", "x.clamp(-0.5, 0.5)", "x.rsqrt()"),
+    *(
+        "x + y",
+        "x - y",
+        "x * 1",
+        "x + 0",
+        "x / 2",
+        "2 - x",
+        "x.relu()",
+        "x.sigmoid()",
+        "x.tanh() * x",
+        "x * x",
+    ),
+    *(
+        "torch.add(x, y, alpha=2)",
+        "torch.where(x > 0, x, y)",
+        "x.to(torch.float64).to(torch.float32)",
+        "x.neg()",
+    ),
+    *(
+        "x.masked_fill(x > 0, 1.5)",
+        "torch.nn.functional.gelu(x)",
+        "torch.nn.functional.silu(x) * y",
+        "x.exp().log()",
+    ),
+    *(
+        "x.to(torch.bfloat16).to(torch.float32)",
+        "x.to(torch.float32)",
+        "x.clamp(-0.5, 0.5)",
+        "x.rsqrt()",
+    ),
 )
 _OTHER_DTYPES = (
-    *("(x * 4).to(torch.int64) * 1.0", "(x > 0) * 1", "(x * 4).to(torch.int32) / 1", "x.to(torch.float16) * 1.0"),
-    *("(x > 0) + 0", "(x * 4).to(torch.int64) + 0.0", "x.to(torch.bfloat16) * y", "(x > 0).sum(0)", "x.double() * 1"),
+    *(
+        "(x * 4).to(torch.int64) * 1.0",
+        "(x > 0) * 1",
+        "(x * 4).to(torch.int32) / 1",
+        "x.to(torch.float16) * 1.0",
+    ),
+    *(
+        "(x > 0) + 0",
+        "(x * 4).to(torch.int64) + 0.0",
+        "x.to(torch.bfloat16) * y",
+        "(x > 0).sum(0)",
+        "x.double() * 1",
+    ),
 )
 _IN_PLACE = (
-    *("x.clone().add_(1)", "x.clone().mul_(y)", "x.clone().relu_()[0]", "torch.zeros_like(x).copy_(x) + x"),
-    *("torch.cat([x.clone()[:1].zero_(), x])", "x.new_zeros(x.shape).scatter_(0, x.argmax(0, keepdim=True), 1.0)"),
+    *(
+        "x.clone().add_(1)",
+        "x.clone().mul_(y)",
+        "x.clone().relu_()[0]",
+        "torch.zeros_like(x).copy_(x) + x",
+    ),
+    *(
+        "torch.cat([x.clone()[:1].zero_(), x])",
+        "x.new_zeros(x.shape).scatter_(0, x.argmax(0, keepdim=True), 1.0)",
+    ),
 )
 _PRODUCTS = (
-    *("x @ y.transpose(-1, -2)", "torch.nn.functional.linear(x, y)", "torch.nn.functional.layer_norm(x, x.shape[-1:])"),
-    *("torch.addmm(x @ x.T, x, x.T, beta=0.5, alpha=2)", "torch.bmm(x[None], x.T[None])", "torch.mm(x, x.T) + x[:, 0]"),
+    *(
+        "x @ y.transpose(-1, -2)",
+        "torch.nn.functional.linear(x, y)",
+        "torch.nn.functional.layer_norm(x, x.shape[-1:])",
+    ),
+    *(
+        "torch.addmm(x @ x.T, x, x.T, beta=0.5, alpha=2)",
+        "torch.bmm(x[None], x.T[None])",
+        "torch.mm(x, x.T) + x[:, 0]",
+    ),
     *("torch.addmm(x[:, 0], x, x.T, beta=2)", "torch.addmm(x[:, 0], x, x.T, alpha=3)"),
     "torch.baddbmm(x[None, :, :1], x[None], x.T[None], beta=2, alpha=0.5)",
 )
 _JOINED = (
-    *("torch.cat([x, y])", "torch.cat([x, y], -1)", "torch.stack([x, y])", "x.split(1)[0]", "x.chunk(2, -1)[-1]"),
-    *("torch.nn.functional.pad(x, (1, 1))", "torch.cat([x[:1], x[1:]])", "torch.nn.functional.pad(x, (1, -1))"),
+    *(
+        "torch.cat([x, y])",
+        "torch.cat([x, y], -1)",
+        "torch.stack([x, y])",
+        "x.split(1)[0]",
+        "x.chunk(2, -1)[-1]",
+    ),
+    *(
+        "torch.nn.functional.pad(x, (1, 1))",
+        "torch.cat([x[:1], x[1:]])",
+        "torch.nn.functional.pad(x, (1, -1))",
+    ),
     *("torch.nn.functional.pad(x, (0, 0, -1, 1))", "torch.nn.functional.pad(x, (0, 0))"),
 )
 _KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _PRODUCTS, _JOINED)
@@ -68,7 +168,9 @@ def function_of(source: str) -> Callable[..., Any]:
 
 
 def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs and their inputs: each step alone, then sequences in which values are used again."""
+    """Texts of programs and their inputs: each step alone, then sequences in which values are used
+    again.
+    """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     for step in _STEPS:
         yield from _written([step], _inputs(generator), chosen)
@@ -83,7 +185,10 @@ def _inputs(generator: torch.Generator) -> tuple[torch.Tensor, ...]:
 def _written(
     steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """The program of the first steps that fit; it returns what its last steps give. None where no step fits."""
+    """The program of the first steps that fit; it returns what its last steps give.
+
+    None where no step fits.
+    """
     values = dict(zip("abc", inputs, strict=True))
     lines: list[str] = []
     for step in steps:
@@ -93,7 +198,9 @@ def _written(
         y = chosen.choice(list(values)) if lines else "b"
         try:
             with torch.no_grad():
-                value = eval(step, {"torch": torch, "x": values[x], "y": values[y]})  # the text is ours
+                value = eval(
+                    step, {"torch": torch, "x": values[x], "y": values[y]}
+                )  # the text is ours
         except (RuntimeError, IndexError, TypeError):
             continue
         if not value.is_floating_point() and len(steps) > 1:

@@ -1,6 +1,8 @@
-"""Runs the ranks of one process group, each a process of its own, and reports the first that failed.
+"""Runs the ranks of one process group, each a process of its own, and reports the first that
+failed.
 
-They meet over a file and the loopback. The patch runs in the ranks alone, so this process's word on their end holds.
+They meet over a file and the loopback. The patch runs in the ranks alone, so this process's word on
+their end holds.
 """
 
 from __future__ import annotations
@@ -26,18 +28,24 @@ _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.02
 # Bound before a patch can replace it.
 _now, _open = time.monotonic, os.open
-# NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain nothing by it.
+# NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain
+# nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
 
 
 def missing(profile: Profile) -> str | None:
-    """Why there can be no ranks on the device, or None. Initialises no device: a fork could not use it afterwards."""
+    """Why there can be no ranks on the device, or None.
+
+    Initialises no device: a fork could not use it afterwards.
+    """
     devices = RANKS if profile["backend"] == "cpu" else torch.cuda.device_count()
     return None if devices >= RANKS else f"this machine has {devices}"
 
 
 def in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dict[str, Any] | None:
-    """Run `work` in a process for each rank; the failure that came first, or None when all are done."""
+    """Run `work` in a process for each rank; the failure that came first, or None when all are
+    done.
+    """
     running = {_start(work, rank, folder, patch): rank for rank in range(RANKS)}
     # The server's signal to a child that hangs goes to the ranks, which write where they are.
     faulthandler.unregister(signal.SIGUSR1)
@@ -62,7 +70,8 @@ def _end_with_tracebacks(pids: Iterable[int]) -> NoReturn:
 
 
 def _end(pids: Iterable[int], number: signal.Signals) -> None:
-    # One after the other, since their tracebacks go to one file. One that has just ended may be in `pids` still.
+    # One after the other, since their tracebacks go to one file. One that has just ended may be in
+    # `pids` still.
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, number)

@@ -1,4 +1,6 @@
-"""Compares what samples of operators gave with the patch to what they gave without it and eagerly."""
+"""Compares what samples of operators gave with the patch to what they gave without it and
+eagerly.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ import torch
 
 from patchgate.probe.numerics.numeric_metrics import differences
 
-# What rounding explains of an element: absolutely, and relative to its size. In half precision 8 units in the last
-# place, as a manifest that says nothing of `largest_ulps` admits: attention in bfloat16 moved 4.
+# What rounding explains of an element: absolutely, and relative to its size. In half precision 8
+# units in the last place, as a manifest that says nothing of `largest_ulps` admits: attention in
+# bfloat16 moved 4.
 _ATOL = 1e-5
 _RTOL = {torch.float32: 1e-5, torch.bfloat16: 8 * 2**-7, torch.float16: 8 * 2**-10}
 #: An exception, another shape or dtype, another integer.
@@ -20,10 +23,12 @@ _NAMED = 20
 
 
 def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged, and which differ.
+    """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged,
+    and which differ.
 
-    `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of what rounding
-    explains. Samples that differ without the patch are in no file but by name, as `unjudged` says with the reason.
+    `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of
+    what rounding explains. Samples that differ without the patch are in no file but by name, as
+    `unjudged` says with the reason.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded, differing = 0, 0, []
@@ -34,7 +39,10 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             unjudged.append(f"{text}: not compiled with the patch, as others took all compiles")
             continue
         judged += 1
-        found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
+        found = min(
+            (departure(after, before), departure(after, eager)),
+            key=lambda each: float(each["excess"]),
+        )
         if found["excess"] > 1:
             differing.append({"sample": text, "program": program, **found})
         rounded += 0 < found["excess"] <= 1
@@ -47,15 +55,24 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def departure(after: Any, before: Any) -> dict[str, Any]:
-    """How far results are from others, in multiples of what rounding explains, and what of them is farthest."""
+    """How far results are from others, in multiples of what rounding explains, and what of them is
+    farthest.
+    """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
-        return {"excess": 0.0 if after == before else INFINITE, "what": f"raises {raised}", "raises": True}
+        return {
+            "excess": 0.0 if after == before else INFINITE,
+            "what": f"raises {raised}",
+            "raises": True,
+        }
     farthest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
     for part, expected in before.items():
         got = after.get(part, [])
         if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
-            what = f"{part}: {', '.join(map(shown_tensor, got))}, not {', '.join(map(shown_tensor, expected))}"
+            what = (
+                f"{part}: {', '.join(map(shown_tensor, got))}, not "
+                f"{', '.join(map(shown_tensor, expected))}"
+            )
             return {"excess": INFINITE, "what": what, "raises": True}
         for a, b in zip(got, expected, strict=True):
             excess, at = _excess(a, b)
@@ -66,7 +83,9 @@ def departure(after: Any, before: Any) -> dict[str, Any]:
 
 
 def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
-    """The largest difference of an element, in multiples of what rounding explains, and where; integers are exact."""
+    """The largest difference of an element, in multiples of what rounding explains, and where;
+    integers are exact.
+    """
     if not after.numel():
         return 0.0, 0
     away = differences(after, before)

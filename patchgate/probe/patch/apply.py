@@ -71,8 +71,8 @@ _MOST_REPLACED = 24
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, when it has one, after the patches named by `after`.
 
-    It meets a fake device wherever one is simulated, and wherever code is generated for a CPU Triton's driver of one:
-    what is here is the machine's, and none of the case's.
+    It meets a fake device wherever one is simulated, and wherever code is generated for a CPU
+    Triton's driver of one: what is here is the machine's, and none of the case's.
     """
     if request.get("patch"):
         stage("patch")
@@ -86,7 +86,9 @@ def apply_patch(request: Request, stage: Stage) -> None:
 def _device_of(profile: Profile) -> contextlib.AbstractContextManager[None]:
     if profile["kind"] == "simulated":
         return fake_device(profile)
-    return triton_driver(BESIDE_THE_CPU) if profile["kind"] == "codegen" else contextlib.nullcontext()
+    return (
+        triton_driver(BESIDE_THE_CPU) if profile["kind"] == "codegen" else contextlib.nullcontext()
+    )
 
 
 def _run_first(patches: Iterable[OtherPatch]) -> None:
@@ -95,7 +97,9 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """The replacements by the patches of `after` that nothing leads to any more once `patch` has run."""
+    """The replacements by the patches of `after` that nothing leads to any more once `patch` has
+    run.
+    """
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
@@ -107,13 +111,16 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
     gone = [
         name
         for name, (_, replacement) in first.items()
-        if name not in last or not (last[name][1] is replacement or reaches(last[name][1], replacement))
+        if name not in last
+        or not (last[name][1] is replacement or reaches(last[name][1], replacement))
     ]
     return {"undone": sorted(gone)}
 
 
 def apply(request: Apply, stage: Stage) -> Applied:
-    """Run the patch twice under a faked version, on a fake device: what it changed, and what the second run adds."""
+    """Run the patch twice under a faked version, on a fake device: what it changed, and what the
+    second run adds.
+    """
     path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path, in_package=bool(place_of(path, request)[0]))
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
@@ -167,7 +174,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
-    """Torch, the settings and what torch holds as the patch meets them: what importing its packages changes is theirs.
+    """Torch, the settings and what torch holds as the patch meets them: what importing its packages
+    changes is theirs.
 
     A package that imports the patch itself installs it: then all of that is the patch's.
     """
@@ -184,9 +192,15 @@ def _before_the_patch(
 
 
 def _apply_again(
-    request: Apply, answer: Applied, before: Snapshot, changed: dict[str, tuple[Any, Any]], written: list[Effect]
+    request: Apply,
+    answer: Applied,
+    before: Snapshot,
+    changed: dict[str, tuple[Any, Any]],
+    written: list[Effect],
 ) -> None:
-    """Run the patch once more, with its settings set otherwise by a user, and add what came of that."""
+    """Run the patch once more, with its settings set otherwise by a user, and add what came of
+    that.
+    """
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
     with (
@@ -201,18 +215,25 @@ def _apply_again(
     again = changes(before, take_snapshot())
     second.leave()
     answer["overwritten"] = effects.overwritten(written, values)
-    nested = {name for name in changed if name in again and reaches(again[name][1], changed[name][1])}
+    nested = {
+        name for name in changed if name in again and reaches(again[name][1], changed[name][1])
+    }
     nested |= {*saved_after_replacing(again)} - {*answer["recursive"]}
     answer["nested"] = sorted(nested | {*answer["nested"]})
     if nested and not answer["runs_again"]:
         installers = request.get("install") or []
         path, place = request["patch"], place_of(request["patch"], request)
-        calling = what_calls_again(path, *place, installers) if installers else what_runs_again(path, *place)
+        calling = (
+            what_calls_again(path, *place, installers)
+            if installers
+            else what_runs_again(path, *place)
+        )
         answer["runs_again"] = calling or ", ".join(installers)
 
 
 def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
-    """The modules of the patch's project that cannot be imported here, each with the reason, in processes of their own.
+    """The modules of the patch's project that cannot be imported here, each with the reason, in
+    processes of their own.
 
     Each is replaced before the next one is looked for, until the patch runs, or fails by itself.
     """
@@ -235,14 +256,21 @@ def _write_blamed(request: Patched, file: int) -> NoReturn:
 
 
 def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
-    """Run the patch under each of the versions, in a process of its own: what it changed in torch and the settings."""
+    """Run the patch under each of the versions, in a process of its own: what it changed in torch
+    and the settings.
+    """
     stage("patch")
-    answers = {version: _reply_of_fork(partial(_write_changes, request, version)) for version in request["versions"]}
+    answers = {
+        version: _reply_of_fork(partial(_write_changes, request, version))
+        for version in request["versions"]
+    }
     return {"versions": cast(dict[str, Changes | Failed], answers)}
 
 
 def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
-    """The reply that a fork of this process writes to the file that `write` gets; a failure if it ends without one."""
+    """The reply that a fork of this process writes to the file that `write` gets; a failure if it
+    ends without one.
+    """
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
         if pid == 0:
@@ -252,7 +280,15 @@ def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
         written = file.read()
     if written:
         return dict(json.loads(written))
-    return {"failure": {**exit_failure(status), "stage": "patch", "detail": "", "where": None, "raised_at": None}}
+    return {
+        "failure": {
+            **exit_failure(status),
+            "stage": "patch",
+            "detail": "",
+            "where": None,
+            "raised_at": None,
+        }
+    }
 
 
 def _write_changes(request: ApplyEach, version: str, file: int) -> NoReturn:
@@ -279,9 +315,15 @@ def _changes_by(request: ApplyEach) -> Changes:
 
 
 def _with_importers(names: Collection[str], changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """The names, and those under which other modules have imported the same original and got the same replacement."""
+    """The names, and those under which other modules have imported the same original and got the
+    same replacement.
+    """
     pairs = {tuple(map(identity, changed[name])) for name in names if changed[name][0] is not None}
-    return [name for name, pair in changed.items() if name in names or tuple(map(identity, pair)) in pairs]
+    return [
+        name
+        for name, pair in changed.items()
+        if name in names or tuple(map(identity, pair)) in pairs
+    ]
 
 
 def _changes(
@@ -294,7 +336,10 @@ def _changes(
     """The changes that running the patch made, in torch and elsewhere."""
     return {
         "changed": sorted(changed),
-        "claimed": {target: _with_importers(covered_names(target, changed), changed) for target in request["targets"]},
+        "claimed": {
+            target: _with_importers(covered_names(target, changed), changed)
+            for target in request["targets"]
+        },
         "defined": defined_operators(before, after),
         "effects": recorder.effects(),
         "stubbed": uses(),

@@ -1,4 +1,5 @@
-"""Applies hunks of torch's own sources to the torch in memory; the installed files stay as they are.
+"""Applies hunks of torch's own sources to the torch in memory; the installed files stay as they
+are.
 
 A hunk may change functions only: nothing else of a running torch can be changed exactly.
 """
@@ -16,23 +17,29 @@ from typing import Any
 from patchgate.probe.patch.branch_coverage import first_line
 from patchgate.probe.process.reply import DoesNotApply
 
-#: (first line in the old file, from 1; the lines that must be there; those that replace them; line in the diff)
+#: (first line in the old file, from 1; the lines that must be there; those that replace them; line
+#: in the diff)
 Hunk = tuple[int, list[str], list[str], int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
-    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path that an error names.
+    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path that an error
+    names.
 
     All or nothing: every hunk is placed before a module is changed. Raises DoesNotApply.
     """
     plans = []
     for path, hunks in files.items():
-        module = importlib.import_module(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        module = importlib.import_module(
+            path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        )
         with open(str(module.__file__), encoding="utf-8") as file:
             before = file.read()
         after = _changed(before.splitlines(), hunks, path, diff)
-        plans.append((module, path, after, _functions_changed(before, after, path, f"{diff}:{hunks[0][3]}")))
+        plans.append(
+            (module, path, after, _functions_changed(before, after, path, f"{diff}:{hunks[0][3]}"))
+        )
     for module, path, after, changed in plans:
         for name, node in changed.items():
             _replace(module, path, after, name, node)
@@ -53,18 +60,27 @@ def _changed(lines: list[str], hunks: list[Hunk], path: str, diff: str) -> str:
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
-    """`StorageBox.realize` -> its definition, for every function of the module and of its classes."""
+    """`StorageBox.realize` -> its definition, for every function of the module and of its
+    classes.
+    """
     definitions: dict[str, ast.stmt] = {}
     for node in tree.body:
         if isinstance(node, _FUNCTIONS):
             definitions[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            definitions |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, _FUNCTIONS)}
+            definitions |= {
+                f"{node.name}.{inner.name}": inner
+                for inner in node.body
+                if isinstance(inner, _FUNCTIONS)
+            }
     return definitions
 
 
 def _without_functions(tree: ast.Module) -> str:
-    owners: list[ast.Module | ast.ClassDef] = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    owners: list[ast.Module | ast.ClassDef] = [
+        tree,
+        *(node for node in tree.body if isinstance(node, ast.ClassDef)),
+    ]
     for owner in owners:
         owner.body = [node for node in owner.body if not isinstance(node, _FUNCTIONS)]
     return ast.dump(tree)
@@ -74,7 +90,9 @@ def _functions_changed(before: str, after: str, path: str, place: str) -> dict[s
     try:
         old, new = ast.parse(before), ast.parse(after)
     except SyntaxError as error:
-        raise DoesNotApply(f"{path}:{error.lineno} is no Python any more: {error.msg}", place) from None
+        raise DoesNotApply(
+            f"{path}:{error.lineno} is no Python any more: {error.msg}", place
+        ) from None
     # Texts are compared, not trees: torch's larger modules have ten thousand lines.
     was, now = (
         {name: _text(text.splitlines(), node) for name, node in _functions(tree).items()}
@@ -82,7 +100,9 @@ def _functions_changed(before: str, after: str, path: str, place: str) -> dict[s
     )
     changed = {name: node for name, node in _functions(new).items() if was.get(name) != now[name]}
     if was.keys() - now.keys() or _without_functions(old) != _without_functions(new):
-        problem = f"{path}: a hunk changes more than functions, which a running torch cannot take over"
+        problem = (
+            f"{path}: a hunk changes more than functions, which a running torch cannot take over"
+        )
         raise DoesNotApply(problem, place)
     return changed
 
@@ -96,7 +116,9 @@ def _replace(module: types.ModuleType, path: str, source: str, name: str, node: 
     owner_name, _, short = name.rpartition(".")
     body: list[ast.stmt] = [node]
     if owner_name:
-        body = [ast.ClassDef(name=owner_name, bases=[], keywords=[], body=[node], decorator_list=[])]
+        body = [
+            ast.ClassDef(name=owner_name, bases=[], keywords=[], body=[node], decorator_list=[])
+        ]
         if sys.version_info >= (3, 12):
             body[0].type_params = []  # type: ignore[attr-defined]
     filename = f"<diff of {path}>"
@@ -115,7 +137,9 @@ def _replace(module: types.ModuleType, path: str, source: str, name: str, node: 
 
 
 def _rebind(old: Any, new: Any) -> None:
-    """Give the new function to every module that has imported the old one, as with changed sources."""
+    """Give the new function to every module that has imported the old one, as with changed
+    sources.
+    """
     if not callable(old):
         return
     for module in list(sys.modules.values()):

@@ -20,19 +20,25 @@ _ADDRESS = re.compile(r"\[\d{6,}\]$")
 
 
 def name_of(dotted: str, key: Any) -> str:
-    """The name of a change as `snapshot.changes` gives it; for an item without a name that of its list."""
+    """The name of a change as `snapshot.changes` gives it; for an item without a name that of its
+    list.
+    """
     name = f"{dotted[:-1]}{key}]" if dotted.endswith("[]") else f"{dotted}.{key}"
     return _ADDRESS.sub("[]", name)
 
 
 def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
-    """Run the patch at `path` and enter its scope; only those changes to torch stay that are named in `kept`."""
+    """Run the patch at `path` and enter its scope; only those changes to torch stay that are named
+    in `kept`.
+    """
     before = take_snapshot()
     run_patch(path, how, "patch_subset")
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
     # What is registered with C++ stays.
-    for dotted in sorted(before.keys() & after.keys() - {OPERATORS}, key=lambda name: not name.endswith("[]")):
+    for dotted in sorted(
+        before.keys() & after.keys() - {OPERATORS}, key=lambda name: not name.endswith("[]")
+    ):
         old, new = before[dotted], after[dotted]
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)

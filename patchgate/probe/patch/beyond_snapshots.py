@@ -1,6 +1,8 @@
-"""Looks for what a patch does where no snapshot looks: inside objects of torch, in thread-locals, and in C++.
+"""Looks for what a patch does where no snapshot looks: inside objects of torch, in thread-locals,
+and in C++.
 
-Objects are searched for the patch's own code. What goes into C++ leaves no trace here, so the calls are named.
+Objects are searched for the patch's own code. What goes into C++ leaves no trace here, so the calls
+are named.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _LEAVES = (int, float, str, bytes, complex, type(None), types.ModuleType, types.
 
 
 def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
-    """Functions, classes and instances of a package that torch leads to, each with the name that does; by identity."""
+    """Functions, classes and instances of a package that torch leads to, each with the name that
+    does; by identity.
+    """
     held: dict[int, tuple[str, Any]] = {}
     seen = _of_the_standard_library()
     # Breadth first, so that each is named by its shortest way.
@@ -45,9 +49,17 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
 
 
 def _of_the_standard_library() -> set[int]:
-    """Objects of its modules, by identity. torch.fx has all of `typing`, which knows the overloads of every package."""
-    owners = (owner for name, owner in list(sys.modules.items()) if name.partition(".")[0] in sys.stdlib_module_names)
-    return {id(value) for owner in owners for value in list(getattr(owner, "__dict__", {}).values())}
+    """Objects of its modules, by identity. torch.fx has all of `typing`, which knows the overloads
+    of every package.
+    """
+    owners = (
+        owner
+        for name, owner in list(sys.modules.items())
+        if name.partition(".")[0] in sys.stdlib_module_names
+    )
+    return {
+        id(value) for owner in owners for value in list(getattr(owner, "__dict__", {}).values())
+    }
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
@@ -79,7 +91,11 @@ def recording_calls(path: str | None) -> Iterator[list[str]]:
         caller = frame.f_back if event == "call" else frame if event == "c_call" else None
         if caller is None or caller.f_code.co_filename != path or caller.f_lineno not in lines:
             return
-        module = frame.f_globals.get("__name__") if event == "call" else getattr(argument, "__module__", None)
+        module = (
+            frame.f_globals.get("__name__")
+            if event == "call"
+            else getattr(argument, "__module__", None)
+        )
         name = frame.f_code.co_name if event == "call" else getattr(argument, "__name__", "")
         if str(module).partition(".")[0] in _TORCH:
             called[f"{module}.{name}"] = None
@@ -104,4 +120,6 @@ def _effect_lines(path: str) -> set[int]:
             nodes += [item.context_expr for item in node.items]
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             nodes += node.decorator_list
-    return {line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return {
+        line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }

@@ -1,6 +1,7 @@
 """Finds the conditions and loops of a patch, and which of their outcomes a run took.
 
-Only those whose body has lines of its own: a run is known by its lines. Reads the patch's text and runs nothing.
+Only those whose body has lines of its own: a run is known by its lines. Reads the patch's text and
+runs nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def outcomes(path: str) -> dict[str, list[Outcome]]:
 def taken(path: str, jumps: set[Jump]) -> list[Outcome]:
     """The outcomes that the jumps show."""
     every = [branch for own in branches(path).values() for branch in own]
-    return sorted({outcome for branch in every for jump in jumps if (outcome := branch.outcome(jump))})
+    return sorted(
+        {outcome for branch in every for jump in jumps if (outcome := branch.outcome(jump))}
+    )
 
 
 def _branches_in(function: ast.AST) -> Iterator[Branch]:
@@ -91,23 +94,38 @@ def first_line(node: ast.stmt | ast.excepthandler) -> int:
 
 def header_lines(node: ast.stmt | ast.excepthandler) -> range:
     """The lines of a statement without those of the statements in it."""
-    inner = [each.lineno for each in ast.walk(node) if each is not node and isinstance(each, ast.stmt)]
-    return range(first_line(node), max(node.lineno, min(inner, default=(node.end_lineno or node.lineno) + 1) - 1) + 1)
+    inner = [
+        each.lineno for each in ast.walk(node) if each is not node and isinstance(each, ast.stmt)
+    ]
+    return range(
+        first_line(node),
+        max(node.lineno, min(inner, default=(node.end_lineno or node.lineno) + 1) - 1) + 1,
+    )
 
 
 def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
-    """The lines of a patch that ran while it was installed, and those that can still run because of them.
+    """The lines of a patch that ran while it was installed, and those that can still run because of
+    them.
 
-    A function can run where a line that ran, or one of a function that can, names it: as a name, an attribute or in a
-    text. What stands behind the gate of another release is left out.
+    A function can run where a line that ran, or one of a function that can, names it: as a name, an
+    attribute or in a text. What stands behind the gate of another release is left out.
     """
-    ran_first = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno in ran]
+    ran_first = [
+        node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno in ran
+    ]
     live = {line for node in ran_first for line in header_lines(node)}
     definitions = [
-        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     ]
     while True:
-        named = {name for node in ast.walk(tree) for name in _named(node) if getattr(node, "lineno", 0) in live}
+        named = {
+            name
+            for node in ast.walk(tree)
+            for name in _named(node)
+            if getattr(node, "lineno", 0) in live
+        }
         bodies = {
             line
             for node in definitions

@@ -1,7 +1,9 @@
-"""Records what importing a patch does besides changing torch, with the line of the patch that does it.
+"""Records what importing a patch does besides changing torch, with the line of the patch that does
+it.
 
-Effects are: a device initialised, the environment, a config option or a global state of torch written, the working
-directory or umask changed, a thread, process or connection started, a file written, a compile.
+Effects are: a device initialised, the environment, a config option or a global state of torch
+written, the working directory or umask changed, a thread, process or connection started, a file
+written, a compile.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def _random_seed() -> int | str:
     return f"{seed}, drawn from ({zlib.crc32(bytes(state.tolist())):08x})"
 
 
-# A global state of torch that is no config option: the function that sets it -> its name, how it is read, its values.
+# A global state of torch that is no config option: the function that sets it -> its name, how it is
+# read, its values.
 _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_float32_matmul_precision": (
         "float32_matmul_precision",
@@ -66,12 +69,18 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
         torch.are_deterministic_algorithms_enabled,
         (False, True),
     ),
-    "set_default_dtype": ("default_dtype", torch.get_default_dtype, (torch.float32, torch.float64, torch.bfloat16)),
+    "set_default_dtype": (
+        "default_dtype",
+        torch.get_default_dtype,
+        (torch.float32, torch.float64, torch.bfloat16),
+    ),
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
     "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
 # A patch meets what stands in for them, and may replace them.
-_SETTERS: dict[str, Callable[[Any], None]] = {name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()}
+_SETTERS: dict[str, Callable[[Any], None]] = {
+    name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
+}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -99,10 +108,15 @@ class Recorder:
 
     def absent(self) -> list[str]:
         """The packages that the patch itself imported, and that are not there."""
-        return [name for name in self._imported if name not in sys.modules and name not in sys.stdlib_module_names]
+        return [
+            name
+            for name in self._imported
+            if name not in sys.modules and name not in sys.stdlib_module_names
+        ]
 
     def settings(self) -> list[Effect]:
-        """The effects that overwrite a user's settings: environment variables, config options, states of torch.
+        """The effects that overwrite a user's settings: environment variables, config options,
+        states of torch.
 
         What was set to the value that it had is among them: a user's value is another.
         """
@@ -117,11 +131,19 @@ class Recorder:
             ]
         return changed
 
-    def note(self, kind: str, name: str, what: str = "", line: int | None = None, old: object = None) -> None:
+    def note(
+        self, kind: str, name: str, what: str = "", line: int | None = None, old: object = None
+    ) -> None:
         line = line or self._line()
         if self._is_of_another_module():
             return
-        effect: Effect = {"kind": kind, "name": name, "what": what or name, "line": line, "old": repr(old)}
+        effect: Effect = {
+            "kind": kind,
+            "name": name,
+            "what": what or name,
+            "line": line,
+            "old": repr(old),
+        }
         self._effects.setdefault((kind, name), effect)
 
     def append(self, call: str) -> None:
@@ -143,7 +165,9 @@ class Recorder:
         return frame.f_code.co_filename == self._path
 
     def _is_of_another_module(self) -> bool:
-        """True if the patch is importing another module of its package: the effects of that are the project's."""
+        """True if the patch is importing another module of its package: the effects of that are the
+        project's.
+        """
         frame: types.FrameType | None = sys._getframe() if self._in_package else None
         is_import = False
         while frame is not None and frame.f_code.co_filename != self._path:
@@ -156,7 +180,11 @@ class Recorder:
         if not self._on:
             return
         first = arguments[0] if arguments else ""
-        name = os.fsdecode(first) if isinstance(first, (str, bytes, os.PathLike)) else type(first).__name__
+        name = (
+            os.fsdecode(first)
+            if isinstance(first, (str, bytes, os.PathLike))
+            else type(first).__name__
+        )
         if event in _EVENTS and not (_EVENTS[event] == "files" and name.startswith(self._scratch)):
             self.note(_EVENTS[event], f"{event}({name})")
         elif event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
@@ -170,9 +198,14 @@ class Recorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Record effects until the end of the block."""
-        setting, compiling, starting = ConfigModule.__setattr__, torch.compile, threading.Thread.start
+        setting, compiling, starting = (
+            ConfigModule.__setattr__,
+            torch.compile,
+            threading.Thread.start,
+        )
 
-        # A patch may keep one of these as its original: it is a plain way to the real one once recording has ended.
+        # A patch may keep one of these as its original: it is a plain way to the real one once
+        # recording has ended.
         @functools.wraps(setting)
         def recorded_set(module: ConfigModule, name: str, value: object) -> None:
             if self._on:
@@ -207,7 +240,9 @@ class Recorder:
             stack.enter_context(_standing_in(torch, "compile", recorded_compile))
             stack.enter_context(_standing_in(threading.Thread, "start", recorded_start))
             for setter, (name, _, _) in _STATES.items():
-                stack.enter_context(_standing_in(torch, setter, recorded_state(getattr(torch, setter), name)))
+                stack.enter_context(
+                    _standing_in(torch, setter, recorded_state(getattr(torch, setter), name))
+                )
             self._on = True
             try:
                 yield
@@ -217,7 +252,9 @@ class Recorder:
 
 @contextlib.contextmanager
 def _standing_in(owner: object, name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """`owner.name` is `function` until the end of the block, unless a patch has put something else there by then."""
+    """`owner.name` is `function` until the end of the block, unless a patch has put something else
+    there by then.
+    """
     original = vars(owner)[name]
     setattr(owner, name, function)
     try:
@@ -232,7 +269,9 @@ _USERS = ("environment", "config", "state")
 
 
 class Settings:
-    """The settings of this process now: environment, torch's options and states, working directory and umask."""
+    """The settings of this process now: environment, torch's options and states, working directory
+    and umask.
+    """
 
     def __init__(self) -> None:
         self.environment, self.config, self.state = dict(os.environ), config_values(), _states()
@@ -267,7 +306,9 @@ def _process() -> dict[str, str]:
     return {
         "cwd": _cwd(),
         "umask": oct(umask),
-        "root logger": f"{logging.getLevelName(root.level)}, {[type(each).__name__ for each in root.handlers]}",
+        "root logger": (
+            f"{logging.getLevelName(root.level)}, {[type(each).__name__ for each in root.handlers]}"
+        ),
         "sys.excepthook": getattr(sys.excepthook, "__module__", ""),
         "recursion limit": str(sys.getrecursionlimit()),
         "start method": str(multiprocessing.get_start_method(allow_none=True)),
@@ -286,7 +327,8 @@ def unseen(written: list[Effect]) -> list[Effect]:
     """The config options that a new thread reads otherwise than this one."""
     here, there = config_values(), _in_thread(config_values)
     texts = {
-        name: (value_text(here.get(name)), value_text(there.get(name))) for name in (each["name"] for each in written)
+        name: (value_text(here.get(name)), value_text(there.get(name)))
+        for name in (each["name"] for each in written)
     }
     return [
         effect | {"what": f"{effect['name']}: {mine} here, {theirs} there"}
@@ -297,7 +339,9 @@ def unseen(written: list[Effect]) -> list[Effect]:
 
 
 def value_text(value: object) -> str:
-    """How a value is written, without its address: an option's copy is another object of the same type."""
+    """How a value is written, without its address: an option's copy is another object of the same
+    type.
+    """
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -310,7 +354,9 @@ def _in_thread(function: Callable[[], Any]) -> Any:
 
 
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
-    """Give each setting another value than the patch's, as a user may before the import; name -> value."""
+    """Give each setting another value than the patch's, as a user may before the import; name ->
+    value.
+    """
     values: dict[str, Any] = {}
     configs, states = config_values(), _states()
     choices = {name: values for name, _, values in _STATES.values()}
@@ -318,7 +364,11 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
         name = effect["name"]
         if effect["kind"] == "state":
             # The default counts as not set by the user.
-            others = [value for value in choices[name] if repr(value) not in (effect["old"], repr(states[name]))]
+            others = [
+                value
+                for value in choices[name]
+                if repr(value) not in (effect["old"], repr(states[name]))
+            ]
             if others:
                 values[name] = others[0]
                 _SETTERS[name](others[0])
@@ -350,7 +400,13 @@ def overwritten(written: list[Effect], users: dict[str, Any]) -> list[Effect]:
     """The settings of the user's that an import replaced."""
     now = {**config_values(), **os.environ, **_states()}
     return [
-        effect | {"what": f"{effect['name']}: the user's {users[effect['name']]!r} became {now.get(effect['name'])!r}"}
+        effect
+        | {
+            "what": (
+                f"{effect['name']}: the user's {users[effect['name']]!r} became "
+                f"{now.get(effect['name'])!r}"
+            )
+        }
         for effect in written
         if effect["name"] in users and repr(now.get(effect["name"])) != repr(users[effect["name"]])
     ]

@@ -1,6 +1,8 @@
-"""Finds what in the live process still leads to the originals that a patch has replaced, and what cannot be reached.
+"""Finds what in the live process still leads to the originals that a patch has replaced, and what
+cannot be reached.
 
-A holder is an attribute of a module or class, an entry of a registry, or a wrapper around the original in one.
+A holder is an attribute of a module or class, an entry of a registry, or a wrapper around the
+original in one.
 """
 
 from __future__ import annotations
@@ -32,24 +34,32 @@ from patchgate.probe.patch.snapshot import (
 # A table that is replaced as a whole stays where another module has imported it.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
 
-# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made of.
+# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made
+# of.
 _LEGACY = type(torch.FloatTensor)
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
 
-    What replaces an entry of a table is found through tables: only another table's entry of that key is a holder. A set
+    What replaces an entry of a table is found through tables: only another table's entry of that
+    key is a holder. A set
     holds nothing: it is asked whether something is in it, and calls nothing.
     """
     names: dict[int, list[str]] = {}
     for name, (old, _) in changes.items():
-        is_own = _is_use(name, old, changes) if _is_code(old) else not isinstance(old, _TABLES) or _is_imported(name)
+        is_own = (
+            _is_use(name, old, changes)
+            if _is_code(old)
+            else not isinstance(old, _TABLES) or _is_imported(name)
+        )
         if not is_own:
             names.setdefault(identity(old), []).append(name)
     new = {identity(now) for _, now in changes.values()}
     leading: dict[str, list[str]] = {}
-    inside: dict[int, list[str]] = {}  # what an entry leads to, by its identity: many tables have the same
+    inside: dict[
+        int, list[str]
+    ] = {}  # what an entry leads to, by its identity: many tables have the same
     for aliases, attributes in owners_once(after) if names else ():
         registry = aliases[0].endswith("[]")
         if aliases[0].endswith("Tensor") and isinstance(resolve(aliases[0]), _LEGACY):
@@ -63,10 +73,22 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
                 replaced = inside[identity(value)] = [
                     name for item in with_wrapped(value) for name in names.get(identity(item), ())
                 ]
-            if not replaced or identity(value) in new or identity(key) in new or is_saved_original(key):
+            if (
+                not replaced
+                or identity(value) in new
+                or identity(key) in new
+                or is_saved_original(key)
+            ):
                 continue
             entry = f"[{_key(key, value)}]" if registry else ""
-            held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)
+            held = next(
+                (
+                    name
+                    for name in replaced
+                    if not name.endswith("]") or (entry and name.endswith(entry))
+                ),
+                None,
+            )
             if held:
                 place = f"{first_name(aliases)[:-2]}{entry}" if registry else f"{aliases[0]}.{key}"
                 leading.setdefault(held, []).append(place)
@@ -79,7 +101,9 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def _is_imported(name: str) -> bool:
-    """True if a module has the name from another one: where a table is replaced there, the other keeps its own."""
+    """True if a module has the name from another one: where a table is replaced there, the other
+    keeps its own.
+    """
     owner, _, last = name.rpartition(".")
     try:
         tree = ast.parse(inspect.getsource(sys.modules[owner]))
@@ -98,13 +122,20 @@ def _is_set(table: str) -> bool:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """True if the name is one user's own copy, and what it was imported from stays: the others are left on purpose.
+    """True if the name is one user's own copy, and what it was imported from stays: the others are
+    left on purpose.
 
-    A module that only passes the name on, while the one that defines it uses it, is none; a public one is for users.
+    A module that only passes the name on, while the one that defines it uses it, is none; a public
+    one is for users.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = str(getattr(old, "__module__", None)), getattr(old, "__name__", "")
-    if owner not in sys.modules or origin not in sys.modules or owner == origin or f"{origin}.{defined}" in changes:
+    if (
+        owner not in sys.modules
+        or origin not in sys.modules
+        or owner == origin
+        or f"{origin}.{defined}" in changes
+    ):
         return False
     is_public = owner.count(".") < 2 and "._" not in owner
     return is_public or _reads(owner, last) or not _reads(origin, defined)
@@ -116,12 +147,24 @@ def _reads(module: str, name: str) -> bool:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError, SyntaxError):
         return True
-    loads = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    loads = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    )
     return any(node.id == name for node in loads)
 
 
 def _is_code(value: Any) -> bool:
-    kinds = (types.FunctionType, type, staticmethod, classmethod, functools.partial, property, types.ModuleType)
+    kinds = (
+        types.FunctionType,
+        type,
+        staticmethod,
+        classmethod,
+        functools.partial,
+        property,
+        types.ModuleType,
+    )
     return isinstance(value, kinds)
 
 
@@ -131,7 +174,9 @@ def _key(key: Any, value: Any) -> str:
 
 
 def _siblings(name: str, now: Any) -> Iterator[str]:
-    """For an override `now` added to a class that inherited the name: the other classes that still inherit another."""
+    """For an override `now` added to a class that inherited the name: the other classes that still
+    inherit another.
+    """
     owner_name, _, attribute = name.rpartition(".")
     try:
         owner = resolve(owner_name)
@@ -143,7 +188,10 @@ def _siblings(name: str, now: Any) -> Iterator[str]:
     if base is None or base.__module__ == "builtins" or vars(base)[attribute] is now:
         return
     for cls in _subclasses(base):
-        inherits = not issubclass(cls, owner) and inspect.getattr_static(cls, attribute, None) is vars(base)[attribute]
+        inherits = (
+            not issubclass(cls, owner)
+            and inspect.getattr_static(cls, attribute, None) is vars(base)[attribute]
+        )
         if cls is not base and inherits and cls.__module__.startswith("torch."):
             yield f"{cls.__module__}.{cls.__qualname__}.{attribute}"
 
@@ -166,7 +214,9 @@ def unreachable(changes: Changes) -> list[str]:
             continue
         if isinstance(owner, type) and _is_abstract(old):
             leaves = [cls for cls in _subclasses(owner) if not cls.__subclasses__()]
-            if leaves and all(inspect.getattr_static(cls, attribute, None) is not now for cls in leaves):
+            if leaves and all(
+                inspect.getattr_static(cls, attribute, None) is not now for cls in leaves
+            ):
                 never_run.append(name)
     return never_run
 
@@ -179,30 +229,44 @@ def _is_abstract(function: Any) -> bool:
 
 
 def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str]:
-    """The changed names that were not there, that nothing inherits and that no line of torch looks up.
+    """The changed names that were not there, that nothing inherits and that no line of torch looks
+    up.
 
-    A new entry of a table is one: a patch that registers a backend, or an implementation of an operator, replaces
-    nothing. So is a table that was replaced by one with further entries, as `torch.serialization` does with its own.
+    A new entry of a table is one: a patch that registers a backend, or an implementation of an
+    operator, replaces nothing. So is a table that was replaced by one with further entries, as
+    `torch.serialization` does with its own.
     """
     torchs = {name: pair for name, pair in changed.items() if name.startswith("torch.")}
     grown = {name for name, (old, now) in torchs.items() if _is_extended(old, now)}
     new = grown | {name for name, (old, _) in torchs.items() if old is None}
     claimed = {name for target in targets for name in covered_names(target, new)}
-    return sorted(name for name in new - claimed if name in grown or name.endswith("]") or not _is_looked_up(name))
+    return sorted(
+        name
+        for name in new - claimed
+        if name in grown or name.endswith("]") or not _is_looked_up(name)
+    )
 
 
 def _is_extended(old: Any, now: Any) -> bool:
-    """True for a table and a longer one of its type that holds the very same entries, a sequence in their order."""
+    """True for a table and a longer one of its type that holds the very same entries, a sequence in
+    their order.
+    """
     if type(old) is not type(now) or type(old) not in (dict, set, frozenset, list, tuple):
         return False
     if isinstance(old, dict):
         return all(key in now and now[key] is value for key, value in old.items())
     before, after = [id(each) for each in old], [id(each) for each in now]
-    return set(before) <= set(after) if isinstance(old, (set, frozenset)) else after[: len(before)] == before
+    return (
+        set(before) <= set(after)
+        if isinstance(old, (set, frozenset))
+        else after[: len(before)] == before
+    )
 
 
 def _is_looked_up(dotted: str) -> bool:
-    """True if the owner inherits the name, torch spells it as an attribute or a text, or composes names of its kind."""
+    """True if the owner inherits the name, torch spells it as an attribute or a text, or composes
+    names of its kind.
+    """
     owner_name, _, name = dotted.rpartition(".")
     try:
         owner = resolve(owner_name)
@@ -218,8 +282,13 @@ def _is_looked_up(dotted: str) -> bool:
 
 
 def _is_composed(owner: type, name: str) -> bool:
-    """True if the file of the class or of a base makes names that begin as this one does, as in `f"visit_{..}"`."""
+    """True if the file of the class or of a base makes names that begin as this one does, as in
+    `f"visit_{..}"`.
+    """
     files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in owner.__mro__}
     text = b"".join(Path(file).read_bytes() for file in files if file and file.endswith(".py"))
     starts = [name[: at + 1] for at, letter in enumerate(name) if letter == "_"]
-    return any(re.search(rf"""['"]{re.escape(start)}({{|['"] *[+%]|%s)""".encode(), text) for start in starts)
+    return any(
+        re.search(rf"""['"]{re.escape(start)}({{|['"] *[+%]|%s)""".encode(), text)
+        for start in starts
+    )

@@ -1,6 +1,8 @@
-"""Records which lines of a patch ran while a workload was compiled, and finds the lines of its functions.
+"""Records which lines of a patch ran while a workload was compiled, and finds the lines of its
+functions.
 
-What Python calls is known by its events. What Dynamo inlines is read, not called: its reader is watched.
+What Python calls is known by its events. What Dynamo inlines is read, not called: its reader is
+watched.
 """
 
 from __future__ import annotations
@@ -34,13 +36,18 @@ def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
             ran.jumps.add((last.get(id(self), 0), line))
             last[id(self)] = line
 
-    with mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line), line_events(path, ran):
+    with (
+        mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line),
+        line_events(path, ran),
+    ):
         yield
 
 
 def _own_lines(code: types.CodeType) -> set[int]:
     """The lines of a function's body, without its `def` line and without functions inside it."""
-    return {line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno}
+    return {
+        line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno
+    }
 
 
 def functions(path: str) -> dict[str, list[int]]:
@@ -53,20 +60,25 @@ def functions(path: str) -> dict[str, list[int]]:
             if isinstance(inner, types.CodeType):
                 todo.append(inner)
                 if not inner.co_name.startswith("<") and _own_lines(inner):
-                    by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(_own_lines(inner))
+                    by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(
+                        _own_lines(inner)
+                    )
     return by_function
 
 
 def replacements(changes: Changes, path: str) -> dict[str, list[int]]:
     """Changed name -> lines of its replacement, for functions written in the patch.
 
-    Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that was registered.
+    Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that
+    was registered.
     """
     by_name = {}
     for name, (_, now) in changes.items():
         functions = with_wrapped(getattr(now, "__func__", now))
         codes = [item.__code__ for item in functions if isinstance(item, types.FunctionType)]
-        lines = [_own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path]
+        lines = [
+            _own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path
+        ]
         if lines:
             by_name[name] = sorted(set().union(*lines))
     return by_name

@@ -1,4 +1,7 @@
-"""Which lines of one file run in this process, and the jumps between them within a frame. Needs no torch."""
+"""Which lines of one file run in this process, and the jumps between them within a frame.
+
+Needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def line_events(path: str, ran: LinesRun) -> contextlib.AbstractContextManager[N
 
 @contextlib.contextmanager
 def traced(path: str, ran: LinesRun) -> Iterator[None]:
-    """By trace events, before Python 3.12: they double the time of everything that runs in this thread."""
+    """By trace events, before Python 3.12: they double the time of everything that runs in this
+    thread.
+    """
 
     def trace_call(frame: types.FrameType, event: str, argument: Any) -> Any:
         return _frame_tracer(ran) if frame.f_code.co_filename == path else None
@@ -92,7 +97,9 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
 
     def fail(code: types.CodeType, offset: int, error: BaseException) -> None:
         if code.co_filename == path:
-            last.pop(id(sys._getframe(1)), None)  # where it goes from here is no outcome of a condition
+            last.pop(
+                id(sys._getframe(1)), None
+            )  # where it goes from here is no outcome of a condition
 
     callbacks = {
         events.PY_START: start,

@@ -1,4 +1,5 @@
-"""Checks the running torch for the names that a patch uses: whether they exist, and whether replacements fit.
+"""Checks the running torch for the names that a patch uses: whether they exist, and whether
+replacements fit.
 
 The names come from the claimed targets, the patch's text, and what running it replaced.
 """
@@ -47,18 +48,31 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         changed = changes(before, take_snapshot())
     stage("surface")
     live = lines_that_can_run(ast.parse(source), ran.lines)
-    # What the patch adds need not have been there, and what is for another release need not fit this one.
+    # What the patch adds need not have been there, and what is for another release need not fit
+    # this one.
     missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}
-    findings = [one for one in findings if one["code"] not in ("PG103", "PG104") or one["subject"] in missing]
+    findings = [
+        one
+        for one in findings
+        if one["code"] not in ("PG103", "PG104") or one["subject"] in missing
+    ]
     findings = [_unless_added(one, changed) if one["code"] == "PG101" else one for one in findings]
-    findings = [one for one in findings if one["line"] is None or one["code"] == "PG105" or one["line"] in live]
+    findings = [
+        one
+        for one in findings
+        if one["line"] is None or one["code"] == "PG105" or one["line"] in live
+    ]
     for name, (original, replacement) in sorted(changed.items()):
         is_static = isinstance(replacement, staticmethod)
-        original, replacement = (getattr(value, "__func__", value) for value in (original, replacement))
+        original, replacement = (
+            getattr(value, "__func__", value) for value in (original, replacement)
+        )
         if name.startswith("sys.modules[") and isinstance(replacement, types.ModuleType):
             findings += _check_module(source, original, replacement)
         if original is None and callable(replacement) and not name.endswith("]"):
-            findings.append(_finding("PG105", f"attribute {name}", None, ADDED, "added by the patch"))
+            findings.append(
+                _finding("PG105", f"attribute {name}", None, ADDED, "added by the patch")
+            )
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
         if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += _check_signature(name, original, replacement)
@@ -75,15 +89,18 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
 def covered_names(target: str, changed: Iterable[str]) -> list[str]:
     """The changed names that a claimed target means, however it is spelt.
 
-    A target may be an entry of a table (`torch._inductor.lowering.lowerings[torch.ops.aten.relu.default]`), a table
-    with all its entries, and any of the names under which torch has the same owner.
+    A target may be an entry of a table
+    (`torch._inductor.lowering.lowerings[torch.ops.aten.relu.default]`), a table with all its
+    entries, and any of the names under which torch has the same owner.
     """
     wanted = _place(target)
     return [name for name in changed if name == target or (wanted and _means(wanted, _place(name)))]
 
 
 def _place(dotted: str) -> tuple[Any, str] | None:
-    """(owner, name of the attribute) or (table, key of the entry); None where this torch has no such owner."""
+    """(owner, name of the attribute) or (table, key of the entry); None where this torch has no
+    such owner.
+    """
     table, bracket, key = dotted.partition("[")
     owner, _, name = table.rpartition(".")
     with contextlib.suppress(LookupError):
@@ -105,13 +122,22 @@ def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:
     if place is owner:
         return name == key
     # A whole table is claimed by its name.
-    return isinstance(place, (dict, list, set)) and inspect.getattr_static(owner, name, None) is place
+    return (
+        isinstance(place, (dict, list, set)) and inspect.getattr_static(owner, name, None) is place
+    )
 
 
 def _finding(
-    code: str, subject: str, line: int | None, expected: str, actual: str, by_name: Sequence[str] = ()
+    code: str,
+    subject: str,
+    line: int | None,
+    expected: str,
+    actual: str,
+    by_name: Sequence[str] = (),
 ) -> Finding:
-    return Finding(code=code, subject=subject, line=line, expected=expected, actual=actual, by_name=[*by_name])
+    return Finding(
+        code=code, subject=subject, line=line, expected=expected, actual=actual, by_name=[*by_name]
+    )
 
 
 def _check_targets(targets: list[str]) -> Iterator[Finding]:
@@ -129,16 +155,23 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
     """A target that this torch did not have, after the patch: one that it has added is there.
 
-    A function of its own may be meant for another name; an operator, or what torch had under a new name, is not.
+    A function of its own may be meant for another name; an operator, or what torch had under a new
+    name, is not.
     """
     target = missing["subject"].partition(" ")[2]
     (after,) = _check_targets([target])
     if after["code"] == "PG101":
         return missing
-    originals = {id(each) for old, _ in changed.values() for each in (old, getattr(old, "__func__", None))}
+    originals = {
+        id(each) for old, _ in changed.values() for each in (old, getattr(old, "__func__", None))
+    }
     added = [changed[name][1] for name in covered_names(target, changed)]
     own = any(callable(value) and id(value) not in originals for value in added)
-    return {**after, "expected": ADDED if own else after["expected"], "actual": "added by the patch"}
+    return {
+        **after,
+        "expected": ADDED if own else after["expected"],
+        "actual": "added by the patch",
+    }
 
 
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
@@ -176,7 +209,11 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
     if faults:
         yield _finding("PG102", subject, line, expected, f"{written}: {', '.join(faults)}")
         return
-    by_name = [] if any_kwargs else [key for key in renamed if old[key].kind is not inspect.Parameter.POSITIONAL_ONLY]
+    by_name = (
+        []
+        if any_kwargs
+        else [key for key in renamed if old[key].kind is not inspect.Parameter.POSITIONAL_ONLY]
+    )
     if by_name:
         actual = f"{written}: not by name: {', '.join(by_name)}"
         yield _finding("PG102", subject, line, expected, actual, by_name)
@@ -184,26 +221,48 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
         yield _finding("PG105", subject, line, expected, "compatible")
 
 
-def _taken_by_position(old: Mapping[str, inspect.Parameter], new: Mapping[str, inspect.Parameter]) -> dict[str, str]:
-    """Parameter of the original that the replacement takes by position only -> what it is called there."""
+def _taken_by_position(
+    old: Mapping[str, inspect.Parameter], new: Mapping[str, inspect.Parameter]
+) -> dict[str, str]:
+    """Parameter of the original that the replacement takes by position only -> what it is called
+    there.
+    """
     slots = [key for key, each in new.items() if each.kind in _POSITIONAL]
     rest = next((key for key, each in new.items() if each.kind is each.VAR_POSITIONAL), "")
     wanted = [key for key, each in old.items() if each.kind in _POSITIONAL]
-    places = {key: slots[at] if at < len(slots) else rest for at, key in enumerate(wanted) if key not in new}
+    places = {
+        key: slots[at] if at < len(slots) else rest
+        for at, key in enumerate(wanted)
+        if key not in new
+    }
     return {key: place for key, place in places.items() if place and place not in old}
 
 
 def _check_module(source: str, old: Any, new: types.ModuleType) -> Iterator[Finding]:
-    """PG103 for each name that a module has lost by being replaced, and that files of torch import from it."""
-    line = next((number for number, text in enumerate(source.splitlines(), 1) if "sys.modules[" in text), None)
-    own = {key for key, value in vars(old).items() if getattr(value, "__module__", None) == old.__name__}
+    """PG103 for each name that a module has lost by being replaced, and that files of torch import
+    from it.
+    """
+    line = next(
+        (number for number, text in enumerate(source.splitlines(), 1) if "sys.modules[" in text),
+        None,
+    )
+    own = {
+        key
+        for key, value in vars(old).items()
+        if getattr(value, "__module__", None) == old.__name__
+    }
     lost = {key for key in own if not hasattr(new, key)}
     wanted = _importers(old.__name__, lost) if lost else {}
     for name, file in sorted(wanted.items()):
-        subject, actual = f"attribute {old.__name__}.{name}", f"not in {new.__name__}, which replaces the module"
+        subject, actual = (
+            f"attribute {old.__name__}.{name}",
+            f"not in {new.__name__}, which replaces the module",
+        )
         yield _finding("PG103", subject, line, f"exists: {file} imports it", actual)
     if not wanted:
-        yield _finding("PG105", f"module {old.__name__}", line, "has what is imported from it", "has it")
+        yield _finding(
+            "PG105", f"module {old.__name__}", line, "has what is imported from it", "has it"
+        )
 
 
 def _importers(module: str, names: set[str]) -> dict[str, str]:
@@ -222,7 +281,9 @@ def _importers(module: str, names: set[str]) -> dict[str, str]:
 
 
 def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -> Iterator[Finding]:
-    """PG102 for a keyword that a replacement hands to the original beside its own `**kwargs`, which may hold it too."""
+    """PG102 for a keyword that a replacement hands to the original beside its own `**kwargs`, which
+    may hold it too.
+    """
     function = _definition(source, replacement)
     if function is None or function.args.kwarg is None:
         return
@@ -241,8 +302,13 @@ def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -
             twice = sorted(keywords & signature.parameters.keys() - own - {rest})
             callee = named.get(ast.unparse(call.func))
             if twice and rest in keywords and getattr(callee, "__func__", callee) is original:
-                actual = f"passes {', '.join(twice)} beside `**{rest}`, which has it too where torch passes it by name"
-                yield _finding("PG102", f"signature {name}", call.lineno, f"{signature}", actual, twice)
+                actual = (
+                    f"passes {', '.join(twice)} beside `**{rest}`, which has it too where "
+                    "torch passes it by name"
+                )
+                yield _finding(
+                    "PG102", f"signature {name}", call.lineno, f"{signature}", actual, twice
+                )
 
 
 def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
@@ -299,12 +365,16 @@ def _attributes_of(function: ast.FunctionDef, receiver: str) -> dict[str, int]:
 
 
 def _where_defined(owner: type, name: str) -> str | None:
-    """The class that defines `name`, or None. Instance attributes are read off the class's source."""
+    """The class that defines `name`, or None. Instance attributes are read off the class's
+    source.
+    """
     for cls in owner.__mro__:
         if name in vars(cls) or name in vars(cls).get("__annotations__", {}):
             return f"defined on {cls.__name__}"
         try:
-            assigned = re.search(rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]", inspect.getsource(cls))
+            assigned = re.search(
+                rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]", inspect.getsource(cls)
+            )
         except (OSError, TypeError):
             assigned = None
         if assigned:
@@ -315,7 +385,8 @@ def _where_defined(owner: type, name: str) -> str | None:
 
 
 def _check_imports(source: str) -> Iterator[Finding]:
-    """PG104 for each torch import, and PG103 for each attribute chain on one, that does not resolve.
+    """PG104 for each torch import, and PG103 for each attribute chain on one, that does not
+    resolve.
 
     Imports under `try` or `if` are left out: there the patch looks itself.
     """
@@ -332,10 +403,15 @@ def _check_imports(source: str) -> Iterator[Finding]:
         if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom)):
             for dotted, local, line in _imported(node):
                 try:
-                    bound[local] = (dotted, resolve(dotted) if isinstance(node, ast.Import) else _taken_from(dotted))
+                    bound[local] = (
+                        dotted,
+                        resolve(dotted) if isinstance(node, ast.Import) else _taken_from(dotted),
+                    )
                     yield _finding("PG105", f"import {dotted}", line, "importable", "importable")
                 except LookupError as missing:
-                    yield _finding("PG104", f"import {dotted}", line, "importable", f"no {missing.args[0]}")
+                    yield _finding(
+                        "PG104", f"import {dotted}", line, "importable", f"no {missing.args[0]}"
+                    )
     seen: set[str] = set()
     for node in ast.walk(tree):
         # What is assigned need not be there before.
@@ -349,7 +425,9 @@ def _check_imports(source: str) -> Iterator[Finding]:
 
 
 def _taken_from(dotted: str) -> Any:
-    """The object that `from owner import name` binds: a module only if no attribute of the owner has its name."""
+    """The object that `from owner import name` binds: a module only if no attribute of the owner
+    has its name.
+    """
     owner, _, name = dotted.rpartition(".")
     with contextlib.suppress(ImportError):
         held = vars(importlib.import_module(owner))
@@ -362,7 +440,9 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int
     """(name in torch, name in the patch, line) of each import of torch's or Triton's."""
     for alias in node.names:
         if isinstance(node, ast.Import):
-            dotted, local = (alias.name, alias.asname) if alias.asname else (alias.name.split(".")[0],) * 2
+            dotted, local = (
+                (alias.name, alias.asname) if alias.asname else (alias.name.split(".")[0],) * 2
+            )
         else:
             dotted, local = f"{node.module}.{alias.name}", alias.asname or alias.name
         if dotted.split(".")[0] in ("torch", "triton"):
@@ -393,12 +473,16 @@ def _has_operators(namespace: str) -> bool:
 
 
 def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
-    """Follow a chain as far as it leads through modules, config and classes; the rest is known only at run time."""
+    """Follow a chain as far as it leads through modules, config and classes; the rest is known only
+    at run time.
+    """
     for name in names:
         if not isinstance(value, (types.ModuleType, ConfigModule, type)):
             return
         dotted = f"{dotted}.{name}"
-        if (value is torch.ops and not _has_operators(name)) or (value is torch and _is_device(name)):
+        if (value is torch.ops and not _has_operators(name)) or (
+            value is torch and _is_device(name)
+        ):
             return  # what the project defines later, or a package for its device
         try:
             value = getattr(value, name)

@@ -1,7 +1,7 @@
 """Imports a patch under the name that its project gives it, and calls what installs it.
 
-A file in a package is imported under its own dotted name, so that whoever imports it, its package included, gets the
-one module. Any other file is run as a module of ours.
+A file in a package is imported under its own dotted name, so that whoever imports it, its package
+included, gets the one module. Any other file is run as a module of ours.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
 from patchgate.probe.patch.stubs import MISSING, StandsIn, are_used, install_stubs, without_missing
 from patchgate.probe.protocol import Loading
 
-#: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
+#: Name of the module as which a patch that lies in no package is run, and the one as which it is
+#: run again.
 MODULE = "patch_module"
 AGAIN = f"{MODULE}_again"
 # Path of each patch that was run -> its place; a patch may have replaced what would find it again.
@@ -57,7 +58,9 @@ class AppliedPatch:
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
         self._imported = take_snapshot() if scope else Snapshot()
-        self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
+        self._scope: contextlib.AbstractContextManager[Any] | None = (
+            getattr(module, scope)() if scope else None
+        )
         if self._scope is not None:
             self._scope.__enter__()
             _ENTERED.append(self._scope)
@@ -67,7 +70,10 @@ class AppliedPatch:
             self._scope.__exit__(None, None, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope. The names that the patch changes outside it: by its import, or still after it."""
+        """Leave the scope.
+
+        The names that the patch changes outside it: by its import, or still after it.
+        """
         if self._scope is None:
             return []
         self.leave()
@@ -80,9 +86,11 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
 
 
 def blamed_module(path: str, how: Loading) -> dict[str, str]:
-    """The first module of the project, but for the patch, that cannot be imported here, and why; none where all can.
+    """The first module of the project, but for the patch, that cannot be imported here, and why;
+    none where all can.
 
-    A package around the patch is not run at all where it needs what is not installed; other modules have stand-ins.
+    A package around the patch is not run at all where it needs what is not installed; other modules
+    have stand-ins.
     """
     dotted = _prepare(path, how) or ""
     _, root = place_of(path, how)
@@ -98,12 +106,18 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
             return {}
         raising = name or next(_modules_below(error, root, path), "")
         cause = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
-        return {raising: f"{type(cause).__name__}: {cause}".partition("\n")[0][:200]} if raising else {}
+        return (
+            {raising: f"{type(cause).__name__}: {cause}".partition("\n")[0][:200]}
+            if raising
+            else {}
+        )
     return {}
 
 
 def _modules_below(error: BaseException, root: str, patch: str) -> Iterator[str]:
-    """The modules of the project, but for the patch, that were being imported when it was raised, innermost first."""
+    """The modules of the project, but for the patch, that were being imported when it was raised,
+    innermost first.
+    """
     inner = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
     frames = [frame for frame, _ in traceback.walk_tb(inner.__traceback__)]
     for frame in reversed(frames):
@@ -116,12 +130,17 @@ def is_about_torch(error: BaseException) -> bool:
     """True if a name of torch, or Triton, is not there: no other module has to do with that."""
     owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
     if not isinstance(owner, str):
-        owner = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(owner, "__module__", None)
+        owner = (
+            owner.__name__
+            if isinstance(owner, types.ModuleType)
+            else getattr(owner, "__module__", None)
+        )
     return str(owner).partition(".")[0] in ("torch", "triton")
 
 
 def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
-    """Import the file, once however often it is asked for, and call what installs it; raises whatever they raise.
+    """Import the file, once however often it is asked for, and call what installs it; raises
+    whatever they raise.
 
     As `AGAIN` the file is run once more, or, where something installs it, that is called once more.
     """
@@ -144,12 +163,16 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
         raise StandsIn(
             f"not installed: {', '.join(dict.fromkeys(each.partition('.')[0] for each in names))}"
         ) from error
-    gc.collect()  # what acts when it is collected acts now; a child looks for garbage less often than a user's process
+    # what acts when it is collected acts now; a child looks for garbage less often than a user's
+    # process
+    gc.collect()
     return module
 
 
 def import_packages(path: str, how: Loading) -> bool:
-    """Import the packages around the patch; whether their own code has left the patch to be imported after them."""
+    """Import the packages around the patch; whether their own code has left the patch to be
+    imported after them.
+    """
     dotted = _prepare(path, how) or ""
     package = dotted.rpartition(".")[0]
     if package:
@@ -158,7 +181,9 @@ def import_packages(path: str, how: Loading) -> bool:
 
 
 def _prepare(path: str, how: Loading) -> str | None:
-    """Make what the patch imports importable; the dotted name of its module, if it is in a package."""
+    """Make what the patch imports importable; the dotted name of its module, if it is in a
+    package.
+    """
     sys.dont_write_bytecode = True
     dotted, root = place_of(path, how)
     for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
@@ -176,11 +201,15 @@ class _PartFinder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return importlib.util.spec_from_file_location(name, _PARTS[name]) if name in _PARTS else None
+        return (
+            importlib.util.spec_from_file_location(name, _PARTS[name]) if name in _PARTS else None
+        )
 
 
 def _name_of_part(path: str, dotted: str) -> str:
-    """The name of the whole file's module for the first part that is imported, one beside it for each other."""
+    """The name of the whole file's module for the first part that is imported, one beside it for
+    each other.
+    """
     if not _PARTS:
         sys.meta_path.insert(0, _PartFinder())
     known = {part: name for name, part in _PARTS.items()}
@@ -203,13 +232,24 @@ def module_of(path: str | None) -> types.ModuleType | None:
 
 def is_patch_module(guarded: str) -> bool:
     """True if Dynamo's name of a guard is about the globals of a module that was run as a patch."""
-    names = (module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values())
-    return guarded.startswith((f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names)))
+    names = (
+        module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values()
+    )
+    return guarded.startswith(
+        (f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names))
+    )
 
 
 def held_by_patches(name: str) -> list[Any]:
-    """Functions of that name that the modules which were run as patches have at hand, as their originals."""
-    held = (each for module in _MODULES.values() for each in vars(module).values() if inspect.isroutine(each))
+    """Functions of that name that the modules which were run as patches have at hand, as their
+    originals.
+    """
+    held = (
+        each
+        for module in _MODULES.values()
+        for each in vars(module).values()
+        if inspect.isroutine(each)
+    )
     return [each for each in held if each.__name__ == name]
 
 
@@ -240,18 +280,24 @@ def run_file(path: str, name: str) -> types.ModuleType:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles a source each time: bytecode that somebody has put beside it need not be made of it."""
+    """Compiles a source each time: bytecode that somebody has put beside it need not be made of
+    it.
+    """
 
     def get_code(self, fullname: str) -> types.CodeType:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
-_find_sources = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES))
+_find_sources = FileFinder.path_hook(
+    (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES)
+)
 
 
 def _read_sources_below(folder: str) -> None:
-    """From now on no bytecode is read in a folder of the patch's, but for an environment that lies in it."""
+    """From now on no bytecode is read in a folder of the patch's, but for an environment that lies
+    in it.
+    """
 
     def finder(path: str) -> Any:
         if path.startswith(sys.prefix) or not f"{path}/".startswith(f"{folder}/"):

@@ -1,4 +1,5 @@
-"""Finds the name under which a project imports a file, the folder that it is imported from, and what runs it again.
+"""Finds the name under which a project imports a file, the folder that it is imported from, and
+what runs it again.
 
 Reads file names and imports, and runs nothing.
 """
@@ -20,11 +21,13 @@ _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 
 
 def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
-    """(dotted name of the file's module, folder from which it is imported); no name where it is in no package.
+    """(dotted name of the file's module, folder from which it is imported); no name where it is in
+    no package.
 
-    A folder of `paths` around the file says what its name is. Else every folder around it with an `__init__.py`
-    belongs to it, and so do namespaces: folders without one that the file itself imports from, or that its relative
-    imports need. A confined process no longer sees what stands around a file: it keeps what it found before.
+    A folder of `paths` around the file says what its name is. Else every folder around it with an
+    `__init__.py` belongs to it, and so do namespaces: folders without one that the file itself
+    imports from, or that its relative imports need. A confined process no longer sees what stands
+    around a file: it keeps what it found before.
     """
     return _place(os.path.abspath(path), tuple(paths))
 
@@ -51,7 +54,9 @@ def _dotted(path: str, root: str) -> str:
 
 
 def _namespace_root(path: str, root: str) -> str | None:
-    """The folder from which a file is imported whose top folder, below `root`, is in a namespace; None for no such."""
+    """The folder from which a file is imported whose top folder, below `root`, is in a namespace;
+    None for no such.
+    """
     names, level = _imports(path)
     around = [root]
     while not any(os.path.exists(os.path.join(around[-1], mark)) for mark in _PROJECT):
@@ -60,7 +65,11 @@ def _namespace_root(path: str, root: str) -> str | None:
         around.append(os.path.dirname(around[-1]))
     for inner, outer in itertools.pairwise(around):
         name = os.path.basename(inner)
-        if name in names and not os.path.exists(os.path.join(root, name)) and not _is_installed(name):
+        if (
+            name in names
+            and not os.path.exists(os.path.join(root, name))
+            and not _is_installed(name)
+        ):
             return outer
     folder = os.path.dirname(path)
     if not level or root != folder:
@@ -68,7 +77,10 @@ def _namespace_root(path: str, root: str) -> str | None:
     for _ in range(level):
         folder = os.path.dirname(folder)
     has_project = around[-1] != os.path.dirname(around[-1])
-    source = next((each for each in around if os.path.basename(each) == "src"), around[-1] if has_project else folder)
+    source = next(
+        (each for each in around if os.path.basename(each) == "src"),
+        around[-1] if has_project else folder,
+    )
     return source if source != root else None
 
 
@@ -95,20 +107,29 @@ def _nodes(path: str | Path, word: str = "") -> list[ast.AST]:
 
 
 def missing_imports(path: str, root: str) -> list[str]:
-    """The modules that are not installed, of those that the file, and what it imports of its project, import.
+    """The modules that are not installed, of those that the file, and what it imports of its
+    project, import.
 
     `root` is the folder from which the project is imported.
     """
     missing: dict[str, None] = {}
     files = [Path(path)]
     for file in files:
-        package = file.relative_to(root).with_suffix("").parts[:-1] if file.is_relative_to(root) else ()
+        package = (
+            file.relative_to(root).with_suffix("").parts[:-1] if file.is_relative_to(root) else ()
+        )
         for name in _needed(_body(file), package):
             parts = name.split(".")
             below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
-            own = [each for place in below for each in (place.with_suffix(".py"), place / "__init__.py")]
+            own = [
+                each
+                for place in below
+                for each in (place.with_suffix(".py"), place / "__init__.py")
+            ]
             files += [each for each in own if each.is_file() and each not in files]
-            if not (below[0].is_dir() or below[0].with_suffix(".py").is_file() or is_found(parts[0])):
+            if not (
+                below[0].is_dir() or below[0].with_suffix(".py").is_file() or is_found(parts[0])
+            ):
                 missing[parts[0]] = None
     return list(missing)
 
@@ -127,7 +148,9 @@ def _body(file: Path) -> list[ast.stmt]:
 
 
 def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
-    """The names that statements of a module import, but for those behind a condition or in a `try`."""
+    """The names that statements of a module import, but for those behind a condition or in a
+    `try`.
+    """
     for node in body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -138,29 +161,40 @@ def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
 
 
 def what_runs_again(path: str, dotted: str | None, root: str) -> str:
-    """`file:line` that runs a file once more, of its package and the scripts beside that; empty for none.
+    """`file:line` that runs a file once more, of its package and the scripts beside that; empty for
+    none.
 
-    A line that reloads the module, or one that imports it by another name than `dotted`: Python then has it twice.
+    A line that reloads the module, or one that imports it by another name than `dotted`: Python
+    then has it twice.
     """
     package = Path(root, dotted.partition(".")[0]) if dotted else None
     files = [*Path(root).glob("*.py"), *(package.rglob("*.py") if package is not None else ())]
     name = (dotted or Path(path).stem).rpartition(".")[2]
     for file in sorted(files):
         for node in _nodes(file, name):
-            if _reloads(node, name) or any(_is_second(each, dotted) for each in _absolute_names(node)):
+            if _reloads(node, name) or any(
+                _is_second(each, dotted) for each in _absolute_names(node)
+            ):
                 return f"{file.relative_to(root)}:{getattr(node, 'lineno', 1)}"
     return ""
 
 
 def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
-    """`file:line` of a function of the project, outside of the file, that calls one of these; empty for none."""
+    """`file:line` of a function of the project, outside of the file, that calls one of these; empty
+    for none.
+    """
     names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
     package = Path(root, dotted.partition(".")[0]) if dotted else Path(root)
     for file in sorted(package.rglob("*.py") if dotted else package.glob("*.py")):
-        for function in (node for name in names for node in _nodes(file, name) if str(file) != path):
+        for function in (
+            node for name in names for node in _nodes(file, name) if str(file) != path
+        ):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for node in ast.walk(function):
-                    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
+                    if (
+                        isinstance(node, ast.Call)
+                        and ast.unparse(node.func).rpartition(".")[2] in names
+                    ):
                         return f"{file.relative_to(root)}:{node.lineno}"
     return ""
 
@@ -180,7 +214,9 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """True if a name is the end of the module's own: what is imported from a folder inside the package."""
+    """True if a name is the end of the module's own: what is imported from a folder inside the
+    package.
+    """
     top = name.partition(".")[0]
     if not dotted or not dotted.endswith(f".{name}") or top in sys.stdlib_module_names:
         return False

@@ -1,6 +1,8 @@
-"""Runs a patch where nothing of torch is loaded but by `import torch`, as in a new interpreter: what it replaces there.
+"""Runs a patch where nothing of torch is loaded but by `import torch`, as in a new interpreter:
+what it replaces there.
 
-What the process that imports it loads beforehand, as the fork server does, must not be what makes a patch work.
+What the process that imports it loads beforehand, as the fork server does, must not be what makes a
+patch work.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from patchgate.probe.simulate.needs_device import missing_answer
 from patchgate.probe.simulate.triton_driver import triton_driver
 
 # Where torch's own code is, and Triton's.
-_OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton"))
+_OWN_CODE = tuple(
+    str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton")
+)
 
 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
-    """The replacements that the patch makes here, and the variables that it sets and nothing reads."""
+    """The replacements that the patch makes here, and the variables that it sets and nothing
+    reads.
+    """
     stage("new interpreter")
     path, recorder = request["patch"], _Variables()
     before = take_snapshot()
@@ -59,7 +65,11 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
         changed = changes(before, take_snapshot())
     written = {name for name in os.environ if os.environ[name] != environment.get(name)}
     return {
-        "missing": [name for name in request["names"] if name not in changed and not _is_replaced(name, changed)],
+        "missing": [
+            name
+            for name in request["names"]
+            if name not in changed and not _is_replaced(name, changed)
+        ],
         "dead": [*_dead(recorder, written, request["variables"], path)],
     }
 
@@ -78,12 +88,18 @@ class _Variables:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """True if the name leads to what the patch has put somewhere: a module that came later has it from there.
+    """True if the name leads to what the patch has put somewhere: a module that came later has it
+    from there.
 
-    Where nothing had loaded the module before, no snapshot knows what stood there: code from outside of torch did not.
+    Where nothing had loaded the module before, no snapshot knows what stood there: code from
+    outside of torch did not.
     """
     try:
-        value = sys.modules[name[len("sys.modules[") : -1]] if name.startswith("sys.modules[") else resolve(name)
+        value = (
+            sys.modules[name[len("sys.modules[") : -1]]
+            if name.startswith("sys.modules[")
+            else resolve(name)
+        )
     except LookupError:
         return False
     if isinstance(value, types.ModuleType):
@@ -99,8 +115,18 @@ def _is_replaced(name: str, changed: Changes) -> bool:
 def _dead(variables: _Variables, written: set[str], claimed: list[str], patch: str) -> list[Effect]:
     found: list[Effect] = []
     for name in sorted(written | set(claimed)):
-        reason = why_without_effect(name, variables.loaded.get(name) if name in written else None, patch)
+        reason = why_without_effect(
+            name, variables.loaded.get(name) if name in written else None, patch
+        )
         if reason:
             kind = "set" if name in written else "claimed"
-            found.append({"kind": "environment", "name": name, "what": f"{kind}: {reason}", "line": None, "old": ""})
+            found.append(
+                {
+                    "kind": "environment",
+                    "name": name,
+                    "what": f"{kind}: {reason}",
+                    "line": None,
+                    "old": "",
+                }
+            )
     return found

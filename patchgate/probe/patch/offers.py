@@ -1,4 +1,5 @@
-"""Finds the backends and the graph passes that a patch offers to its users, and compiles workloads with them.
+"""Finds the backends and the graph passes that a patch offers to its users, and compiles workloads
+with them.
 
 Nothing in torch calls either by itself: a backend waits for its name, and a pass for a graph.
 """
@@ -28,7 +29,8 @@ from patchgate.probe.simulate.needs_device import missing_answer
 _REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
 # Names of a parameter without a type that holds a module of a graph.
 _UNTYPED = ("gm", "graph_module")
-# A text that names one of these is about graphs of ATen's operators, or of modules; other graphs are Dynamo's own.
+# A text that names one of these is about graphs of ATen's operators, or of modules; other graphs
+# are Dynamo's own.
 _OF_ATEN = re.compile(r"\b(aten|prims)\b|\[[\"']val[\"']\]")
 _OF_MODULES = re.compile(r"\b(call_module|get_submodule|named_modules)\b")
 # A line that refuses a graph on purpose.
@@ -37,11 +39,23 @@ _TEXT_LENGTH = 300
 
 
 def offers(
-    module: types.ModuleType, changed: Mapping[str, tuple[Any, Any]], entry_points: Iterable[str], *, passes: bool
+    module: types.ModuleType,
+    changed: Mapping[str, tuple[Any, Any]],
+    entry_points: Iterable[str],
+    *,
+    passes: bool,
 ) -> list[str]:
-    """`backend NAME` for each that is registered, `function NAME` for an entry point, `pass NAME` where wanted."""
-    registered = {name[len(_REGISTRY) : -1]: new for name, (_, new) in changed.items() if name.startswith(_REGISTRY)}
-    found = [f"backend {name}" for name, function in registered.items() if not _is_of_torch(function)]
+    """`backend NAME` for each that is registered, `function NAME` for an entry point, `pass NAME`
+    where wanted.
+    """
+    registered = {
+        name[len(_REGISTRY) : -1]: new
+        for name, (_, new) in changed.items()
+        if name.startswith(_REGISTRY)
+    }
+    found = [
+        f"backend {name}" for name, function in registered.items() if not _is_of_torch(function)
+    ]
     found += [f"function {name}" for name in entry_points if hasattr(module, name)]
     names = [name for name in vars(module) if passes and not name.startswith("_")]
     return found + [f"pass {name}" for name in names if _is_pass(module, getattr(module, name))]
@@ -55,8 +69,12 @@ def _is_of_torch(backend: Any) -> bool:
 
 
 def _is_pass(module: types.ModuleType, value: Any) -> bool:
-    """True for a class of passes, and for a function that takes one graph and needs nothing else."""
-    is_class = inspect.isclass(value) and issubclass(value, PassBase) and not inspect.isabstract(value)
+    """True for a class of passes, and for a function that takes one graph and needs nothing
+    else.
+    """
+    is_class = (
+        inspect.isclass(value) and issubclass(value, PassBase) and not inspect.isabstract(value)
+    )
     if not (is_class or inspect.isfunction(value)) or value.__module__ != module.__name__:
         return False
     try:
@@ -71,7 +89,11 @@ def _kind_of_graph(function: Any) -> str:
     first = next(iter(inspect.signature(function).parameters.values()))
     if first.annotation is first.empty:
         return "GraphModule" if first.name in _UNTYPED else ""
-    named = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    named = (
+        first.annotation
+        if isinstance(first.annotation, str)
+        else getattr(first.annotation, "__name__", "")
+    )
     kind = named.rpartition(".")[2]
     return kind if kind in ("GraphModule", "Graph") else ""
 
@@ -79,7 +101,9 @@ def _kind_of_graph(function: Any) -> str:
 def compiler_of(
     offer: str, module: types.ModuleType | None, run: OfferRun, *, dynamic: bool | None
 ) -> Callable[[Any], Any]:
-    """A function that compiles a workload with a backend, or takes it through a pass; `run` says what became of it."""
+    """A function that compiles a workload with a backend, or takes it through a pass; `run` says
+    what became of it.
+    """
     kind, _, name = offer.partition(" ")
     if module is None or kind == "backend":
         return partial(torch.compile, backend=name, dynamic=dynamic)
@@ -112,7 +136,9 @@ def _traced(workload: Any) -> GraphModule:
 
 
 def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Callable[..., Any]:
-    """A function that runs the module as the pass leaves it, node by node; raises for a graph that is broken."""
+    """A function that runs the module as the pass leaves it, node by node; raises for a graph that
+    is broken.
+    """
     before, had_values = str(module.graph), not _without_value(module)
     result = _after(found, module)
     code = result.code
@@ -160,7 +186,9 @@ def _operations(module: GraphModule) -> list[tuple[str, str]]:
 
 
 def _without_value(module: GraphModule) -> list[Node]:
-    return [node for node in module.graph.nodes if node.op == "call_function" and "val" not in node.meta]
+    return [
+        node for node in module.graph.nodes if node.op == "call_function" and "val" not in node.meta
+    ]
 
 
 class _Checked(Interpreter):
@@ -172,7 +200,11 @@ class _Checked(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         result, said = super().run_node(n), n.meta.get("val")
-        if isinstance(said, torch.Tensor) and isinstance(result, torch.Tensor) and not _fits(said, result):
+        if (
+            isinstance(said, torch.Tensor)
+            and isinstance(result, torch.Tensor)
+            and not _fits(said, result)
+        ):
             text = f"{n}: meta['val'] is {_layout(said)}, its result {_layout(result)}"
             self._offer_run["faults"].setdefault("metadata", text)
         return result
@@ -189,7 +221,9 @@ def _layout(tensor: torch.Tensor) -> str:
 
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
-    """False if not even one product compiles: a backend for a device that is not here, a pass for another graph."""
+    """False if not even one product compiles: a backend for a device that is not here, a pass for
+    another graph.
+    """
     torch._dynamo.reset()
     try:
         compiler(lambda x, y: x * y)(torch.ones(2), torch.ones(2))
@@ -207,5 +241,10 @@ def failure_of_offer(error: Exception, patch: str | None) -> tuple[str, str]:
     if missing_answer(error) or isinstance(inner, _Untraceable):
         return "unmeasured", text
     *_, last = traceback.extract_tb(inner.__traceback__) or [None]
-    said = last and patch and last.filename.startswith(os.path.dirname(patch)) and _STATEMENT.match(last.line or "")
+    said = (
+        last
+        and patch
+        and last.filename.startswith(os.path.dirname(patch))
+        and _STATEMENT.match(last.line or "")
+    )
     return "refuses" if said or isinstance(inner, NotImplementedError) else "raises", text

@@ -19,7 +19,14 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._config_module import ConfigModule
 
-IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
+IGNORED = {
+    "__warningregistry__",
+    "__builtins__",
+    "__annotations__",
+    "__doc__",
+    "__file__",
+    "__cached__",
+}
 # What tells modules apart, not what is in them.
 IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
 # The table in which a whole module is replaced by another one.
@@ -53,7 +60,8 @@ Changes = dict[str, tuple[Any, Any]]
 class Snapshot(dict[str, dict[Any, Any]]):
     """Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 
-    What has not changed since the last snapshot is that one's own dict: whoever changes one copies it first.
+    What has not changed since the last snapshot is that one's own dict: whoever changes one copies
+    it first.
     """
 
     def __init__(self, owners: Mapping[str, dict[Any, Any]] = types.MappingProxyType({})) -> None:
@@ -69,13 +77,19 @@ class _Inner(NamedTuple):
 
     @classmethod
     def of(cls, name: str, attributes: Mapping[str, Any]) -> _Inner:
-        interpreters = {identity(value) for value in vars(sys).values()}  # Triton has `sys.modules` under its own name
+        interpreters = {
+            identity(value) for value in vars(sys).values()
+        }  # Triton has `sys.modules` under its own name
         inner = cls([], [])
         for key, value in attributes.items():
             # Of its type, which answers faster than an object that is no class.
             kind = type(value)
             if issubclass(kind, (dict, list, set)):
-                is_left_out = key in IGNORED or f"{name}.{key}" in _BOOKKEEPING or identity(value) in interpreters
+                is_left_out = (
+                    key in IGNORED
+                    or f"{name}.{key}" in _BOOKKEEPING
+                    or identity(value) in interpreters
+                )
                 if not is_left_out:
                     inner.tables.append((f"{name}.{key}[]", value))
             elif issubclass(kind, type) and value.__module__ == name and value.__name__ == key:
@@ -97,7 +111,11 @@ def resolve(dotted: str) -> Any:
             continue
         for depth, part in enumerate(parts[length:], length):
             try:
-                value = inspect.getattr_static(value, part) if inspect.isclass(value) else getattr(value, part)
+                value = (
+                    inspect.getattr_static(value, part)
+                    if inspect.isclass(value)
+                    else getattr(value, part)
+                )
             except AttributeError:
                 raise LookupError(".".join(parts[: depth + 1])) from None
         return value
@@ -117,7 +135,9 @@ def take_snapshot() -> Snapshot:
         taken[_MODULES][name] = module
         taken[name] = attributes = _copy(name, vars(module))
         is_as_before = attributes is _last.get(name)
-        taken.inner[name] = inner = _last.inner[name] if is_as_before else _Inner.of(name, attributes)
+        taken.inner[name] = inner = (
+            _last.inner[name] if is_as_before else _Inner.of(name, attributes)
+        )
         for dotted, table in inner.tables:
             if len(table) < _CONTAINER_SIZE:
                 taken[dotted] = _copy(dotted, table)
@@ -128,10 +148,16 @@ def take_snapshot() -> Snapshot:
 
 
 def _copy(dotted: str, now: Any) -> dict[Any, Any]:
-    """The attributes or items of an owner; the last snapshot's own where none is another object since."""
+    """The attributes or items of an owner; the last snapshot's own where none is another object
+    since.
+    """
     last = _last.get(dotted)
     if not isinstance(now, (dict, types.MappingProxyType)):
-        if last is not None and len(last) == len(now) and all(map(operator.is_, last.values(), now)):
+        if (
+            last is not None
+            and len(last) == len(now)
+            and all(map(operator.is_, last.values(), now))
+        ):
             return last
         return {identity(item): item for item in now}
     return last if last is not None and _same_in_order(last, now) else dict(now)
@@ -140,14 +166,18 @@ def _copy(dotted: str, now: Any) -> dict[Any, Any]:
 def changes(before: Snapshot, after: Snapshot) -> Changes:
     """The attributes that are another object now.
 
-    Modules that only the patch imported are new, not changed. Of a module that another one replaces, what only one of
-    them has is not listed: `sys.modules[torch...]` says that it is another. An operator that the patch defines replaces
-    none, and neither does what is registered for it. A registry's entry is named
-    `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
+    Modules that only the patch imported are new, not changed. Of a module that another one
+    replaces, what only one of
+    them has is not listed: `sys.modules[torch...]` says that it is another. An operator that the
+    patch defines replaces none, and neither does what is registered for it. A registry's entry is
+    named `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import
+    the registry.
     """
     changed: Changes = {}
     own = set(defined_operators(before, after))
-    replaced = {name for name, old in before[_MODULES].items() if after[_MODULES].get(name, old) is not old}
+    replaced = {
+        name for name, old in before[_MODULES].items() if after[_MODULES].get(name, old) is not old
+    }
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         if _same(old, new):
@@ -162,18 +192,24 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
             if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
                 continue
             if dotted not in replaced or not (was is _ABSENT or now is _ABSENT):
-                name = f"{dotted[:-1]}{_entry(key, was, now)}]" if is_registry else f"{dotted}.{key}"
+                name = (
+                    f"{dotted[:-1]}{_entry(key, was, now)}]" if is_registry else f"{dotted}.{key}"
+                )
                 changed[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
     return changed
 
 
 def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
     """The operators that are in the second snapshot only, as `namespace::name`."""
-    return sorted({name.partition(".")[0] for name in after[OPERATORS].keys() - before[OPERATORS].keys()})
+    return sorted(
+        {name.partition(".")[0] for name in after[OPERATORS].keys() - before[OPERATORS].keys()}
+    )
 
 
 def _entry(key: Any, was: Any, now: Any) -> str:
-    """The name of an entry: its key, or in a list or set, where the key is the item's identity, its own name."""
+    """The name of an entry: its key, or in a list or set, where the key is the item's identity, its
+    own name.
+    """
     item = now if was is _ABSENT else was
     if key != identity(item):
         return str(key)
@@ -182,7 +218,9 @@ def _entry(key: Any, was: Any, now: Any) -> str:
 
 
 def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
+    """The names of both snapshots; of a registry under many names only one, that of the module that
+    assigns it.
+    """
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
         if dotted == OPERATORS:
@@ -196,7 +234,9 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
 
 
 def owners_once(snapshot: Snapshot) -> Iterator[tuple[list[str], dict[Any, Any]]]:
-    """Each owner and table with its names: a table that modules import is there under all of theirs."""
+    """Each owner and table with its names: a table that modules import is there under all of
+    theirs.
+    """
     tables: dict[int, tuple[list[str], dict[Any, Any]]] = {}
     for dotted, attributes in snapshot.items():
         module, _, name = dotted[:-2].rpartition(".")
@@ -209,7 +249,9 @@ def owners_once(snapshot: Snapshot) -> Iterator[tuple[list[str], dict[Any, Any]]
 
 def first_name(aliases: list[str]) -> str:
     """Of a table's names the one that is assigned."""
-    return aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
+    return (
+        aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
+    )
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
@@ -228,12 +270,17 @@ def _assigns(registry: str) -> bool:
     """True if the module assigns the name, rather than imports it."""
     module, _, name = registry[:-2].rpartition(".")
     with contextlib.suppress(OSError, TypeError):
-        return re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE) is not None
+        return (
+            re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE)
+            is not None
+        )
     return False
 
 
 def _operator(key: Any) -> str | None:
-    """`aten::silu` of `aten/silu/CPU`, of an operator and of any of its overloads; None for what is no operator's."""
+    """`aten::silu` of `aten/silu/CPU`, of an operator and of any of its overloads; None for what is
+    no operator's.
+    """
     if isinstance(key, torch._ops.OpOverload):
         return str(key._schema.name)
     if isinstance(key, torch._ops.OpOverloadPacket):
@@ -249,14 +296,22 @@ def config_values() -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         if isinstance(module, ConfigModule) and name.startswith("torch."):
-            values |= {f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()}
+            values |= {
+                f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()
+            }
     return values
 
 
 def with_wrapped(value: Any) -> Iterator[Any]:
-    """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__` and partials."""
+    """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__`
+    and partials.
+    """
     is_function = isinstance(value, types.FunctionType)
-    wraps = value.__closure__ or hasattr(value, "__wrapped__") if is_function else isinstance(value, functools.partial)
+    wraps = (
+        value.__closure__ or hasattr(value, "__wrapped__")
+        if is_function
+        else isinstance(value, functools.partial)
+    )
     if not wraps:
         yield value
         return
@@ -271,7 +326,11 @@ def with_wrapped(value: Any) -> Iterator[Any]:
         if isinstance(item, functools.partial):
             todo.append(item.func)
         elif isinstance(item, types.FunctionType):
-            todo += [held for held in _closure(item) if isinstance(held, (types.FunctionType, functools.partial))]
+            todo += [
+                held
+                for held in _closure(item)
+                if isinstance(held, (types.FunctionType, functools.partial))
+            ]
             todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
 
 
@@ -292,7 +351,11 @@ def reaches(outer: Any, inner: Any) -> bool:
         value = getattr(value, "__func__", value)
         if isinstance(value, types.FunctionType):
             names = [value.__globals__.get(name) for name in value.__code__.co_names]
-            todo += [item for item in (*_closure(value), *(value.__defaults__ or ()), *names) if callable(item)]
+            todo += [
+                item
+                for item in (*_closure(value), *(value.__defaults__ or ()), *names)
+                if callable(item)
+            ]
             todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
     return False
 
@@ -300,8 +363,10 @@ def reaches(outer: Any, inner: Any) -> bool:
 def saved_after_replacing(changed: Changes) -> list[str]:
     """The changed names whose replacement was saved as its own original: calling it never ends.
 
-    By a name of the module or the closure that is not the function's own, by which it would only call itself again, or
-    by an attribute that is new: one that is called as saved originals are, or that the replacement itself reads.
+    By a name of the module or the closure that is not the function's own, by which it would only
+    call itself again, or
+    by an attribute that is new: one that is called as saved originals are, or that the replacement
+    itself reads.
     """
     saved = {
         identity(now)
@@ -309,12 +374,15 @@ def saved_after_replacing(changed: Changes) -> list[str]:
         if old is None and is_saved_original(name.rpartition(".")[2])
     }
     looped = {
-        getattr(now, "__code__", None) for name, (old, now) in changed.items() if old is None and _reads(now, name)
+        getattr(now, "__code__", None)
+        for name, (old, now) in changed.items()
+        if old is None and _reads(now, name)
     }
     return sorted(
         name
         for name, (old, now) in changed.items()
-        if old is not None and (identity(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
+        if old is not None
+        and (identity(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
     )
 
 
@@ -334,19 +402,28 @@ def _holds_itself(value: Any) -> bool:
         return False
     code = function.__code__
     free = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    held = {name: function.__globals__.get(name) for name in code.co_names if name not in code.co_freevars}
+    held = {
+        name: function.__globals__.get(name)
+        for name in code.co_names
+        if name not in code.co_freevars
+    }
     for name, cell in free.items():
         with contextlib.suppress(ValueError):  # the cell is still empty
             held[name] = cell.cell_contents
-    return any(name != code.co_name and (item is value or item is function) for name, item in held.items())
+    return any(
+        name != code.co_name and (item is value or item is function) for name, item in held.items()
+    )
 
 
 def wrapped_twice(changed: Changes) -> list[str]:
-    """The changed names whose replacement wraps another made by the same code: what installs it ran twice in one run.
+    """The changed names whose replacement wraps another made by the same code: what installs it ran
+    twice in one run.
 
     Wrappers of one decorator that hold different arguments are different wrappers.
     """
-    return sorted(name for name, (old, now) in changed.items() if old is not None and _wraps_its_like(now))
+    return sorted(
+        name for name, (old, now) in changed.items() if old is not None and _wraps_its_like(now)
+    )
 
 
 def _wraps_its_like(value: Any) -> bool:
@@ -355,7 +432,11 @@ def _wraps_its_like(value: Any) -> bool:
         return False
     held = [*_closure(function), *(function.__defaults__ or ())]
     for inner in held:
-        if isinstance(inner, types.FunctionType) and inner.__code__ is function.__code__ and inner is not function:
+        if (
+            isinstance(inner, types.FunctionType)
+            and inner.__code__ is function.__code__
+            and inner is not function
+        ):
             also = [*_closure(inner), *(inner.__defaults__ or ())]
             pairs = zip(held, also, strict=False)
             return all(mine is its or (callable(mine) and callable(its)) for mine, its in pairs)

@@ -1,7 +1,7 @@
 """Stands in for modules that are not installed, and records every name that is used of them.
 
-A stand-in has no behaviour to rely on: it is false in a test, and raises where its value would decide anything else.
-Whoever reads the record knows what of a patch was not judged.
+A stand-in has no behaviour to rely on: it is false in a test, and raises where its value would
+decide anything else. Whoever reads the record knows what of a patch was not judged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _PATCHES: set[str] = set()
 #: Modules that a project imports and that are not installed, in the order of their first import.
 MISSING: dict[str, None] = {}
 # Files whose frames are never the user: the import system's have no file, or a frozen one.
-_PASSED_THROUGH = (__file__, "<frozen importlib", os.path.dirname(importlib.__file__) + "/__init__.py")
+_PASSED_THROUGH = (
+    __file__,
+    "<frozen importlib",
+    os.path.dirname(importlib.__file__) + "/__init__.py",
+)
 # They ask whether a module is there.
 _ASKING = ("<frozen importlib.util>", os.path.dirname(importlib.__file__) + "/util.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -37,9 +41,10 @@ _INSTALLED = {"torch", "triton", "functorch", "torchgen", *sys.stdlib_module_nam
 _CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # What decides by a value that a stand-in has not; `__or__` makes a type for an annotation.
 _DECIDING = (
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__iter__", "__len__", "__contains__", "__index__",
-    "__int__", "__float__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
-    "__floordiv__", "__mod__", "__and__", "__rand__", "__neg__", "__invert__", "__fspath__",
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__iter__", "__len__",
+    "__contains__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__sub__",
+    "__rsub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__", "__mod__", "__and__",
+    "__rand__", "__neg__", "__invert__", "__fspath__",
 )  # fmt: skip
 
 
@@ -48,11 +53,12 @@ class StandsIn(Exception):
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
-    """Let each module of `names`, and what lies below it, be a stub, whether or not it is installed.
+    """Let each module of `names`, and what lies below it, be a stub, whether or not it is
+    installed.
 
-    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it are as they are.
-    So is every other module that a file below `root` imports, that is not installed, and that the file cannot do
-    without.
+    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it are
+    as they are. So is every other module that a file below `root` imports, that is not installed,
+    and that the file cannot do without.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -69,7 +75,10 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
 
 def uses() -> list[StubUse]:
     """Every name that was used of a stub, with file:line, and whether the patch itself used it."""
-    return [{"name": name, "where": where, "by_patch": name in _BY_PATCH} for name, where in sorted(_USED.items())]
+    return [
+        {"name": name, "where": where, "by_patch": name in _BY_PATCH}
+        for name, where in sorted(_USED.items())
+    ]
 
 
 def are_used() -> bool:
@@ -79,7 +88,9 @@ def are_used() -> bool:
 
 
 def is_missed_by(file: str) -> bool:
-    """True if what is not there may be why a file fails: another one than the patch, of its project."""
+    """True if what is not there may be why a file fails: another one than the patch, of its
+    project.
+    """
     finders = [finder for finder in sys.meta_path if isinstance(finder, _Missing)]
     return are_used() and file not in _PATCHES and any(finder.is_own(file) for finder in finders)
 
@@ -98,7 +109,9 @@ class _Finder(importlib.abc.MetaPathFinder, _Loader):
     def __init__(self) -> None:
         self.wanted: dict[str, str | None] = {}  # folder of the project's own package
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         parents = [fullname[: at or None] for at in _ends(fullname)]
         name = next((name for name in parents if name in self.wanted), None)
         if name is None or (self.wanted[name] is not None and name != fullname):
@@ -120,7 +133,9 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         is_below = fullname.rpartition(".")[0] in MISSING
         if not is_below and not (self.is_on and self._is_needed(fullname)):
             return None
@@ -129,7 +144,9 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _is_needed(self, fullname: str) -> bool:
-        """True if a file of the project imports it, and nothing around that line goes on without it."""
+        """True if a file of the project imports it, and nothing around that line goes on without
+        it.
+        """
         if fullname.partition(".")[0] in _INSTALLED:
             return False
         frame: types.FrameType | None = sys._getframe(2)
@@ -147,7 +164,9 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
         return True
 
     def is_own(self, file: str) -> bool:
-        below = file.startswith(f"{self.root}{os.sep}") and not file.startswith((sys.prefix + os.sep, _OURS))
+        below = file.startswith(f"{self.root}{os.sep}") and not file.startswith(
+            (sys.prefix + os.sep, _OURS)
+        )
         return below or file in _PATCHES
 
 
@@ -169,7 +188,9 @@ def _guarded_lines(file: str) -> tuple[range, ...]:
             nodes = list(ast.walk(ast.parse(source.read())))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ()
-    around: list[ast.Try | ast.With] = [n for n in nodes if isinstance(n, ast.Try) and any(map(_goes_on, n.handlers))]
+    around: list[ast.Try | ast.With] = [
+        n for n in nodes if isinstance(n, ast.Try) and any(map(_goes_on, n.handlers))
+    ]
     around += [n for n in nodes if isinstance(n, ast.With) and "suppress" in _names(n.items[0])]
     return tuple(range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1) for node in around)
 
@@ -238,7 +259,9 @@ class _Base:
 
 
 class Stub:
-    """The value of any name of a stub: it can be called, read, subscripted, entered and inherited from."""
+    """The value of any name of a stub: it can be called, read, subscripted, entered and inherited
+    from.
+    """
 
     def __init__(self, name: str) -> None:
         vars(self).update(_stubbed=name, __name__=name.rpartition(".")[2], __qualname__=name)

@@ -1,7 +1,9 @@
-"""Keeps apart what a patch changes and what torch's own modules bring along when the patch is the first to import them.
+"""Keeps apart what a patch changes and what torch's own modules bring along when the patch is the
+first to import them.
 
-A module is looked at when its own code has run and before the patch goes on; what that code registered elsewhere is
-looked at too. A patch may wait for a module with a finder of its own, and change it before the import has ended.
+A module is looked at when its own code has run and before the patch goes on; what that code
+registered elsewhere is looked at too. A patch may wait for a module with a finder of its own, and
+change it before the import has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from patchgate.probe.patch.snapshot import CHANGEABLE, Snapshot, take_snapshot
 
 @contextlib.contextmanager
 def torch_imports_added_to(before: Snapshot) -> Iterator[None]:
-    """Within it, what importing a module of torch makes and changes is added to `before`, as if it had been there."""
+    """Within it, what importing a module of torch makes and changes is added to `before`, as if it
+    had been there.
+    """
     finder = _Finder(before)
     sys.meta_path.insert(0, finder)
     try:
@@ -30,7 +34,9 @@ def torch_imports_added_to(before: Snapshot) -> Iterator[None]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds torch's modules as the other finders do, and watches while the outermost of them runs."""
+    """Finds torch's modules as the other finders do, and watches while the outermost of them
+    runs.
+    """
 
     def __init__(self, before: Snapshot) -> None:
         self._before = before
@@ -43,8 +49,14 @@ class _Finder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name.partition(".")[0] not in CHANGEABLE:
             return None
-        others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
-        spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target))), None)
+        others = (
+            finder
+            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
+            if hasattr(finder, "find_spec")
+        )
+        spec = next(
+            (spec for finder in others if (spec := finder.find_spec(name, path, target))), None
+        )
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             self._watch(spec.loader, is_waited_for=not _is_asked_by_an_import())
         return spec
@@ -55,7 +67,9 @@ class _Finder(MetaPathFinder):
         def exec_module(module: types.ModuleType) -> None:
             outermost = take_snapshot() if self._depth == 0 else None
             if outermost is not None:
-                del outermost[module.__name__]  # it is among the loaded modules already, and still empty
+                del outermost[
+                    module.__name__
+                ]  # it is among the loaded modules already, and still empty
             self._depth += 1
             try:
                 run(module)
@@ -73,7 +87,9 @@ class _Finder(MetaPathFinder):
 
 
 def _is_asked_by_an_import() -> bool:
-    """True if the interpreter wants a module; otherwise the patch does, and may then change the loader."""
+    """True if the interpreter wants a module; otherwise the patch does, and may then change the
+    loader.
+    """
     frame = inspect.currentframe()
     for _ in range(3):  # this function, `find_spec`, and the interpreter's own `_find_spec`
         frame = frame.f_back if frame else None
@@ -90,7 +106,9 @@ def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
 
 
 def _add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
-    """Bring what differs between two snapshots into `before`; what the patch had changed by then stays a change."""
+    """Bring what differs between two snapshots into `before`; what the patch had changed by then
+    stays a change.
+    """
     for owner, attributes in new.items():
         was: dict[Any, Any] = old.get(owner, {})
         if was is attributes or (owner in old and owner not in before):

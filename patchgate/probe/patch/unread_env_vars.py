@@ -1,6 +1,8 @@
-"""Finds the environment variables that have no effect: nothing reads them, or it was read before they were set.
+"""Finds the environment variables that have no effect: nothing reads them, or it was read before
+they were set.
 
-It reads the sources of the installed torch and Triton, of the patch's package and of what else is loaded.
+It reads the sources of the installed torch and Triton, of the patch's package and of what else is
+loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from patchgate.probe.patch.load import place_of
 
 # What a variable of torch's or Triton's starts with.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "INDUCTOR", "AOT")
-# How like a known name one must be that has no such prefix, to be taken for a misspelling of it; and one that has.
+# How like a known name one must be that has no such prefix, to be taken for a misspelling of it;
+# and one that has.
 _OTHERWISE_ALIKE, _ALIKE = 0.85, 0.6
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _QUOTED = re.compile(rb"[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]+)[\"']")
@@ -33,14 +36,17 @@ _WRITERS = {"setdefault", "putenv", "setenv", "unsetenv", "delenv", "pop"}
 def why_without_effect(name: str, loaded: Collection[str] | None, patch: str) -> str | None:
     """Why setting the variable has no effect; None where it may have one.
 
-    `loaded` names the modules that were loaded when the patch set it; None where it is only claimed.
+    `loaded` names the modules that were loaded when the patch set it; None where it is only
+    claimed.
     """
     readers = _readers(name)
     if not readers:
         return None if _in_libraries(name) or _read_elsewhere(name, patch) else _unknown(name)
     if loaded is None or any(readers.values()):
         return None
-    names = {getattr(module, "__file__", None): dotted for dotted, module in list(sys.modules.items())}
+    names = {
+        getattr(module, "__file__", None): dotted for dotted, module in list(sys.modules.items())
+    }
     early = [names[str(path)] for path in readers if names.get(str(path)) in loaded]
     if len(early) == len(readers):
         return f"read only when {', '.join(sorted(early)[:3])} is imported, which was before"
@@ -48,9 +54,13 @@ def why_without_effect(name: str, loaded: Collection[str] | None, patch: str) ->
 
 
 def _unknown(name: str) -> str | None:
-    """The message on a name that nothing reads; None if it resembles none of torch's or Triton's."""
+    """The message on a name that nothing reads; None if it resembles none of torch's or
+    Triton's.
+    """
     is_torchs = name.startswith(_PREFIXES)
-    near = difflib.get_close_matches(name, _known_names(), n=1, cutoff=_ALIKE if is_torchs else _OTHERWISE_ALIKE)
+    near = difflib.get_close_matches(
+        name, _known_names(), n=1, cutoff=_ALIKE if is_torchs else _OTHERWISE_ALIKE
+    )
     if not is_torchs and not near:
         return None
     nearest = f"; the nearest that is read is {near[0]}" if near else ""
@@ -60,7 +70,9 @@ def _unknown(name: str) -> str | None:
 @cache
 def _sources() -> list[tuple[Path, bytes]]:
     """The Python files of torch and Triton."""
-    return [(path, path.read_bytes()) for folder in _folders() for path in sorted(folder.rglob("*.py"))]
+    return [
+        (path, path.read_bytes()) for folder in _folders() for path in sorted(folder.rglob("*.py"))
+    ]
 
 
 def _known_names() -> set[str]:
@@ -78,12 +90,16 @@ def _folders() -> Iterator[Path]:
 
 
 def _readers(name: str) -> dict[Path, bool]:
-    """Python file of torch's or Triton's that has the string `name` -> whether it may be read after its import."""
+    """Python file of torch's or Triton's that has the string `name` -> whether it may be read after
+    its import.
+    """
     readers = {}
     for path, source in _sources():
         tree = ast.parse(source) if name.encode() in source else None
         if tree is not None and _strings(tree, name):
-            readers[path] = any(_is_read_later(place, _module_at(path)) for place in _strings(tree, name))
+            readers[path] = any(
+                _is_read_later(place, _module_at(path)) for place in _strings(tree, name)
+            )
     return readers
 
 
@@ -101,14 +117,20 @@ def _strings(tree: ast.AST, text: str) -> list[tuple[ast.AST, ...]]:
 
 def _module_at(path: Path) -> ModuleType | None:
     return next(
-        (module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == str(path)), None
+        (
+            module
+            for module in list(sys.modules.values())
+            if getattr(module, "__file__", None) == str(path)
+        ),
+        None,
     )
 
 
 def _is_read_later(around: tuple[ast.AST, ...], module: ModuleType | None) -> bool:
     """True if code may read the variable once its module is imported.
 
-    In a function, in a descriptor that reads it at each access, or through a name or a table that holds it.
+    In a function, in a descriptor that reads it at each access, or through a name or a table that
+    holds it.
     """
     if any(isinstance(node, _FUNCTIONS) for node in around):
         return True
@@ -118,7 +140,9 @@ def _is_read_later(around: tuple[ast.AST, ...], module: ModuleType | None) -> bo
     statement = next(node for node in around if isinstance(node, (ast.stmt, ast.Module)))
     reading = (ast.Call, ast.Compare, ast.Subscript)
     inside = around[: around.index(statement)]
-    return isinstance(statement, (ast.Assign, ast.AnnAssign)) and not any(isinstance(node, reading) for node in inside)
+    return isinstance(statement, (ast.Assign, ast.AnnAssign)) and not any(
+        isinstance(node, reading) for node in inside
+    )
 
 
 def _is_descriptor(module: ModuleType | None, function: ast.expr) -> bool:
@@ -137,14 +161,20 @@ def _in_libraries(name: str) -> bool:
 def _read_elsewhere(name: str, patch: str) -> bool:
     """True if the patch, its package, or another package that is loaded reads the variable."""
     dotted, root = place_of(patch, {})
-    own = [Path(patch)] if dotted is None else list(Path(root, dotted.partition(".")[0]).rglob("*.py"))
+    own = (
+        [Path(patch)]
+        if dotted is None
+        else list(Path(root, dotted.partition(".")[0]).rglob("*.py"))
+    )
     if any(_reads(path, name) for path in own):
         return True
     tops = {dotted.partition(".")[0] for dotted in sys.modules} - {"torch", "triton", "patchgate"}
     tops -= set(sys.stdlib_module_names) | ({dotted.partition(".")[0]} if dotted else set())
     files = (getattr(sys.modules.get(top), "__file__", None) for top in tops)
     folders = [Path(file).parent for file in files if file and file.endswith("__init__.py")]
-    return any(name.encode() in path.read_bytes() for folder in folders for path in folder.rglob("*.py"))
+    return any(
+        name.encode() in path.read_bytes() for folder in folders for path in folder.rglob("*.py")
+    )
 
 
 def _reads(path: Path, name: str) -> bool:
@@ -165,7 +195,13 @@ def _is_written(around: tuple[ast.AST, ...]) -> bool:
         return not isinstance(nearest.ctx, ast.Load)
     if isinstance(nearest, ast.Call):
         function = nearest.func
-        called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        called = (
+            function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        )
         return called in _WRITERS and isinstance(around[1], ast.Expr)
-    updates = (node for node in around if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    updates = (
+        node
+        for node in around
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
     return isinstance(nearest, ast.Dict) and any(call.func.attr == "update" for call in updates)  # type: ignore[attr-defined]

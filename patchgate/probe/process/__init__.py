@@ -1,1 +1,3 @@
-"""The needs of every process of the probe: its sandbox, its clock and its reply. Imports no torch."""
+"""The needs of every process of the probe: its sandbox, its clock and its reply. Imports no
+torch.
+"""

@@ -1,4 +1,6 @@
-"""Cleans up after a child: copies its files to the host, removes its folder and kills the processes it started."""
+"""Cleans up after a child: copies its files to the host, removes its folder and kills the processes
+it started.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ NAMED = ("outputs", "trace")
 
 
 def hand_over(folder: str, request: Request) -> str | None:
-    """Copy the files that a child made to where the host wants them; why not, where they are none."""
+    """Copy the files that a child made to where the host wants them; why not, where they are
+    none.
+    """
     allowed = left = largest_file(request["limits"])
     for name in NAMED:
         made, wanted = f"{folder}/{name}", request.get(name)
@@ -49,7 +53,10 @@ def _opened(path: str, flags: int = 0, at: int | None = None) -> int:
 
 
 def _below(folder: str) -> Iterator[tuple[int, str]]:
-    """Each file below a folder, opened, and its place in it. No link is followed, not even in place of the folder."""
+    """Each file below a folder, opened, and its place in it.
+
+    No link is followed, not even in place of the folder.
+    """
     top = _opened(folder, os.O_DIRECTORY)
     try:
         for place, _, names, at in os.fwalk(".", dir_fd=top):
@@ -62,7 +69,8 @@ def _below(folder: str) -> Iterator[tuple[int, str]]:
 def remove_folder(folder: str) -> subprocess.Popen[bytes] | None:
     """Remove a folder that a patch has filled: too deep for Python, or closed to its owner.
 
-    Of very many files a process is left with it, which is returned: whoever removes them one by one does nothing else.
+    Of very many files a process is left with it, which is returned: whoever removes them one by one
+    does nothing else.
     """
     if _has_many_files(folder):
         script = 'chmod -R u+rwX "$0"; rm -rf "$0"'

@@ -1,4 +1,6 @@
-"""Moves the memory of the server to huge pages: a fork copies the entry of every page, and each child takes three."""
+"""Moves the memory of the server to huge pages: a fork copies the entry of every page, and each
+child takes three.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])?\
 
 
 def collapse_memory() -> None:
-    """Let this process's own memory lie in huge pages, as far as it fills them; without them nothing happens."""
+    """Let this process's own memory lie in huge pages, as far as it fills them; without them
+    nothing happens.
+    """
     try:
         with open(_SIZE, encoding="ascii") as file:
             size = int(file.read())
@@ -24,12 +28,16 @@ def collapse_memory() -> None:
         return
     madvise = ctypes.CDLL(None).madvise
     for start, end in ranges:
-        for page in range(start, end, size):  # one by one: memory may be too scattered for some of them
+        for page in range(
+            start, end, size
+        ):  # one by one: memory may be too scattered for some of them
             madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _COLLAPSE)
 
 
 def _filled(lines: Iterator[str], size: int) -> Iterator[tuple[int, int]]:
-    """Start and end of the whole huge pages in the mappings without a file of which at least half is in use."""
+    """Start and end of the whole huge pages in the mappings without a file of which at least half
+    is in use.
+    """
     start = end = 0
     for line in lines:
         if "-" in line.partition(" ")[0]:

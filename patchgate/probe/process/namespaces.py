@@ -1,7 +1,9 @@
-"""Namespaces of a child's own: users, mounts, processes, System V's memory and networks, where the kernel gives them.
+"""Namespaces of a child's own: users, mounts, processes, System V's memory and networks, where the
+kernel gives them.
 
-A child has a root that holds nothing but what it may read and write, sees no other process and no network but a
-loopback. bubblewrap does the same for a program that it starts; a forked child has to do it itself.
+A child has a root that holds nothing but what it may read and write, sees no other process and no
+network but a loopback. bubblewrap does the same for a program that it starts; a forked child has to
+do it itself.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 # Flags of linux/sched.h and linux/mount.h, and system calls.
-_FLAGS = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "ipc": 0x8000000, "net": 0x40000000}
+_FLAGS = {
+    "user": 0x10000000,
+    "mount": 0x20000,
+    "pid": 0x20000000,
+    "ipc": 0x8000000,
+    "net": 0x40000000,
+}
 _NOSUID_NODEV, _BIND, _PRIVATE, _READ_ONLY, _RECURSIVE, _DETACH = 2 | 4, 4096, 1 << 18, 1, 16384, 2
 _PIVOT_ROOT, _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 155, 442, -100, 0x8000
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41
@@ -42,10 +50,11 @@ libc.syscall.restype = ctypes.c_long
 
 
 def enter(level: Sequence[str], ended: int | None) -> None:
-    """Go into namespaces of an own; with those of processes, return in a new process, the only one besides its init.
+    """Go into namespaces of an own; with those of processes, return in a new process, the only one
+    besides its init.
 
-    The caller and init wait for it and end as it does; init writes its status to the file descriptor `ended`. Raises
-    OSError where the kernel refuses.
+    The caller and init wait for it and end as it does; init writes its status to the file
+    descriptor `ended`. Raises OSError where the kernel refuses.
     """
     if not level:
         return
@@ -53,11 +62,18 @@ def enter(level: Sequence[str], ended: int | None) -> None:
     if libc.unshare(sum(_FLAGS[name] for name in level)) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     if "user" in level:
-        for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for file, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             with open(f"/proc/self/{file}", "w", encoding="ascii") as written:
                 written.write(text)
         # None inside: its root could change these mounts.
-        with contextlib.suppress(OSError), open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as limit:
+        with (
+            contextlib.suppress(OSError),
+            open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as limit,
+        ):
             limit.write("0")
     if "net" in level:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
@@ -90,15 +106,19 @@ def change_root(
     level: Sequence[str],
     known: Mapping[str, str],
 ) -> None:
-    """Within an own namespace of mounts: a root that holds only these paths, all read-only but `writable`.
+    """Within an own namespace of mounts: a root that holds only these paths, all read-only but
+    `writable`.
 
-    It is made over the folder `base`, with the links that are `known`. Paths that are not there, or that this user
-    cannot reach, are left out.
+    It is made over the folder `base`, with the links that are `known`. Paths that are not there, or
+    that this user cannot reach, are left out.
     """
     _mount(b"none", "/", b"", _RECURSIVE | _PRIVATE)
     links = dict(known)
     writes = [resolved(path, links) for path in writable]
-    reads = [resolved(path, links) for path in ("/sys", *(() if "pid" in level else ("/proc",)), *readable)]
+    reads = [
+        resolved(path, links)
+        for path in ("/sys", *(() if "pid" in level else ("/proc",)), *readable)
+    ]
     held = [(path, _held(path)) for path in sorted({*writes, *without_inner(reads)}, key=len)]
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
     if held[0][0] == "/":  # all may be read, but for what is shared and for devices
@@ -124,7 +144,10 @@ def change_root(
     for path in (*SHARED, *writes):
         _set_read_only(base + path, False)
     os.chdir(base)
-    if libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b".") != 0 or libc.umount2(b".", _DETACH) != 0:
+    if (
+        libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b".") != 0
+        or libc.umount2(b".", _DETACH) != 0
+    ):
         raise OSError(ctypes.get_errno(), "pivot_root")
     os.chdir("/")
 
@@ -172,12 +195,17 @@ def _bind(handle: int | None, target: str) -> None:
 
 
 def _mount(source: bytes, target: str, kind: bytes, flags: int, data: str = "") -> None:
-    if libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), data.encode() or None) != 0:
+    if (
+        libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), data.encode() or None)
+        != 0
+    ):
         raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
 def _set_read_only(path: str, value: bool) -> None:
-    """Of a folder and all that is mounted below it; or of what is mounted there alone, if it is to be writable."""
+    """Of a folder and all that is mounted below it; or of what is mounted there alone, if it is to
+    be writable.
+    """
     attributes = struct.pack("=4Q", _READ_ONLY if value else 0, 0 if value else _READ_ONLY, 0, 0)
     below = _AT_RECURSIVE if value else 0
     name, size = os.fsencode(path), ctypes.c_size_t(len(attributes))

@@ -1,7 +1,9 @@
-"""Notes the files that a child reads beside its environment: an answer that is kept depends on them too.
+"""Notes the files that a child reads beside its environment: an answer that is kept depends on them
+too.
 
-Python says of each file that it opens. What C code opens, and what another process does, it does not see: where the
-patch itself starts a process or loads a library, that is noted as a file without a name.
+Python says of each file that it opens. What C code opens, and what another process does, it does
+not see: where the patch itself starts a process or loads a library, that is noted as a file without
+a name.
 """
 
 from __future__ import annotations
@@ -28,16 +30,21 @@ _abspath = os.path.abspath
 def note_opened_files(file: int, own: Iterable[str]) -> None:
     """From now on note in `file` each other file that this process, or a fork of it, opens to read.
 
-    `own` are folders of the child, beside which those of the interpreter and its packages are left out.
+    `own` are folders of the child, beside which those of the interpreter and its packages are left
+    out.
     """
     prefixes = (sys.prefix, sys.base_prefix, *_KERNEL, *own)
-    covered = tuple({f"{place}{os.sep}" for one in prefixes for place in (one, os.path.realpath(one))})
+    covered = tuple(
+        {f"{place}{os.sep}" for one in prefixes for place in (one, os.path.realpath(one))}
+    )
     noted: set[str] = set()
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
-            if isinstance(path, int) or (isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY):
+            if isinstance(path, int) or (
+                isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+            ):
                 return
             name = _abspath(_fsdecode(path))
         elif event in _OUT_OF_SIGHT and not _caller(_getframe(1)).startswith(covered):
@@ -53,13 +60,17 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
 
 def _caller(frame: FrameType | None) -> str:
     """The file of the innermost code that is none of Python's own."""
-    while frame is not None and frame.f_code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen ")):
+    while frame is not None and frame.f_code.co_filename.startswith(
+        (_STANDARD_LIBRARY, "<frozen ")
+    ):
         frame = frame.f_back
     return frame.f_code.co_filename if frame else ""
 
 
 def opened_files(file: int) -> list[str]:
-    """The opened files that were noted, read in the server: paths as a child gave them, which may be anything."""
+    """The opened files that were noted, read in the server: paths as a child gave them, which may
+    be anything.
+    """
     data = os.pread(file, _BYTES + 1, 0)
     names = sorted({os.fsdecode(name) for name in data.split(b"\0") if name})
     return names if len(data) <= _BYTES else [UNSEEN]

@@ -1,6 +1,8 @@
-"""Writes the reply of a process, and describes failures: of an exception, and of a process that ended without a reply.
+"""Writes the reply of a process, and describes failures: of an exception, and of a process that
+ended without a reply.
 
-A patch may replace anything once this module is imported, so what writing a reply needs is bound here.
+A patch may replace anything once this module is imported, so what writing a reply needs is bound
+here.
 """
 
 from __future__ import annotations
@@ -27,8 +29,14 @@ _NO_DEVICE = "privateuseone"
 # Characters of a description that the host gets: the end, where the exception was raised.
 _DETAIL = 6000
 # How torch, the kernel and C++ say that memory is short, in lower case.
-_MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
-# Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the patch.
+_MEMORY_WORDS = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "std::bad_alloc",
+)
+# Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
+# patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 # Where our own frames are.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -57,34 +65,47 @@ def write_reply(reply: Mapping[str, Any], pipe: int) -> NoReturn:
 
 
 def line_in_patch(trace: str, patch: str | None) -> str | None:
-    """file:line of the innermost frame of the patch in what faulthandler wrote (innermost first)."""
+    """file:line of the innermost frame of the patch in what faulthandler wrote (innermost
+    first).
+    """
     match = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
     return f"{patch}:{match[1]}" if match else None
 
 
 def exit_failure(status: int) -> dict[str, str]:
-    """Cause and signature for a process that ended without a reply; `status` is that of `os.waitpid`."""
+    """Cause and signature for a process that ended without a reply; `status` is that of
+    `os.waitpid`.
+    """
     if os.WIFSIGNALED(status):
         number = signal.Signals(os.WTERMSIG(status))
         cause = "machine" if number in _MACHINE_SIGNALS else "crashed"
         return {"cause": cause, "signature": f"killed by {number.name}"}
-    return {"cause": "exited", "signature": f"the process exited with status {os.WEXITSTATUS(status)}"}
+    return {
+        "cause": "exited",
+        "signature": f"the process exited with status {os.WEXITSTATUS(status)}",
+    }
 
 
 def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
     """The failure that an exception means, but for its stage.
 
-    `where` is the innermost line of the patch that took part, or the patch where none did; `raised_at` the innermost
-    line of all, where that is another one. Neither goes through `traceback` or `linecache`: a patch may replace them.
+    `where` is the innermost line of the patch that took part, or the patch where none did;
+    `raised_at` the innermost line of all, where that is another one. Neither goes through
+    `traceback` or `linecache`: a patch may replace them.
     """
     chain = list(_chain(error))
     root = chain[-1]
     # What is missing is named in full.
-    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[: 1000 if isinstance(root, ImportError) else 200]
+    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[
+        : 1000 if isinstance(root, ImportError) else 200
+    ]
     if isinstance(root, subprocess.CalledProcessError):
         # The command is long, and what it printed is what matters.
         printed = root.stderr or root.output or b""
-        text = f"{text[:80]}...: {printed.decode(errors='replace') if isinstance(printed, bytes) else printed}"[:400]
+        text = (
+            f"{text[:80]}...: "
+            f"{printed.decode(errors='replace') if isinstance(printed, bytes) else printed}"
+        )[:400]
     frames = [frame for one in chain for frame in _frames(one.__traceback__)]
     in_patch = [frame for frame in frames if frame[0] == patch]
     where = _place(in_patch) or patch
@@ -92,7 +113,9 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
         where = f"{_short(root.filename)}:{root.lineno}"
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
-    raised_at = _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None  # as of a SyntaxError
+    raised_at = (
+        _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None
+    )  # as of a SyntaxError
     signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
@@ -107,13 +130,17 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
 
 
 def lacks_a_module(error: BaseException) -> bool:
-    """True if what is not installed may be why it was raised: a stand-in decided, or the project's own code failed."""
+    """True if what is not installed may be why it was raised: a stand-in decided, or the project's
+    own code failed.
+    """
     chain = list(_chain(error))
     if not are_used():
         return False
     frames = [frame for one in chain for frame in _frames(one.__traceback__)]
     said = f"{type(chain[-1]).__name__}: {_text_of(chain[-1])}"
-    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not re.search(r"'(?:torch|triton)\b", said)
+    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not re.search(
+        r"'(?:torch|triton)\b", said
+    )
     by_project = bool(frames) and is_missed_by(frames[-1][0])
     return any(isinstance(one, StandsIn) for one in chain) or bool(
         by_project or is_import or _NO_DEVICE in said or f"{StandsIn.__name__}: " in said
@@ -121,7 +148,10 @@ def lacks_a_module(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, then what caused it: Dynamo and Inductor wrap what went wrong. Each is given once."""
+    """The exception, then what caused it: Dynamo and Inductor wrap what went wrong.
+
+    Each is given once.
+    """
     seen: set[int] = set()
     inner: Any = error
     while isinstance(inner, BaseException) and id(inner) not in seen:
@@ -155,12 +185,17 @@ def _place(frames: Sequence[_Frame]) -> str | None:
 def _described(chain: Sequence[BaseException]) -> Iterator[str]:
     """Lines as a traceback has them, without source text; the innermost exception last."""
     for error in chain:
-        yield from (f'  File "{file}", line {line}, in {name}' for file, line, name in _frames(error.__traceback__))
+        yield from (
+            f'  File "{file}", line {line}, in {name}'
+            for file, line, name in _frames(error.__traceback__)
+        )
         yield f"{type(error).__name__}: {_text_of(error)}"
 
 
 def _cause(error: BaseException) -> str:
-    if isinstance(error, MemoryError) or any(word in _text_of(error).lower() for word in _MEMORY_WORDS):
+    if isinstance(error, MemoryError) or any(
+        word in _text_of(error).lower() for word in _MEMORY_WORDS
+    ):
         return "out-of-memory"
     if isinstance(error, SystemExit):
         return "exited"

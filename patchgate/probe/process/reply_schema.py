@@ -19,7 +19,9 @@ _NAME_LENGTH = 400
 
 
 def reply_fault(do: str, reply: object) -> str | None:
-    """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of another type."""
+    """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of
+    another type.
+    """
     if isinstance(reply, dict) and "failure" in reply:
         return _misfit(Failed, reply, "the reply") or _unplain(reply, "the reply", _DEPTH)
     fault = _misfit(Questions.__annotations__[do].__args__[-1], reply, "the reply")
@@ -39,23 +41,35 @@ def _misfit(kind: Any, value: Any, place: str) -> str | None:
         faults = list(key_faults(kind, value))
         if faults:
             return f"{place}: {faults[0]}"
-        return _first(_misfit(_hints(kind)[name], held, f"{place}.{name}") for name, held in value.items())
+        return _first(
+            _misfit(_hints(kind)[name], held, f"{place}.{name}") for name, held in value.items()
+        )
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return None if any(_misfit(part, value, place) is None for part in parts) else f"{place} is none of {kind}"
+        return (
+            None
+            if any(_misfit(part, value, place) is None for part in parts)
+            else f"{place} is none of {kind}"
+        )
     if origin is dict and isinstance(value, dict):
-        return _first(_misfit(parts[1], held, f"{place}.{name:.40}") for name, held in value.items())
+        return _first(
+            _misfit(parts[1], held, f"{place}.{name:.40}") for name, held in value.items()
+        )
     if origin is list and isinstance(value, list):
         return _first(_misfit(parts[0], held, f"{place}[]") for held in value)
     if origin is tuple and isinstance(value, list) and len(value) == len(parts):
-        return _first(_misfit(part, held, f"{place}[]") for part, held in zip(parts, value, strict=True))
+        return _first(
+            _misfit(part, held, f"{place}[]") for part, held in zip(parts, value, strict=True)
+        )
     if origin is None and (type(value) is kind or (kind is float and type(value) is int)):
         return None
     return f"{place} is no {getattr(kind, '__name__', kind)}"
 
 
 def _unplain(value: Any, place: str, depth: int) -> str | None:
-    """The part of a reply that no file, page or table could hold: names, nesting and numbers without bounds."""
+    """The part of a reply that no file, page or table could hold: names, nesting and numbers
+    without bounds.
+    """
     if depth == 0:
         return f"{place} is nested too deep"
     if type(value) is int and abs(value) >= 1 << 63:
@@ -71,7 +85,9 @@ def _unplain(value: Any, place: str, depth: int) -> str | None:
             spaced = next((fact for fact in held if not fact or " " in fact), None)
             if spaced is not None:
                 return f"{place}: {spaced[:40]!r} is no name of a fact"
-            fault = _first(_unlike_fact(one, f"{place}.{name}.{fact:.40}") for fact, one in held.items())
+            fault = _first(
+                _unlike_fact(one, f"{place}.{name}.{fact:.40}") for fact, one in held.items()
+            )
             if fault:
                 return fault
         fault = _unplain(held, f"{place}.{name:.40}", depth - 1)
@@ -82,7 +98,11 @@ def _unplain(value: Any, place: str, depth: int) -> str | None:
 
 def _unlike_fact(value: Any, place: str) -> str | None:
     kinds = (int, str, list[int], Unmeasured)
-    return None if any(_misfit(kind, value, place) is None for kind in kinds) else f"{place} is no fact"
+    return (
+        None
+        if any(_misfit(kind, value, place) is None for kind in kinds)
+        else f"{place} is no fact"
+    )
 
 
 def _first(faults: Iterator[str | None]) -> str | None:

@@ -1,7 +1,8 @@
-"""The confinement of a child that runs a patch: Linux's Landlock, namespaces of its own, and limits.
+"""The confinement of a child that runs a patch: Linux's Landlock, namespaces of its own, and
+limits.
 
-The kernel enforces them, against C code too; what this kernel or container lacks is left out, and reported. Which
-environment variables reach a child at all is decided in `runner/start_server.py`.
+The kernel enforces them, against C code too; what this kernel or container lacks is left out, and
+reported. Which environment variables reach a child at all is decided in `runner/start_server.py`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchgate.probe.patch.module_name import place_in_package
-from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, libc, resolved, without_inner
+from patchgate.probe.process.namespaces import (
+    LEVELS,
+    SHARED,
+    change_root,
+    enter,
+    libc,
+    resolved,
+    without_inner,
+)
 from patchgate.probe.protocol import Limits, Request
 
-# Bytes of the largest file that a child may write, and of that on a real device, where inputs are larger: what a patch
-# prints goes to a file.
+# Bytes of the largest file that a child may write, and of that on a real device, where inputs are
+# larger: what a patch prints goes to a file.
 _FILE_BYTES, _DEVICE_FILE_BYTES = 512 << 20, 8 << 30
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -48,10 +57,38 @@ _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "
 _GPUS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
 # Of /etc what programs and libraries read at their start; no passwords and no keys.
 _ETC = (
-    *("alternatives", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload"),
-    *("localtime", "nsswitch.conf", "os-release", "passwd", "resolv.conf", "ssl/openssl.cnf", "ssl/certs"),
+    *(
+        "alternatives",
+        "group",
+        "host.conf",
+        "hosts",
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "ld.so.preload",
+    ),
+    *(
+        "localtime",
+        "nsswitch.conf",
+        "os-release",
+        "passwd",
+        "resolv.conf",
+        "ssl/openssl.cnf",
+        "ssl/certs",
+    ),
 )
-_SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/nix/store", "/gnu/store", "/proc", "/sys")
+_SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/bin",
+    "/sbin",
+    "/nix/store",
+    "/gnu/store",
+    "/proc",
+    "/sys",
+)
 # What is installed by hand lies there, anybody's: of it only what is used is read.
 _INSTALLED = "/opt"
 # What lies beside a folder of programs, and is theirs.
@@ -73,9 +110,15 @@ class Sandbox:
     namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
     landlock: int = 0  #: the kernel's version, 0 for none
     reads: bool = False  #: whether reading is confined too
-    system: tuple[str, ...] = ()  #: what every child reads: the interpreter, torch, programs and libraries; no links
-    links: dict[str, str] = field(default_factory=dict)  #: link on the way to one of them -> where it leads
-    headers: str = ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
+    system: tuple[
+        str, ...
+    ] = ()  #: what every child reads: the interpreter, torch, programs and libraries; no links
+    links: dict[str, str] = field(
+        default_factory=dict
+    )  #: link on the way to one of them -> where it leads
+    headers: str = (
+        ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
+    )
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
 
     def report(self) -> dict[str, Any]:
@@ -86,9 +129,16 @@ class Sandbox:
         namespaces = [name for name in LEVELS[0] if name not in self.namespaces and name != "user"]
         return namespaces + ["Landlock"] * (not self.landlock) + ["reads"] * (not self.reads)
 
-    def confine(self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool) -> None:
-        """Leave this process only these paths and take root's privileges from it; `base` is a folder of its own."""
-        writes, reads = [*writable, *self.devices], [*self.system, *readable] if self.reads else ["/"]
+    def confine(
+        self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool
+    ) -> None:
+        """Leave this process only these paths and take root's privileges from it; `base` is a
+        folder of its own.
+        """
+        writes, reads = (
+            [*writable, *self.devices],
+            [*self.system, *readable] if self.reads else ["/"],
+        )
         if "mount" in self.namespaces:
             change_root(base, writes, reads, self.namespaces, self.links)
             # Of the new root all may be read.
@@ -101,9 +151,15 @@ class Sandbox:
 
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     """The strongest in which a child can still compile, or use the GPU, as one without can."""
-    devices = (*_DEVICES, *(path for pattern in _GPUS for path in glob.glob(pattern))) if gpu else _DEVICES
+    devices = (
+        (*_DEVICES, *(path for pattern in _GPUS for path in glob.glob(pattern)))
+        if gpu
+        else _DEVICES
+    )
     links: dict[str, str] = {}
-    system = tuple(filter(os.path.exists, without_inner(resolved(path, links) for path in _system())))
+    system = tuple(
+        filter(os.path.exists, without_inner(resolved(path, links) for path in _system()))
+    )
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
     # Where nothing works at all there is nothing to lose.
@@ -150,7 +206,12 @@ def _compiles() -> bool:
     os.close(os.open("/dev/urandom", os.O_RDONLY))
     compiler = os.environ.get("CXX", "g++")
     source = b"#include <vector>\n"
-    return subprocess.run([compiler, *_COMPILE], input=source, capture_output=True, timeout=60).returncode == 0
+    return (
+        subprocess.run(
+            [compiler, *_COMPILE], input=source, capture_output=True, timeout=60
+        ).returncode
+        == 0
+    )
 
 
 def _finds_gpu() -> bool:
@@ -161,12 +222,21 @@ def _finds_gpu() -> bool:
 def _restrict(known: int, writable: Iterable[str], readable: Iterable[str], *, tcp: bool) -> None:
     """By Landlock, of a version: write only below `writable`, read only there and below `readable`.
 
-    From version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets without a file to others.
+    From version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets without a file
+    to others.
     """
     reads = _READ_FILE | _READ_DIR
-    handled = reads | _WRITE_FILE | _CHANGES | (_REFER if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0)
+    handled = (
+        reads
+        | _WRITE_FILE
+        | _CHANGES
+        | (_REFER if known >= 2 else 0)
+        | (_TRUNCATE if known >= 3 else 0)
+    )
     # struct landlock_ruleset_attr: file system, network, scopes; older kernels know fewer fields.
-    fields = [handled] + ([0 if tcp else _TCP] if known >= 4 else []) + ([_SCOPES] if known >= 6 else [])
+    fields = (
+        [handled] + ([0 if tcp else _TCP] if known >= 4 else []) + ([_SCOPES] if known >= 6 else [])
+    )
     attributes = struct.pack(f"={len(fields)}Q", *fields)
     rules = int(_call(_CREATE_RULESET, attributes, len(attributes), 0))
     for path in readable:
@@ -194,35 +264,42 @@ def _call(number: int, *arguments: object) -> int:
 
 
 def largest_file(limits: Limits) -> int:
-    """Bytes of the largest file that a child may leave; memory is not limited on a real device alone."""
+    """Bytes of the largest file that a child may leave; memory is not limited on a real device
+    alone.
+    """
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
 
 def limit_resources(limits: Limits, server: int) -> None:
-    """Limit a child: no core dump, files of a bounded size, private memory on top of `server` bytes."""
+    """Limit a child: no core dump, files of a bounded size, private memory on top of `server`
+    bytes.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
     if limits["bytes"]:
-        # A process that is no fork has yet to load torch: on many cores OpenBLAS alone takes a gigabyte.
+        # A process that is no fork has yet to load torch: on many cores OpenBLAS alone takes a
+        # gigabyte.
         allowed = max(server, private_bytes()) + limits["bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
 def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
-    """Leave a child its folder and the caches that its request names, and of the rest what torch and the patch read.
+    """Leave a child its folder and the caches that its request names, and of the rest what torch
+    and the patch read.
 
-    Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of precompiled headers,
-    where only what is trusted writes.
+    Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of
+    precompiled headers, where only what is trusted writes.
     """
     readable = _read_by(request)
-    # Each child has caches of its own unless the request names them: what a patch leaves there would be found by its
-    # source.
+    # Each child has caches of its own unless the request names them: what a patch leaves there
+    # would be found by its source.
     use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
     headers = headers_of(request, sandbox)
     writable += [headers] if is_trusted(request) else []
-    base = f"{os.path.dirname(folder)}/root"  # one for all children: what each mounts there no other sees
+    # one for all children: what each mounts there no other sees
+    base = f"{os.path.dirname(folder)}/root"
     for path in (base, headers, *writable):
         os.makedirs(path, exist_ok=True)
     sandbox.confine(base, writable, [headers, *readable], tcp=request["do"] == "ranks")
@@ -231,7 +308,9 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
 
 
 def use_folder(folder: str, kept: Collection[str] = ()) -> None:
-    """Make a folder the place of temporary files, of the home and of the compiler's caches, but for those `kept`."""
+    """Make a folder the place of temporary files, of the home and of the compiler's caches, but for
+    those `kept`.
+    """
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.environ["HOME"] = f"{folder}/home"
     os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in kept})
@@ -240,7 +319,9 @@ def use_folder(folder: str, kept: Collection[str] = ()) -> None:
 
 
 def headers_of(request: Request, sandbox: Sandbox) -> str:
-    """The folder of all children's precompiled C++ headers: beside the compiled C++ where the request names that."""
+    """The folder of all children's precompiled C++ headers: beside the compiled C++ where the
+    request names that.
+    """
     cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR") or request.get("libraries")
     return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
 
@@ -256,13 +337,21 @@ def _plugin(request: Request) -> str | None:
 
 
 def _read_by(request: Request) -> list[str]:
-    """The folder or package of patches, the workload and a device; the project; both sides' outputs."""
+    """The folder or package of patches, the workload and a device; the project; both sides'
+    outputs.
+    """
     loaded = [request, *(request.get("after") or ())]
     patches = [(each.get("patch"), each.get("paths") or ()) for each in loaded]
     patches += [(request.get("workload_path"), ()), (_plugin(request), ())]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
-    wholes = [place for each in loaded for whole in _wholes(each) for place in _file_or_package(whole)]
-    sides = [path for name in ("unpatched", "patched", "libraries", "queue") if (path := request.get(name))]
+    wholes = [
+        place for each in loaded for whole in _wholes(each) for place in _file_or_package(whole)
+    ]
+    sides = [
+        path
+        for name in ("unpatched", "patched", "libraries", "queue")
+        if (path := request.get(name))
+    ]
     return [*places, *wholes, *sides, *request.get("import_path", ())]
 
 
@@ -276,7 +365,9 @@ def _or_alone(folder: str, path: str) -> str:
 
 
 def _holds_everything(folder: str) -> bool:
-    """True if what is not the patch's lies there too: a home, what is shared, or what is installed by hand."""
+    """True if what is not the patch's lies there too: a home, what is shared, or what is installed
+    by hand.
+    """
     around = os.path.join(os.path.realpath(folder), "")
     return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes(), _INSTALLED))
 
@@ -292,7 +383,9 @@ def _homes() -> set[str]:
 
 
 def _wholes(loaded: Mapping[str, Any]) -> list[str]:
-    """The files of which a patch says that it is a part: a search has written it, or `patchgate parts`."""
+    """The files of which a patch says that it is a part: a search has written it, or
+    `patchgate parts`.
+    """
     patch, wholes = loaded.get("patch"), [str(loaded.get("part_of") or "")]
     if patch:
         with open(patch, encoding="utf-8", errors="replace") as file:
@@ -302,7 +395,9 @@ def _wholes(loaded: Mapping[str, Any]) -> list[str]:
 
 
 def _file_or_package(path: str) -> list[str]:
-    """The path that part of a file needs: its package, or the file alone, since any patch may claim to be a part."""
+    """The path that part of a file needs: its package, or the file alone, since any patch may claim
+    to be a part.
+    """
     real = os.path.realpath(path)  # a link is what it leads to
     if not real.endswith(".py") or not os.path.isfile(real):
         return []
@@ -311,16 +406,27 @@ def _file_or_package(path: str) -> list[str]:
 
 
 def _system() -> Iterable[str]:
-    """The interpreter and its packages, programs and libraries of the system, and where what is loaded comes from."""
+    """The interpreter and its packages, programs and libraries of the system, and where what is
+    loaded comes from.
+    """
     yield from _SYSTEM
     yield from (f"/etc/{name}" for name in _ETC)
-    for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))):
+    for prefix in (
+        sys.prefix,
+        sys.base_prefix,
+        os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))),
+    ):
         # An interpreter may be installed into a home, which is not its own.
         parts = ("bin", *_PREFIX) if _holds_everything(prefix) else ("",)
         yield from (os.path.join(prefix, part) for part in parts)
     # Not the working directory, which holds what the server keeps of other children.
-    places = [place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place)]
-    places += filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
+    places = [
+        place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place)
+    ]
+    places += filter(
+        None,
+        (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)),
+    )
     yield from (place for place in places if not _holds_everything(place))
     for programs in (*os.environ.get("PATH", "").split(os.pathsep), *_folders_of_compilers()):
         if programs.startswith("/") and not _holds_everything(programs):
@@ -328,7 +434,9 @@ def _system() -> Iterable[str]:
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     # Also of torch where it is not loaded yet; it may be built in its own checkout.
-    files += [spec.origin for name in ("torch", "triton") if (spec := importlib.util.find_spec(name))]
+    files += [
+        spec.origin for name in ("torch", "triton") if (spec := importlib.util.find_spec(name))
+    ]
     modules = map(os.path.realpath, filter(None, files))
     yield from without_inner(_or_alone(os.path.dirname(file), file) for file in modules)
 

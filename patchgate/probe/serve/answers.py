@@ -12,7 +12,15 @@ from typing import Any, cast
 import torch
 
 from patchgate.probe import protocol
-from patchgate.probe.compile import caches, compile_calls, hooks, observe, options, recompiles, sentinel
+from patchgate.probe.compile import (
+    caches,
+    compile_calls,
+    hooks,
+    observe,
+    options,
+    recompiles,
+    sentinel,
+)
 from patchgate.probe.compile.capture import capture
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.compile.plain_run import run_plainly
@@ -63,7 +71,9 @@ def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.C
     stage("compile")
     patch, ran = request.get("patch") if request.get("cover") else None, LinesRun()
     with line_coverage.tracing(patch, ran):
-        answer = caches.compile_cached(load_build(request), **_compiled_as(request), tag=request["tag"])
+        answer = caches.compile_cached(
+            load_build(request), **_compiled_as(request), tag=request["tag"]
+        )
     return cast(protocol.Cached, {**answer, **ran.coverage(patch)})
 
 
@@ -72,7 +82,11 @@ def _count_recompiles(request: protocol.Compile, stage: Stage) -> protocol.Recom
     apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
-    return {"counts": recompiles.count_graphs(load_build(request), dtype=dtype, dynamic=request["dynamic"])}
+    return {
+        "counts": recompiles.count_graphs(
+            load_build(request), dtype=dtype, dynamic=request["dynamic"]
+        )
+    }
 
 
 def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
@@ -84,7 +98,9 @@ def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
 
 
 def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
-    """Paired times of a workload, unpatched against patched; both sides are unpatched without a patch."""
+    """Paired times of a workload, unpatched against patched; both sides are unpatched without a
+    patch.
+    """
     stage("compile")
     profile, mode = request["profile"], request.get("mode", "default")
     device, queue = profile["backend"], DeviceQueue(request["queue"])
@@ -104,8 +120,14 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
             )
         stage("time")
         with queue.alone():
-            rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
-    state = {"device": device_name(profile), "device before": before, "device after": warmup.device_state(device)}
+            rounds = pair.rounds(
+                rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"]
+            )
+    state = {
+        "device": device_name(profile),
+        "device before": before,
+        "device after": warmup.device_state(device),
+    }
     return {
         "rounds": rounds,
         "first_call": pair.first_call,
@@ -120,7 +142,11 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
 
 def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
     """Outputs of the workload on several seeds, written to a file."""
-    more = {"training": request.get("training", False), "small": request["small"], "exact": not request.get("patch")}
+    more = {
+        "training": request.get("training", False),
+        "small": request["small"],
+        "exact": not request.get("patch"),
+    }
     try:
         answer = _write(outputs.run, request, stage, **more)
     except Exception as error:
@@ -141,7 +167,9 @@ def _trace(request: protocol.Run, stage: Stage) -> protocol.Completed:
     return _write(first_divergence.trace, request, stage)
 
 
-def _write(write: Callable[..., None], request: protocol.Run, stage: Stage, **more: bool) -> protocol.Completed:
+def _write(
+    write: Callable[..., None], request: protocol.Run, stage: Stage, **more: bool
+) -> protocol.Completed:
     apply_patch(request, stage)
     stage("run")
     how = _compiled_as(request)
@@ -150,7 +178,11 @@ def _write(write: Callable[..., None], request: protocol.Run, stage: Stage, **mo
 
 
 def _compiled_as(request: protocol.Compile) -> dict[str, Any]:
-    return {"dtype": getattr(torch, request["dtype"]), "dynamic": request["dynamic"], "profile": request["profile"]}
+    return {
+        "dtype": getattr(torch, request["dtype"]),
+        "dynamic": request["dynamic"],
+        "profile": request["profile"],
+    }
 
 
 def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
@@ -162,7 +194,9 @@ def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
 
 
 def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Operators:
-    """Results of samples of operators, written to a file; without a patch the samples are made too."""
+    """Results of samples of operators, written to a file; without a patch the samples are made
+    too.
+    """
     answer: protocol.Operators = {
         "operators": {},
         "unmeasured": "",
@@ -178,7 +212,10 @@ def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Ope
             return {**answer, "unmeasured": str(error)}
         stage("run")
         names, profile = request["names"], request["profile"]
-        return {**answer, "operators": operator_samples.write_samples(names, profile, request["outputs"])}
+        return {
+            **answer,
+            "operators": operator_samples.write_samples(names, profile, request["outputs"]),
+        }
     samples = operator_samples.read_samples(request["unpatched"])
     apply_patch(request, stage)
     stage("run")
@@ -189,7 +226,9 @@ def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Ope
 
 
 def _run_offers(request: protocol.RunOffers, stage: Stage) -> protocol.Offered:
-    """Outputs of the workload with each backend or pass that the patch offers, written to a file each."""
+    """Outputs of the workload with each backend or pass that the patch offers, written to a file
+    each.
+    """
     apply_patch(request, stage)
     stage("run")
     runs: list[protocol.OfferRun] = []
@@ -200,7 +239,9 @@ def _run_offers(request: protocol.RunOffers, stage: Stage) -> protocol.Offered:
         compiler = compiler_of(offer, module_of(patch), run, dynamic=request["dynamic"] or None)
         path = f"{outputs_file}-{number}" if number else outputs_file
         try:
-            outputs.run(load_build(request), **how, seeds=[0], path=path, small=True, compiler=compiler)
+            outputs.run(
+                load_build(request), **how, seeds=[0], path=path, small=True, compiler=compiler
+            )
         except Exception as error:
             kind, text = failure_of_offer(error, patch)
             run["faults"][kind if compiles_anything(compiler) else "unmeasured"] = text
@@ -214,7 +255,9 @@ def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
     if missing:
         return {"unmeasured": missing}
     failure = tensor_parallel.run(request, stage)
-    return {"failure": cast(protocol.Failure, failure)} if failure else {"environment": environment()}
+    return (
+        {"failure": cast(protocol.Failure, failure)} if failure else {"environment": environment()}
+    )
 
 
 def _comparing(
@@ -229,9 +272,13 @@ def _comparing(
         except Exception as error:
             if exception_failure(error, None)["cause"] != "raised":
                 raise
-            # Untrusted code wrote the patched file. Where the other one can be compared with itself, that is why.
+            # Untrusted code wrote the patched file. Where the other one can be compared with
+            # itself, that is why.
             compare(request["unpatched"], request["unpatched"])
-            return {"metrics": {}, "unreadable": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
+            return {
+                "metrics": {},
+                "unreadable": f"{type(error).__name__}: {error}".partition("\n")[0][:200],
+            }
 
     return answer
 
@@ -244,7 +291,9 @@ def _option_facts(request: protocol.Observe, stage: Stage) -> protocol.OptionFac
 
 
 def _call_hooks(request: protocol.Patched, stage: Stage) -> protocol.Hooks:
-    """Which of the user's hooks into the compiler are called, and which options of a call reach it."""
+    """Which of the user's hooks into the compiler are called, and which options of a call reach
+    it.
+    """
     called = hooks.install_counters()
     apply_patch(request, stage)
     stage("compile")

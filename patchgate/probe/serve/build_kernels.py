@@ -1,7 +1,8 @@
-"""Builds the C++ kernels of a generated module in one compile unit, before the module is loaded and asks for each.
+"""Builds the C++ kernels of a generated module in one compile unit, before the module is loaded and
+asks for each.
 
-A unit with torch's headers takes half a second and more even without a kernel. What cannot be built together torch
-builds one by one.
+A unit with torch's headers takes half a second and more even without a kernel. What cannot be built
+together torch builds one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ namespace unit_{place} {{
 #undef PyInit_kernel
 }}
 """
-# The library is stored under the name of every kernel, and gives the one by whose name it was loaded.
+# The library is stored under the name of every kernel, and gives the one by whose name it was
+# loaded.
 _ENTRY = """
 #include <dlfcn.h>
 #include <cstring>
@@ -45,16 +47,27 @@ PyMODINIT_FUNC PyInit_kernel(void) {{
     return nullptr;
 }}
 """
-_CHOICE = '        if (std::strstr(library.dli_fname, "{name}")) return unit_{place}::PyInit_kernel_{place}();'
+_CHOICE = (
+    '        if (std::strstr(library.dli_fname, "{name}")) return '
+    "unit_{place}::PyInit_kernel_{place}();"
+)
 
 
 def build_kernels_together() -> None:
-    """From now on a module's kernels are built before it is loaded; nothing is where a patch replaces the building."""
-    load, build, compile_cpp = PyCodeCache.load_by_key_path, cpp_builder.CppBuilder.build, codecache._worker_compile_cpp
+    """From now on a module's kernels are built before it is loaded; nothing is where a patch
+    replaces the building.
+    """
+    load, build, compile_cpp = (
+        PyCodeCache.load_by_key_path,
+        cpp_builder.CppBuilder.build,
+        codecache._worker_compile_cpp,
+    )
 
     def load_by_key_path(key: str, path: str, *args: Any, **more: Any) -> Any:
         if cpp_builder.CppBuilder.build is build and codecache._worker_compile_cpp is compile_cpp:
-            with contextlib.suppress(Exception):  # what is wrong with a kernel torch says when it builds it
+            with contextlib.suppress(
+                Exception
+            ):  # what is wrong with a kernel torch says when it builds it
                 _build(_builders(path))
         return load(key, path, *args, **more)
 
@@ -62,20 +75,30 @@ def build_kernels_together() -> None:
 
 
 def _builders(path: str) -> dict[str, Any]:
-    """The file of torch's lock -> what builds the kernel, for those of a module that are not built yet."""
+    """The file of torch's lock -> what builds the kernel, for those of a module that are not built
+    yet.
+    """
     tasks: list[Any] = []
     for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.cpp_pybinding":
             arguments, source = map(ast.literal_eval, node.args)
-            CppPythonBindingsCodeCache.load_pybinding_async(arguments, source, submit_fn=tasks.append)
+            CppPythonBindingsCodeCache.load_pybinding_async(
+                arguments, source, submit_fn=tasks.append
+            )
     return {lock: builder for lock, (builder,) in (task.args for task in tasks)}
 
 
 def _build(builders: dict[str, Any]) -> None:
     with _locked(sorted(builders)):
-        targets = {Path(each.get_target_file_path()): each.get_command_line() for each in builders.values()}
+        targets = {
+            Path(each.get_target_file_path()): each.get_command_line() for each in builders.values()
+        }
         # Some another process has built by now.
-        lines = {path: line for path, line in targets.items() if not path.exists() and not _has_directives(path)}
+        lines = {
+            path: line
+            for path, line in targets.items()
+            if not path.exists() and not _has_directives(path)
+        }
         if len(lines) < 2:
             return
         with tempfile.TemporaryDirectory() as folder:
@@ -106,14 +129,24 @@ def _has_directives(library: Path) -> bool:
     """True if a kernel's source says to the compiler what would hold for the next source too."""
     text = _source(library).read_text("utf-8")
     usual = {line.strip() for line in CppPythonBindingsCodeCache.suffix_template.splitlines()}
-    lines = [line for line in text.splitlines() if line.strip().startswith("#") and line.strip() not in usual]
-    return "_Pragma" in text or not all(_INCLUDE.fullmatch(line) or _LOOP.fullmatch(line) for line in lines)
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.strip().startswith("#") and line.strip() not in usual
+    ]
+    return "_Pragma" in text or not all(
+        _INCLUDE.fullmatch(line) or _LOOP.fullmatch(line) for line in lines
+    )
 
 
 def _unit(libraries: Iterable[Path]) -> str:
-    """The source of all: what any of them includes, each kernel in a namespace, and what chooses among them."""
+    """The source of all: what any of them includes, each kernel in a namespace, and what chooses
+    among them.
+    """
     sources = [_source(path) for path in libraries]
-    includes = {line: None for path in sources for line in _INCLUDE.findall(path.read_text("utf-8"))}
+    includes = {
+        line: None for path in sources for line in _INCLUDE.findall(path.read_text("utf-8"))
+    }
     kernels = [_KERNEL.format(place=place, source=path) for place, path in enumerate(sources)]
     choices = [_CHOICE.format(place=place, name=path.stem) for place, path in enumerate(sources)]
     return "\n".join([*includes, *kernels, _ENTRY.format(choices="\n".join(choices))])

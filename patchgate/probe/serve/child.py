@@ -1,4 +1,5 @@
-"""One child of the server, forked or started anew: it limits and confines itself, answers one request, and ends.
+"""One child of the server, forked or started anew: it limits and confines itself, answers one
+request, and ends.
 
 It must not return into the server's loop.
 """
@@ -51,15 +52,21 @@ class Ends(NamedTuple):
     opened: int  #: the files that it reads beside its environment
 
 
-def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0) -> NoReturn:
-    """Answer `request` in the folder of the child, and end; `server` are the server's bytes where this is no fork."""
+def answer(
+    request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0
+) -> NoReturn:
+    """Answer `request` in the folder of the child, and end; `server` are the server's bytes where
+    this is no fork.
+    """
     _detach(ends)
 
     def stage(name: str) -> None:
         os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
-        limit_resources(request["limits"], _TORCH_BYTES if request["do"] == WITHOUT_TORCH else server)
+        limit_resources(
+            request["limits"], _TORCH_BYTES if request["do"] == WITHOUT_TORCH else server
+        )
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
@@ -72,10 +79,14 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}
         write_reply({"failure": failure}, ends.reply)
     try:
-        # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
-        handler_with = {IN_NEW_INTERPRETER: _new_interpreter, WITHOUT_TORCH: _script}.get(request["do"], _compiler)
+        # Only here, since torch starts threads, which a child that is no fork has to be without
+        # until it is confined.
+        handler_with = {IN_NEW_INTERPRETER: _new_interpreter, WITHOUT_TORCH: _script}.get(
+            request["do"], _compiler
+        )
         handler = handler_with(request, folder, headers)
-        # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
+        # Last, so that no module of the project stands in for one of Python's; and not in the
+        # unconfined server.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):
             os.environ.update(variables_of(how))
@@ -88,7 +99,9 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
 
 
 def _new_interpreter(request: Request, folder: str, headers: str) -> _Handler:
-    """The handler for `import torch` alone, with the variables that the patch meets when it runs there."""
+    """The handler for `import torch` alone, with the variables that the patch meets when it runs
+    there.
+    """
     # In a pipeline torch refuses what it only warns of elsewhere.
     os.environ.update({"CI": "true"} | variables_of(request))
     from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
@@ -105,7 +118,9 @@ def _script(request: Request, folder: str, headers: str) -> _Handler:
 
 
 def _compiler(request: Request, folder: str, headers: str) -> _Handler:
-    """The handler with the whole compiler loaded, and with the libraries and headers that others have made."""
+    """The handler with the whole compiler loaded, and with the libraries and headers that others
+    have made.
+    """
     from torch._inductor import codecache
 
     from patchgate.probe.serve.answers import handler_of
@@ -122,16 +137,21 @@ def _compiler(request: Request, folder: str, headers: str) -> _Handler:
 
 
 def _built_before(request: Request, folder: str, headers: str) -> str:
-    """Take over the libraries that a request names; returns the child's folder of headers, with those in `headers`."""
+    """Take over the libraries that a request names; returns the child's folder of headers, with
+    those in `headers`.
+    """
     if "libraries" in request:
-        copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+        copy_missing_libraries(
+            Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        )
     return headers if is_trusted(request) else link_headers(Path(headers), Path(folder, "headers"))
 
 
 def renew_thread_pool() -> None:
     """Have torch's pool of threads, which no fork keeps, made anew by one thread alone.
 
-    Else the first to ask for it makes it: the threads of a backward ask at once, some find none, and abort.
+    Else the first to ask for it makes it: the threads of a backward ask at once, some find none,
+    and abort.
     """
     import torch
 
@@ -152,7 +172,9 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 
 
 def link_headers(shared: Path, own: Path) -> str:
-    """The folder `own` with links to the precompiled headers of `shared`: what is missing there a child makes here."""
+    """The folder `own` with links to the precompiled headers of `shared`: what is missing there a
+    child makes here.
+    """
     own.mkdir(parents=True)
     for compiled in _finished(shared, "*.gch"):
         for header in (compiled.with_suffix(""), compiled):
@@ -163,7 +185,9 @@ def link_headers(shared: Path, own: Path) -> str:
 
 
 def _finished(source: Path, pattern: str) -> Iterator[Path]:
-    """Files below `source`, but for those that a process is making now: Inductor holds a lock of the same name."""
+    """Files below `source`, but for those that a process is making now: Inductor holds a lock of
+    the same name.
+    """
     locks = {path.stem: path for path in source.rglob("*.lock")}
     for path in source.rglob(pattern):
         lock = locks.get(path.name.partition(".")[0])
@@ -181,7 +205,9 @@ def _is_locked(path: Path) -> bool:
 
 
 def _detach(ends: Ends) -> None:
-    """Own process group, no terminal, and all output into a file: what the patch prints cannot be taken for a reply."""
+    """Own process group, no terminal, and all output into a file: what the patch prints cannot be
+    taken for a reply.
+    """
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -194,14 +220,18 @@ def _detach(ends: Ends) -> None:
 
 
 def _write_tracebacks(trace: int) -> None:
-    """The server ends a child that hangs by a signal: the traceback is written, then its default action ends it."""
+    """The server ends a child that hangs by a signal: the traceback is written, then its default
+    action ends it.
+    """
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     faulthandler.enable(trace, all_threads=False)
     faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
 
 
 def save_request(request: Request, folder: str, sandbox: Sandbox) -> None:
-    """In the server: leave a child that is no fork of it what it answers, and the server's bytes."""
+    """In the server: leave a child that is no fork of it what it answers, and the server's
+    bytes.
+    """
     with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
         json.dump([request, vars(sandbox), private_bytes()], file)
 

@@ -1,4 +1,7 @@
-"""The parent process of the fork servers: ends them and their children when the host has gone. It imports no torch."""
+"""The parent process of the fork servers: ends them and their children when the host has gone.
+
+It imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main() -> None:
-    """`python -m patchgate.probe FD FD HOME`: serve the requests that two control channels bring, until they close.
+    """`python -m patchgate.probe FD FD HOME`: serve the requests that two control channels bring,
+    until they close.
 
-    Those of the first in a process that has torch warm, those of the second where nothing of torch is loaded. This
-    process stays small and only watches: once the host has gone, or was killed, it ends the servers and all that came
-    of them at once, also while torch is imported, and removes the folder HOME. After an exception of a server's the
-    folder stays, with the log.
+    Those of the first in a process that has torch warm, those of the second where nothing of torch
+    is loaded. This process stays small and only watches: once the host has gone, or was killed, it
+    ends the servers and all that came of them at once, also while torch is imported, and removes
+    the folder HOME. After an exception of a server's the folder stays, with the log.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     controls, home = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]], sys.argv[3]

@@ -1,6 +1,8 @@
-"""Spares children the precompiled C++ header: its name, for which all headers of torch are read, and its making.
+"""Spares children the precompiled C++ header: its name, for which all headers of torch are read,
+and its making.
 
-The server has a fork of its own ask torch for it, and make it. What a child wants otherwise is made as torch does it.
+The server has a fork of its own ask torch for it, and make it. What a child wants otherwise is made
+as torch does it.
 """
 
 from __future__ import annotations
@@ -31,14 +33,24 @@ _PATIENCE = 60
 # Seconds that a header takes to be made, also on a busy machine.
 _MAKING = 20
 # Variables by which g++ and clang++ find programs, headers and settings.
-_COMPILER = ("PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD")
+_COMPILER = (
+    "PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "LD_PRELOAD",
+)
 # What torch asks for, as text -> the file's name.
 _names: dict[str, str] = {}
 _asked: set[str] = set()
 
 
 def make_header(request: Request, folder: str) -> int | None:
-    """In the server, before the first child that builds C++ for a profile: the fork that makes the header there."""
+    """In the server, before the first child that builds C++ for a profile: the fork that makes the
+    header there.
+    """
     asked = f"{folder} {request.get('profile')}"
     if asked in _asked or not builds_kernels(request):
         return None
@@ -53,15 +65,24 @@ def make_header(request: Request, folder: str) -> int | None:
             _make(request, folder, writing)
         os._exit(0)
     os.close(writing)
-    with open(reading, "rb", buffering=0) as names, contextlib.suppress(ValueError):  # no compiler, or another torch
+    with (
+        open(reading, "rb", buffering=0) as names,
+        contextlib.suppress(ValueError),
+    ):  # no compiler, or another torch
         if select.select([names], [], [], _PATIENCE)[0]:
             _names.update(json.loads(names.read()))
     return pid
 
 
 def _make(request: Request, folder: str, writing: int) -> None:
-    """Ask for the header of an empty kernel; its name goes to the pipe `writing` as soon as it is known."""
-    precompile, compile_cpp, text = codecache._precompile_header.__wrapped__, codecache._worker_compile_cpp, ""
+    """Ask for the header of an empty kernel; its name goes to the pipe `writing` as soon as it is
+    known.
+    """
+    precompile, compile_cpp, text = (
+        codecache._precompile_header.__wrapped__,
+        codecache._worker_compile_cpp,
+        "",
+    )
 
     def ask(header: str, line: str, **command: Any) -> str:
         nonlocal text
@@ -69,7 +90,9 @@ def _make(request: Request, folder: str, writing: int) -> None:
         return str(precompile(header, line, **command))
 
     def report(lock: str, builders: Any) -> None:
-        os.write(writing, json.dumps({text: os.path.basename(lock).replace(".lock", ".h")}).encode())
+        os.write(
+            writing, json.dumps({text: os.path.basename(lock).replace(".lock", ".h")}).encode()
+        )
         os.close(writing)
         compile_cpp(lock, builders)
 
@@ -84,7 +107,9 @@ def _make(request: Request, folder: str, writing: int) -> None:
 
 
 def use_header(folder: str) -> None:
-    """In a child that builds C++: a header of a known name is taken from the folder, once it is made."""
+    """In a child that builds C++: a header of a known name is taken from the folder, once it is
+    made.
+    """
     precompile, is_made = codecache._precompile_header, cache(partial(_is_made, folder))
 
     def known_header(header: str, line: str, **command: Any) -> str:
@@ -95,7 +120,10 @@ def use_header(folder: str) -> None:
 
 
 def _is_made(folder: str, name: str) -> bool:
-    """True if a header is whole. Whoever makes it holds its lock; a patch may hold that too, and for ever."""
+    """True if a header is whole.
+
+    Whoever makes it holds its lock; a patch may hold that too, and for ever.
+    """
     compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
     with contextlib.suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
         while time.monotonic() < ends:
@@ -109,7 +137,9 @@ def _is_made(folder: str, name: str) -> bool:
 
 def builds_kernels(request: Request) -> bool:
     """True if a child builds C++ in a folder that others use too."""
-    if request["do"] == "cached":  # its caches lie in a folder that is used once, and no kernel is built
+    if (
+        request["do"] == "cached"
+    ):  # its caches lie in a folder that is used once, and no kernel is built
         return False
     return CACHES[0] in request.get("env", {}) and bool(request["profile"]["kind"] == "codegen")
 

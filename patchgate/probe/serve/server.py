@@ -1,7 +1,8 @@
-"""The fork server: it has torch and Inductor warm, or nothing of torch, and forks a child for every request.
+"""The fork server: it has torch and Inductor warm, or nothing of torch, and forks a child for every
+request.
 
-It ends a child that runs too long, reads its reply and reports how it ended. It never initialises CUDA, runs no
-parallel region and starts no compile worker, because none of these survives a fork.
+It ends a child that runs too long, reads its reply and reports how it ended. It never initialises
+CUDA, runs no parallel region and starts no compile worker, because none of these survives a fork.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _FREE_BYTES = 64 << 20
 
 @dataclass
 class _Files:
-    """Files without a name, which a child writes and the server reads: no link can lead elsewhere."""
+    """Files without a name, which a child writes and the server reads: no link can lead
+    elsewhere.
+    """
 
     stage: int
     trace: int
@@ -75,7 +78,9 @@ class _Child:
         return float(self.request["limits"]["seconds"])
 
     def innermost(self) -> int:
-        """The process that answers: with an own namespace of processes the first child of its init."""
+        """The process that answers: with an own namespace of processes the first child of its
+        init.
+        """
         pid = self.pid
         for _ in range(2 if "pid" in self.sandbox.namespaces else 0):
             with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
@@ -87,13 +92,17 @@ class Server:
     """Takes one JSON request a channel, forks, and sends one JSON reply."""
 
     def __init__(self, control: socket.socket, home: str, *, torch: bool = True) -> None:
-        """`control` brings a new channel for every request; without `torch` nothing of that is loaded."""
+        """`control` brings a new channel for every request; without `torch` nothing of that is
+        loaded.
+        """
         self._control, self._home, self._has_torch = control, home, torch
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
         self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
-        self._helpers: set[int | None] = set()  # the zygote, and makers of a header, also when they have ended
+        self._helpers: set[int | None] = (
+            set()
+        )  # the zygote, and makers of a header, also when they have ended
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
@@ -127,7 +136,10 @@ class Server:
         try:
             self._fork(connection, request)
         except OSError as error:  # no memory, no process, no space
-            _send(connection, {"failure": _failure("machine", "start", f"no child could be started: {error}")})
+            _send(
+                connection,
+                {"failure": _failure("machine", "start", f"no child could be started: {error}")},
+            )
         return True
 
     def _sandbox(self, request: Request) -> Sandbox:
@@ -173,12 +185,16 @@ class Server:
         os.set_blocking(reading, False)
         pidfd = os.pidfd_open(pid)
         clock = CpuWaitClock(pid)
-        child = _Child(pid, folder, request, connection, files, reading, clock, killed_for_memory, sandbox)
+        child = _Child(
+            pid, folder, request, connection, files, reading, clock, killed_for_memory, sandbox
+        )
         self._children[pidfd] = child
         self._selector.register(pidfd, selectors.EVENT_READ, self._finish)
         self._selector.register(reading, selectors.EVENT_READ, lambda _: self._read(child))
 
-    def _become_child(self, request: Request, folder: str, ends: Ends, sandbox: Sandbox, *, is_fork: bool) -> NoReturn:
+    def _become_child(
+        self, request: Request, folder: str, ends: Ends, sandbox: Sandbox, *, is_fork: bool
+    ) -> NoReturn:
         # It has nothing else of the server's: no channel, and no end of another child's.
         close_all_but(*ends)
         for name, value in request.get("env", {}).items():
@@ -191,7 +207,9 @@ class Server:
         # A device cannot be used in the fork of a process that has looked for one.
         for end in ends:
             os.set_inheritable(end, True)
-        os.execv(sys.executable, [sys.executable, "-m", answer_saved.__module__, folder, *map(str, ends)])
+        os.execv(
+            sys.executable, [sys.executable, "-m", answer_saved.__module__, folder, *map(str, ends)]
+        )
 
     def _end_late_children(self) -> None:
         for child in self._children.values():
@@ -233,7 +251,9 @@ class Server:
         _, status, used = os.wait4(child.pid, 0)
         # What a patch has detached from its group becomes this process's child (see `main`).
         self._removing = [process for process in self._removing if process.poll() is None]
-        kept = {each.pid for each in self._children.values()} | {each.pid for each in self._removing}
+        kept = {each.pid for each in self._children.values()} | {
+            each.pid for each in self._removing
+        }
         kill_children(kept.union(filter(None, self._helpers)))
         is_its_word, opened = bool(child.reply), opened_files(child.files.opened)
         try:
@@ -246,26 +266,35 @@ class Server:
             for file in vars(child.files).values():
                 os.close(file)
             self._removing += filter(None, [remove_folder(child.folder)])
-        if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
+        if (
+            is_its_word
+            and reply.get("failure", {}).get("cause") == "machine"
+            and not self._is_unfit(child.sandbox)
+        ):
             reply["failure"]["cause"] = "raised"
         cpu = {"child": used.ru_utime + used.ru_stime, "below": child.below}
         warm_up = {"warm_up": self._warm_up} if self._has_torch else {}
         _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
-        """True if the machine has failed, as a child says: the disk is full, or there is no sandbox any more.
+        """True if the machine has failed, as a child says: the disk is full, or there is no sandbox
+        any more.
 
         Asked once the child's own files are gone, since only then does it show whose fault it is.
         """
         for process in self._removing:
             process.wait()
         usage = os.statvfs(self._home)
-        is_full = usage.f_bavail * usage.f_frsize <= _FREE_BYTES or (usage.f_files > 0 and usage.f_favail == 0)
+        is_full = usage.f_bavail * usage.f_frsize <= _FREE_BYTES or (
+            usage.f_files > 0 and usage.f_favail == 0
+        )
         return is_full or not can_be_entered(sandbox, self._home)
 
 
 def _fits_zygote(request: Request) -> bool:
-    """True if a fork of the zygote is what a new interpreter would be: torch may read variables as it is imported."""
+    """True if a fork of the zygote is what a new interpreter would be: torch may read variables as
+    it is imported.
+    """
     has_variables = request.get("env") or request.get("environment")
     return request["do"] == IN_NEW_INTERPRETER and not (request.get("fresh") or has_variables)
 
@@ -277,13 +306,23 @@ def _unnamed_file(folder: str) -> int:
 
 def _killed_for_memory() -> int:
     """How many processes the kernel has killed because memory was short, since it began."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as counters:
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open("/proc/vmstat", encoding="ascii") as counters,
+    ):
         return next((int(line.split()[1]) for line in counters if line.startswith("oom_kill ")), 0)
     return 0
 
 
 def _failure(cause: str, stage: str, signature: str) -> Failure:
-    return {"cause": cause, "stage": stage, "signature": signature, "detail": "", "where": None, "raised_at": None}
+    return {
+        "cause": cause,
+        "stage": stage,
+        "signature": signature,
+        "detail": "",
+        "where": None,
+        "raised_at": None,
+    }
 
 
 def _read_request(connection: socket.socket) -> Any:
@@ -320,7 +359,10 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
         reply = {"failure": late if child.is_late else ended}
     if isinstance(reply.get("failure"), dict):
         # The patch may have written anything there.
-        stage = "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip() or "start"
+        stage = (
+            "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip()
+            or "start"
+        )
         trace = _end_of(child.files.trace, _TRACE_BYTES)
         # C++ says why it aborts in the output.
         detail = "\n".join(filter(None, [trace, _end_of(child.files.output, _OUTPUT_BYTES)]))
@@ -330,7 +372,11 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
     fault = reply_fault(child.request["do"], reply) or (
         None if "failure" in reply else hand_over(child.folder, child.request)
     )
-    return {"failure": _failure("tampered", "reply", f"the reply is none: {fault}")} if fault else reply
+    return (
+        {"failure": _failure("tampered", "reply", f"the reply is none: {fault}")}
+        if fault
+        else reply
+    )
 
 
 def _parsed(child: _Child) -> dict[str, Any]:
@@ -341,9 +387,13 @@ def _parsed(child: _Child) -> dict[str, Any]:
         reply = json.loads(child.reply)
         if not isinstance(reply, dict):
             raise ValueError(f"a {type(reply).__name__}")
-        if b"\\ud" in child.reply.lower():  # perhaps half a surrogate pair, which nobody could print
+        if (
+            b"\\ud" in child.reply.lower()
+        ):  # perhaps half a surrogate pair, which nobody could print
             reply = json.loads(json.dumps(reply, ensure_ascii=False).encode(errors="replace"))
         child.below = float(reply.pop("below", 0.0))
         return dict(reply)
     except (ValueError, RecursionError, TypeError) as error:
-        return {"failure": {"cause": "tampered", "signature": f"the reply is none: {str(error)[:80]}"}}
+        return {
+            "failure": {"cause": "tampered", "signature": f"the reply is none: {str(error)[:80]}"}
+        }

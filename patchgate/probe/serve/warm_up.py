@@ -1,4 +1,6 @@
-"""Imports what a compile imports, once for every child of the server, and generates code for one small graph."""
+"""Imports what a compile imports, once for every child of the server, and generates code for one
+small graph.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ _TRACED = (
     *(f"modules.{name}" for name in ("activation", "batchnorm", "conv", "linear", "normalization")),
 )
 # What a compile imports late, and a patch may find not loaded yet.
-_LATE = ("torch._inductor.choices", "torch._inductor.codegen.memory_planning", "torch._inductor.kernel_template_choice")
+_LATE = (
+    "torch._inductor.choices",
+    "torch._inductor.codegen.memory_planning",
+    "torch._inductor.kernel_template_choice",
+)
 _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
@@ -31,7 +37,8 @@ _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 def _keeping_bytecode() -> Iterator[None]:
     """Within it, what is imported is compiled once for every later server of this environment.
 
-    uv installs torch without bytecode, and to compile its sources takes more than half of the time of a warm-up.
+    uv installs torch without bytecode, and to compile its sources takes more than half of the time
+    of a warm-up.
     """
     unchanged, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
@@ -42,12 +49,16 @@ def _keeping_bytecode() -> Iterator[None]:
 
 @_keeping_bytecode()
 def warm_up(answer: Answer) -> Zygote:
-    """Start the zygote, then import what a compile imports and generate code for one small CPU graph."""
-    # What is imported stays: to look for garbage among it again and again takes a sixth of the time.
+    """Start the zygote, then import what a compile imports and generate code for one small CPU
+    graph.
+    """
+    # What is imported stays: to look for garbage among it again and again takes a sixth of the
+    # time.
     gc.disable()
     zygote = Zygote(answer)
     _import_and_compile()
-    # A collection in a child would write to, and so copy, every page that it shares with this process.
+    # A collection in a child would write to, and so copy, every page that it shares with this
+    # process.
     gc.collect()
     gc.freeze()
     # A compile makes many objects that stay, and looks through them after every 700 new ones.
@@ -58,7 +69,9 @@ def warm_up(answer: Answer) -> Zygote:
 
 
 def _compile_late_modules() -> None:
-    """Leave the bytecode of what is imported late: each child that imports it would compile its source."""
+    """Leave the bytecode of what is imported late: each child that imports it would compile its
+    source.
+    """
     for name in _LATE:
         with contextlib.suppress(Exception):  # not in this release
             loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
@@ -86,12 +99,14 @@ def _import_and_compile() -> None:
     importlib.import_module("sympy.physics.units")  # what a compile imports late
     _compile_late_modules()
     with contextlib.suppress(Exception):  # no Triton here, or it has another name
-        # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
+        # A digest of Triton's files, which every compile puts into a key: half a second, once and
+        # not in every child.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
     with contextlib.suppress(ImportError):
         from torch._dynamo.funcname_cache import get_funcname
 
-        # Dynamo's log names the function of each line that is traced: for that it reads the whole file.
+        # Dynamo's log names the function of each line that is traced: for that it reads the whole
+        # file.
         for name in _TRACED:
             get_funcname(str(importlib.import_module(f"torch.nn.{name}").__file__), 1)
     from patchgate.probe.compile import sentinel
@@ -106,11 +121,14 @@ def _import_and_compile() -> None:
     gc.freeze()  # torch collects garbage as it compiles: not among all that was imported
     torch.set_num_threads(1)
     # Torch 2.10 takes no device here, later releases take one.
-    joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))
+    joint_graph.lazy_init(
+        *[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters)
+    )
     profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
     torch._dynamo.reset()
-    # A copy of the table that the first compile made would hide a decomposition that is replaced later.
+    # A copy of the table that the first compile made would hide a decomposition that is replaced
+    # later.
     decomposition.fast_random_decomps.cache_clear()
     environment()
     take_snapshot()  # a child compares with it, and copies what differs

@@ -1,6 +1,8 @@
-"""A process that has run `import torch` and loaded nothing else of torch, as a new interpreter has that a patch meets.
+"""A process that has run `import torch` and loaded nothing else of torch, as a new interpreter has
+that a patch meets.
 
-The server starts it before its own warm-up, and has it fork the children that need just that: they import no torch.
+The server starts it before its own warm-up, and has it fork the children that need just that: they
+import no torch.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ _PATIENCE = 10
 _DIGITS = 32
 # Files that a child is given, at most.
 _FILES = 16
-#: Answers the request saved in a folder, with the file descriptors that the child is given, and ends.
+#: Answers the request saved in a folder, with the file descriptors that the child is given, and
+#: ends.
 Answer = Callable[[str, Sequence[int]], NoReturn]
 
 
 class Zygote:
-    """The server's side of it. Its children become the server's own, as every process does whose parent has ended."""
+    """The server's side of it.
+
+    Its children become the server's own, as every process does whose parent has ended.
+    """
 
     def __init__(self, answer: Answer) -> None:
         import patchgate.probe.patch.new_interpreter  # noqa: F401  # what its children answer with; it imports torch
@@ -45,7 +51,9 @@ class Zygote:
         self._control.settimeout(_PATIENCE)
 
     def fork(self, folder: str, ends: Sequence[int]) -> int:
-        """A child that answers the request saved in `folder`; 0 once the zygote has failed, which raises OSError."""
+        """A child that answers the request saved in `folder`; 0 once the zygote has failed, which
+        raises OSError.
+        """
         if self._control.fileno() < 0:
             return 0
         try:
@@ -74,7 +82,9 @@ def _serve(control: socket.socket, answer: Answer) -> None:
 
 
 def _fork(folder: str, ends: Sequence[int], answer: Answer) -> bytes:
-    """Fork twice, so that the child's parent ends and the server takes its place; the child's number in digits."""
+    """Fork twice, so that the child's parent ends and the server takes its place; the child's
+    number in digits.
+    """
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:

@@ -1,7 +1,8 @@
 """Which kernel `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
-Torch makes this choice in C++ from the device's properties, and without a device takes none of the fused
-kernels. Here the same rules are asked of the profile; tests compare them with what an H200 chose.
+Torch makes this choice in C++ from the device's properties, and without a device takes none of the
+fused kernels. Here the same rules are asked of the profile; tests compare them with what an H200
+chose.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
-# The version from which cuDNN's attention comes first on data-centre Hopper and Blackwell (aten's sdp_utils.cpp).
+# The version from which cuDNN's attention comes first on data-centre Hopper and Blackwell (aten's
+# sdp_utils.cpp).
 _CUDNN_FIRST = 91501
 _CUDNN_CAPABILITIES = ((9, 0), (10, 0), (10, 3))
-# From torch 2.12 on cuDNN's attention is asked only for a dropout that its kernels do not round (pytorch#174245).
+# From torch 2.12 on cuDNN's attention is asked only for a dropout that its kernels do not round
+# (pytorch#174245).
 _CUDNN_DROPOUTS = 16
 _HALF = (torch.float16, torch.bfloat16)
 _FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash attention
@@ -46,7 +49,16 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
         enable_gqa: bool = False,
     ) -> Any:
         if query.device.type != profile["backend"]:
-            return _OP.decompose(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+            return _OP.decompose(
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+                scale=scale,
+                enable_gqa=enable_gqa,
+            )
         _refuse_what_torch_refuses(query, key, value, attn_mask, is_causal)
         call = Attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         return _call(attention_kernel(call, capability), call)
@@ -60,7 +72,9 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
 
 
 class Attention(NamedTuple):
-    """The arguments of one call; tensors are (batch, heads, length, size of a head), or without a batch."""
+    """The arguments of one call; tensors are (batch, heads, length, size of a head), or without a
+    batch.
+    """
 
     query: Any
     key: Any
@@ -84,8 +98,8 @@ class Attention(NamedTuple):
 def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
     """ "cudnn", "flash", "efficient" or "math", as torch chooses on a device of this capability.
 
-    The rules are those of aten's sdp_utils.cpp in torch 2.11 and 2.12, and were compared with an H200's choices.
-    Raises NeedsDevice for a device that is older than what was compared.
+    The rules are those of aten's sdp_utils.cpp in torch 2.11 and 2.12, and were compared with an
+    H200's choices. Raises NeedsDevice for a device that is older than what was compared.
     """
     if capability < (8, 0):
         raise NeedsDevice(f"scaled_dot_product_attention on capability {capability}")
@@ -134,7 +148,11 @@ def _fits_flash(call: Attention, capability: tuple[int, int]) -> bool:
     head = query.shape[-1]
     # The backward pass of a large head does not fit into the shared memory of a small chip.
     small_chip = (8, 6) <= capability <= (8, 9) or capability >= (12, 0)
-    trains = not (call.records_gradients and small_chip) or head <= 192 or (head > 224 and not call.dropout)
+    trains = (
+        not (call.records_gradients and small_chip)
+        or head <= 192
+        or (head > 224 and not call.dropout)
+    )
     return bool(
         query.dtype in _HALF
         and call.mask is None
@@ -160,7 +178,9 @@ def _fits_efficient(call: Attention) -> bool:
 
 
 def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
-    """True if the numbers of one row lie side by side; of a row of one number, torch asks only some kernels."""
+    """True if the numbers of one row lie side by side; of a row of one number, torch asks only some
+    kernels.
+    """
     one = also_of_size_one and call.query.shape[-1] == 1
     return one or all(tensor.stride(-1) == 1 for tensor in call.tensors)
 
@@ -177,25 +197,37 @@ def _mask_broadcasts(call: Attention) -> bool:
     if mask is None:
         return True
     fits = mask.shape[-2] in (call.query.shape[-2], 1) and mask.shape[-1] in (call.key.shape[-2], 1)
-    heads = mask.dim() == 4 and mask.shape[0] in (1, call.query.shape[0]) and mask.shape[1] in (1, call.query.shape[1])
+    heads = (
+        mask.dim() == 4
+        and mask.shape[0] in (1, call.query.shape[0])
+        and mask.shape[1] in (1, call.query.shape[1])
+    )
     return fits and not mask.requires_grad and (mask.dim() == 2 or heads)
 
 
-def _refuse_what_torch_refuses(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+def _refuse_what_torch_refuses(
+    query: Any, key: Any, value: Any, mask: Any, is_causal: bool
+) -> None:
     """Raises RuntimeError for the arguments that torch refuses on every device."""
     if is_causal and mask is not None:
-        raise RuntimeError("scaled_dot_product_attention: attn_mask should not be set when is_causal=True")
+        raise RuntimeError(
+            "scaled_dot_product_attention: attn_mask should not be set when is_causal=True"
+        )
     if not query.dtype == key.dtype == value.dtype:
-        raise RuntimeError("scaled_dot_product_attention: query, key and value have different dtypes")
+        raise RuntimeError(
+            "scaled_dot_product_attention: query, key and value have different dtypes"
+        )
     if mask is not None and mask.dtype not in (torch.bool, torch.float32, query.dtype):
-        raise RuntimeError(f"scaled_dot_product_attention: a mask of {mask.dtype} for a query of {query.dtype}")
+        raise RuntimeError(
+            f"scaled_dot_product_attention: a mask of {mask.dtype} for a query of {query.dtype}"
+        )
 
 
 def cudnn_version() -> int:
     """The cuDNN that this release's CUDA build was made with, as 91501 for 9.15.1.
 
-    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones after. A CPU-only build
-    does not say, and gets what is equivalent for the choice.
+    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones after. A
+    CPU-only build does not say, and gets what is equivalent for the choice.
     """
     if not hasattr(torch._C, "_cudnn"):
         return _CUDNN_FIRST if torch.__version__ >= "2.11" else 0
@@ -208,7 +240,9 @@ def _call(kernel: str, call: Attention) -> Any:
     mask, dropout, is_causal, scale = call.mask, call.dropout, call.is_causal, call.scale
     if mask is not None and mask.dtype == torch.bool:
         hidden = torch.finfo(torch.float16).min if kernel == "cudnn" else -math.inf
-        mask = torch.where(mask, 0.0, torch.scalar_tensor(hidden, dtype=call.query.dtype, device=mask.device))
+        mask = torch.where(
+            mask, 0.0, torch.scalar_tensor(hidden, dtype=call.query.dtype, device=mask.device)
+        )
     if kernel == "cudnn":
         op = aten._scaled_dot_product_cudnn_attention
         return op(*qkv, mask, call.records_gradients, dropout, is_causal, False, scale=scale)[0]
@@ -216,7 +250,9 @@ def _call(kernel: str, call: Attention) -> Any:
         head = call.query.shape[-1]
         scale = scale if scale is not None else 1.0 / math.sqrt(head)
         padded = [_pad(tensor, _FLASH_HEAD) for tensor in qkv]
-        output = aten._scaled_dot_product_flash_attention(*padded, dropout, is_causal, False, scale=scale)[0]
+        output = aten._scaled_dot_product_flash_attention(
+            *padded, dropout, is_causal, False, scale=scale
+        )[0]
         return output if output.shape[-1] == head else output[..., :head]
     if kernel == "efficient":
         mask = mask if mask is None else _aligned_mask(mask, call)
@@ -233,7 +269,9 @@ def _pad(tensor: Any, multiple: int) -> Any:
 
 
 def _aligned_mask(mask: Any, call: Attention) -> Any:
-    """`mask` for every head, its rows starting at multiples of 16, as the memory-efficient kernel reads it."""
+    """`mask` for every head, its rows starting at multiples of 16, as the memory-efficient kernel
+    reads it.
+    """
     length = mask.shape[-1]
     if mask.stride(-1) != 1 or any(stride % _MASK_ALIGNMENT for stride in mask.stride()[:-1]):
         # Filled up by a whole 16 where nothing is missing.

@@ -1,7 +1,8 @@
 """Autograd's backward pass in Python, for a device that is not there.
 
-The engine in C++ asks the device for streams before it runs a node, so it cannot trace a backward graph of a
-simulated GPU. Nodes run and gradients are summed in the engine's own order; a test compares both on the CPU.
+The engine in C++ asks the device for streams before it runs a node, so it cannot trace a backward
+graph of a simulated GPU. Nodes run and gradients are summed in the engine's own order; a test
+compares both on the CPU.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _functions_with_none: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _HookedNode:
-    """A node of the autograd graph whose hooks go to `hooks` (node -> before it runs, after it), for `_run` to call."""
+    """A node of the autograd graph whose hooks go to `hooks` (node -> before it runs, after it),
+    for `_run` to call.
+    """
 
     def __init__(self, node: Any, hooks: Hooks) -> None:
         self._node, self._hooks = node, hooks
@@ -36,7 +39,9 @@ class _HookedNode:
 
     @property
     def next_functions(self) -> list[tuple[Any, int]]:
-        return [(fn and _HookedNode(fn, self._hooks), index) for fn, index in self._node.next_functions]
+        return [
+            (fn and _HookedNode(fn, self._hooks), index) for fn, index in self._node.next_functions
+        ]
 
     def register_prehook(self, hook: Callable[..., Any]) -> None:
         self._hooks[self._node][0].append(hook)
@@ -83,7 +88,9 @@ def backward_in_python() -> Iterator[None]:
     with (
         mock.patch.object(torch.autograd, "grad", grad),
         mock.patch.object(FunctionCtx, "set_materialize_grads", note_materialize_grads),
-        mock.patch.object(graph_capture_wrappers, "setup_stacktrace_preservation_hooks", set_up_hooks),
+        mock.patch.object(
+            graph_capture_wrappers, "setup_stacktrace_preservation_hooks", set_up_hooks
+        ),
     ):
         yield
 
@@ -97,7 +104,9 @@ def gradients(
     needed, waits = _schedule([node for node, _ in roots], {node for node, _ in wanted})
     ready: list[tuple[int, int, Any]] = []
     order = itertools.count()
-    received: dict[Any, dict[int, Any]] = defaultdict(dict)  # node -> gradients of its outputs so far, by index
+    received: dict[Any, dict[int, Any]] = defaultdict(
+        dict
+    )  # node -> gradients of its outputs so far, by index
     at_edge: dict[Edge, Any] = {}
 
     def deliver(edges: Sequence[Edge], values: Sequence[Any]) -> None:
@@ -131,7 +140,9 @@ def _edge(tensor: Any) -> Edge:
 
 
 def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
-    """(node on a path to a wanted one -> whether it must run, how many gradients each node waits for)."""
+    """(node on a path to a wanted one -> whether it must run, how many gradients each node waits
+    for).
+    """
     needed: dict[Any, bool] = {}
     stack = [(node, False) for node in roots]
     seen: set[Any] = set()
@@ -169,16 +180,20 @@ def _run(node: Any, gradients: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
 def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
     """The gradients that an own `torch.autograd.Function` gives, one for each of its edges.
 
-    `backward` gets zeros for outputs without a gradient unless it asked for None, and returns one result for each
-    argument of `forward`; only arguments that are tensors have an edge.
+    `backward` gets zeros for outputs without a gradient unless it asked for None, and returns one
+    result for each argument of `forward`; only arguments that are tensors have an edge.
     """
     if node not in _functions_with_none:
         described = zip(values, node._input_metadata, strict=True)
         values = [_zeros(metadata) if value is None else value for value, metadata in described]
     results = node.apply(*values)
     results = results if isinstance(results, tuple) else (results,)
-    asked = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
-    return tuple(None if following is None else next(asked, None) for following, _ in node.next_functions)
+    asked = iter(
+        [result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed]
+    )
+    return tuple(
+        None if following is None else next(asked, None) for following, _ in node.next_functions
+    )
 
 
 def _zeros(metadata: Any) -> torch.Tensor:
@@ -188,7 +203,9 @@ def _zeros(metadata: Any) -> torch.Tensor:
 
 
 def _fit(value: Any, edge: Edge) -> Any:
-    """A gradient in the shape and dtype of the tensor that it belongs to, as the engine makes it."""
+    """A gradient in the shape and dtype of the tensor that it belongs to, as the engine makes
+    it.
+    """
     node, index = edge
     if value is None or node is None:
         return value

@@ -1,7 +1,8 @@
-"""Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for CUDA does.
+"""Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for
+CUDA does.
 
-Such a build lacks a device guard, a few kernels that need only be registered, and a release of CUDA.
-Nothing runs on a device.
+Such a build lacks a device guard, a few kernels that need only be registered, and a release of
+CUDA. Nothing runs on a device.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ _GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 namespace { C10_REGISTER_GUARD_IMPL(CUDA, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA>) }
 """
-# torch.version.cuda of the builds for CUDA on the package index, by the first torch that has it; newest first.
+# torch.version.cuda of the builds for CUDA on the package index, by the first torch that has it;
+# newest first.
 _CUDA_RELEASES = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
-# Ops with both a CUDA kernel and a composite one: all of them in the CUDA builds of 2.11.0 to 2.15.0.
-# Where there is a CUDA kernel, autograd records the op; where there is none, what the composite kernel calls.
+# Ops with both a CUDA kernel and a composite one: all of them in the CUDA builds of 2.11.0 to
+# 2.15.0. Where there is a CUDA kernel, autograd records the op; where there is none, what the
+#   composite kernel calls.
 _CUDA_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
-_LIBRARIES: list[torch.library.Library] = []  # an operator library takes its kernels with it when it is collected
+_LIBRARIES: list[
+    torch.library.Library
+] = []  # an operator library takes its kernels with it when it is collected
 
 
 def is_cpu_only() -> bool:
@@ -52,14 +57,19 @@ def as_built_for_cuda() -> Iterator[None]:
     """Within it, torch's Python code finds what a CUDA build has."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.version, "cuda", cuda_release()))
-        enabled = mock.patch.object(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, create=True)
+        enabled = mock.patch.object(
+            torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, create=True
+        )
         stack.enter_context(enabled)
         yield
 
 
 def cuda_release() -> str:
     """The release of CUDA that this torch's CUDA build is made with."""
-    return next((cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first), _CUDA_RELEASES[-1][1])
+    return next(
+        (cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first),
+        _CUDA_RELEASES[-1][1],
+    )
 
 
 def _never_run(*args: Any, **kwargs: Any) -> Any:
@@ -78,5 +88,7 @@ def _register_guard() -> None:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
             message = getattr(error, "stderr", None) or str(error)
-            raise RuntimeError(f"a CPU-only torch simulates a GPU with a C++ compiler: {message.strip()}") from None
+            raise RuntimeError(
+                f"a CPU-only torch simulates a GPU with a C++ compiler: {message.strip()}"
+            ) from None
         ctypes.CDLL(str(built))

@@ -1,6 +1,8 @@
-"""The device of a profile during a compile: real, simulated, an out-of-tree plugin, or generated C++ alone.
+"""The device of a profile during a compile: real, simulated, an out-of-tree plugin, or generated
+C++ alone.
 
-`device_context` is what Inductor sees while it compiles; `fake_tensors` is what runs around it, eagerly.
+`device_context` is what Inductor sees while it compiles; `fake_tensors` is what runs around it,
+eagerly.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from patchgate.probe.simulate.module_conversion import convertible_modules
 
 
 def generates_triton(profile: Profile) -> bool:
-    """True if Inductor's kernels for the device are Triton's; loads and stores are read off those only."""
+    """True if Inductor's kernels for the device are Triton's; loads and stores are read off those
+    only.
+    """
     return bool(profile["backend"] == "cuda")
 
 
@@ -69,23 +73,28 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _patterns_from_cpu(profile: Profile) -> Iterator[None]:
-    """Tracing patterns on a plugin's device would run its kernels; those of the CPU have been traced."""
+    """Tracing patterns on a plugin's device would run its kernels; those of the CPU have been
+    traced.
+    """
     with mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None):
         yield
 
 
 @contextlib.contextmanager
 def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
-    """Within it, a workload is built and called without a device: fake tensors, attention, backward.
+    """Within it, a workload is built and called without a device: fake tensors, attention,
+    backward.
 
-    Nothing changes on a real device, but that a plugin registers its own. `reads` is what `.item()` returns, call by
-    call.
+    Nothing changes on a real device, but that a plugin registers its own. `reads` is what `.item()`
+    returns, call by call.
     """
     with contextlib.ExitStack() as stack:
         if profile["kind"] == "plugin":
             runpy.run_path(profile["plugin"])["register"]()
         if profile["kind"] != "real":
-            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+            stack.enter_context(
+                mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None)
+            )
             stack.enter_context(_item_returns(reads))
             stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
             # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
@@ -112,4 +121,8 @@ def _item_returns(reads: Sequence[float]) -> contextlib.AbstractContextManager[A
     original = implementations[ops[0]]
     # Else 2.10 compiles this function too, and its breaks count as the workload's.
     uncompiled: Any = torch._dynamo.disable(item)
-    return mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else contextlib.nullcontext()
+    return (
+        mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled))
+        if reads
+        else contextlib.nullcontext()
+    )

@@ -1,7 +1,7 @@
 """A simulated CUDA device, so that Inductor generates kernels for a GPU that is not there.
 
-All that torch and Triton learn of the device comes from its profile. docs/simulation.md tells what has
-to be replaced on torch 2.10 to 2.15.
+All that torch and Triton learn of the device comes from its profile. docs/simulation.md tells what
+has to be replaced on torch 2.10 to 2.15.
 """
 
 from __future__ import annotations
@@ -24,8 +24,15 @@ from patchgate.probe.simulate.triton_driver import CallLog, triton_driver
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
 
 
-# These create no context on a real device. All others do: an import that makes one of them is a side effect.
-_WITHOUT_CONTEXT = {"is_available", "is_initialized", "device_count", "_exchange_device", "_maybe_exchange_device"}
+# These create no context on a real device. All others do: an import that makes one of them is a
+# side effect.
+_WITHOUT_CONTEXT = {
+    "is_available",
+    "is_initialized",
+    "device_count",
+    "_exchange_device",
+    "_maybe_exchange_device",
+}
 
 
 def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
@@ -56,22 +63,27 @@ def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
 
 @contextlib.contextmanager
 def known_device(profile: Profile) -> Iterator[None]:
-    """Within it, a model that is built or traced hears of the profile's capability, and its convolutions of cuDNN.
+    """Within it, a model that is built or traced hears of the profile's capability, and its
+    convolutions of cuDNN.
 
     `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
     """
     properties = cuda_functions(profile)["get_device_properties"]
     with (
         mock.patch.object(torch.cuda, "get_device_properties", properties),
-        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on another layout.
-        # Also while Dynamo traces: the layouts that it saw are kept, and found again by what compiles its graph.
+        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on
+        # another layout.
+        # Also while Dynamo traces: the layouts that it saw are kept, and found again by what
+        # compiles its graph.
         mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout),
     ):
         yield
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
-    """Constant folding runs tensor constructors for real; those of a simulated device run on the CPU."""
+    """Constant folding runs tensor constructors for real; those of a simulated device run on the
+    CPU.
+    """
 
     def __init__(self, backend: str) -> None:
         super().__init__()
@@ -95,14 +107,18 @@ def _fold_on_cpu(deduce: Callable[..., Any], backend: str) -> Callable[..., Any]
 
 
 def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
-    """The layout of a convolution's output: channels last where input or weight has it, but not in float64."""
+    """The layout of a convolution's output: channels last where input or weight has it, but not in
+    float64.
+    """
     layouts = [suggest_memory_format(tensor) for tensor in (input, weight)]
     last = torch.channels_last if weight.dim() == 4 else torch.channels_last_3d
     return last if last in layouts and input.dtype is not torch.float64 else torch.contiguous_format
 
 
 def _clear_device_caches() -> None:
-    """Empty every cache of torch's that holds something about the device, so that profiles never mix."""
+    """Empty every cache of torch's that holds something about the device, so that profiles never
+    mix.
+    """
     import torch._dynamo.device_interface as interface
     import torch._inductor.codegen.triton as triton_codegen
     import torch._inductor.runtime.hints as hints
@@ -149,10 +165,15 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
         folder = joint_graph.UniformValueConstantFolder
         stack.enter_context(
-            mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"]))
+            mock.patch.object(
+                folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"])
+            )
         )
-        # The server has initialised the patterns on the CPU; here they would be traced on the device.
-        stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None))
+        # The server has initialised the patterns on the CPU; here they would be traced on the
+        # device.
+        stack.enter_context(
+            mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None)
+        )
         stack.enter_context(triton_driver(profile, log))
         _clear_device_caches()
         stack.callback(_clear_device_caches)

@@ -1,6 +1,8 @@
-"""Which matrix products Inductor fills up to aligned sizes: it times both forms on the device and takes the faster.
+"""Which matrix products Inductor fills up to aligned sizes: it times both forms on the device and
+takes the faster.
 
-A simulated device has what the real one of its profile decided, by product; of any other it is said that nobody knows.
+A simulated device has what the real one of its profile decided, by product; of any other it is said
+that nobody knows.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ _DECISION = {True: "padded", False: "kept"}
 
 
 def product_name(key: str) -> str:
-    """A product as facts and profiles call it, from the key of Inductor's cache: `mm:bfloat16[4,768|768,1]:...:FT`.
+    """A product as facts and profiles call it, from the key of Inductor's cache:
+    `mm:bfloat16[4,768|768,1]:...:FT`.
 
-    Of each operand dtype, sizes and strides; then whether filling up the first or second costs nothing.
+    Of each operand dtype, sizes and strides; then whether filling up the first or second costs
+    nothing.
     """
     (operation,) = re.findall(r"op='aten\.(\w+)'", key)
     operands = re.findall(r"Size\(\[([^\]]*)\]\), \(([^)]*)\), torch\.(\w+)", key)

@@ -1,7 +1,9 @@
-"""Conversions of a module (`.to(dtype)`, `.half()`, `.to("cuda")`) whose parameters are fake tensors.
+"""Conversions of a module (`.to(dtype)`, `.half()`, `.to("cuda")`) whose parameters are fake
+tensors.
 
-Torch swaps the contents of a fake parameter in place, which fails once something refers to it weakly, as the
-fake mode does. Here the parameter is replaced; a parameter that several modules share stays shared.
+Torch swaps the contents of a fake parameter in place, which fails once something refers to it
+weakly, as the fake mode does. Here the parameter is replaced; a parameter that several modules
+share stays shared.
 """
 
 from __future__ import annotations
@@ -20,9 +22,15 @@ def convertible_modules() -> Iterator[None]:
     """Within it, modules with fake parameters can be converted."""
     converts = torch.nn.Module._apply
 
-    def apply(module: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> torch.nn.Module:
+    def apply(
+        module: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True
+    ) -> torch.nn.Module:
         modules = list(module.modules()) if recurse else [module]
-        tensors = [tensor for part in modules for tensor in (*part._parameters.values(), *part._buffers.values())]
+        tensors = [
+            tensor
+            for part in modules
+            for tensor in (*part._parameters.values(), *part._buffers.values())
+        ]
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             return converts(module, fn, recurse)
         converted: dict[int, Any] = {}
@@ -36,8 +44,12 @@ def convertible_modules() -> Iterator[None]:
         yield
 
 
-def _convert(parameters: dict[str, Any], fn: Callable[[Any], Any], converted: dict[int, Any]) -> None:
-    """Replace each parameter by what `fn` makes of it; `converted` holds those that were replaced before, by id."""
+def _convert(
+    parameters: dict[str, Any], fn: Callable[[Any], Any], converted: dict[int, Any]
+) -> None:
+    """Replace each parameter by what `fn` makes of it; `converted` holds those that were replaced
+    before, by id.
+    """
     for name, parameter in parameters.items():
         if parameter is None:
             continue

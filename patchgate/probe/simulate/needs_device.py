@@ -20,4 +20,8 @@ def missing_answer(error: BaseException) -> str | None:
     match = re.search(f"{NEEDS_DEVICE}: [^'\"\n]*", str(error))
     if match:
         return match.group()
-    return f"{NEEDS_DEVICE}: something is run on it" if any(text in str(error) for text in NO_DEVICE) else None
+    return (
+        f"{NEEDS_DEVICE}: something is run on it"
+        if any(text in str(error) for text in NO_DEVICE)
+        else None
+    )

@@ -1,7 +1,8 @@
 """Stands in for Triton's driver where no device is: a patch may ask for it as it is imported.
 
-Without it what Triton says depends on the machine: "0 active drivers", "libcuda.so cannot found", or a real device's
-answer. `import torch` alone does not import Triton, so where a patch is the first to do that it is stood in for then.
+Without it what Triton says depends on the machine: "0 active drivers", "libcuda.so cannot found",
+or a real device's answer. `import torch` alone does not import Triton, so where a patch is the
+first to do that it is stood in for then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from patchgate.probe.simulate.needs_device import NeedsDevice
 # The module; as an attribute `triton.runtime.driver` is the object in it that holds the drivers.
 _MODULE = "triton.runtime.driver"
 _HELD = ("_active", "_default")
-# What a case on the CPU says to a patch that is imported: it is compiled for the CPU of a machine with a GPU.
+# What a case on the CPU says to a patch that is imported: it is compiled for the CPU of a machine
+# with a GPU.
 BESIDE_THE_CPU: Profile = {
     "backend": "cuda",
     "properties": {"major": 9, "minor": 0, "warp_size": 32, "multi_processor_count": 132}
@@ -57,7 +59,9 @@ class _Utilities:
     """Of the driver: the properties of its device that a profile has."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._known = {ours: properties[name] for ours, name in _PROPERTIES.items() if name in properties}
+        self._known = {
+            ours: properties[name] for ours, name in _PROPERTIES.items() if name in properties
+        }
 
     def get_device_properties(self, device: int) -> Mapping[str, Any]:
         return _Properties(self._known)
@@ -72,7 +76,9 @@ class _Properties(dict[str, Any]):
 
 
 class _Driver:
-    """The part of Triton's active driver that Triton, or a patch, calls without launching anything."""
+    """The part of Triton's active driver that Triton, or a patch, calls without launching
+    anything.
+    """
 
     def __init__(self, profile: Profile, log: CallLog | None) -> None:
         self._log, self._backend = log, profile["backend"]
@@ -100,7 +106,9 @@ class _Driver:
         return True
 
     def get_benchmarker(self) -> Any:
-        """As the driver of a real device: an autotuner asks for it before it knows that it has one candidate."""
+        """As the driver of a real device: an autotuner asks for it before it knows that it has one
+        candidate.
+        """
         from triton.testing import do_bench
 
         return do_bench
@@ -113,7 +121,9 @@ class _Driver:
 
 @contextlib.contextmanager
 def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Within it, Triton's active and default driver is that of the device that `profile` describes."""
+    """Within it, Triton's active and default driver is that of the device that `profile`
+    describes.
+    """
     driver = _Driver(profile, log)
     with contextlib.ExitStack() as stack:
         if _MODULE in sys.modules:
@@ -139,8 +149,14 @@ class _Finder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name != _MODULE:
             return None
-        others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
-        spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target))), None)
+        others = (
+            finder
+            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
+            if hasattr(finder, "find_spec")
+        )
+        spec = next(
+            (spec for finder in others if (spec := finder.find_spec(name, path, target))), None
+        )
         if spec is not None and spec.loader is not None:
             self._fill_after(spec.loader, spec.loader.exec_module)
         return spec

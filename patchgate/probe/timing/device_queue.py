@@ -1,4 +1,5 @@
-"""One process at a time on the device: a file is locked while generated code runs, is tuned, or is timed.
+"""One process at a time on the device: a file is locked while generated code runs, is tuned, or is
+timed.
 
 Everything else of a case, above all what it compiles, goes on beside the other cases of the run.
 """
@@ -39,7 +40,8 @@ class DeviceQueue:
     def alone_in(self, owner: type, name: str) -> Iterator[None]:
         """Within it, the method of that name runs while the device is held alone.
 
-        Without a path it stays as it is: a wrapper takes microseconds, which a call on the CPU would be timed with.
+        Without a path it stays as it is: a wrapper takes microseconds, which a call on the CPU
+        would be timed with.
         """
         if not self._path:
             yield

@@ -1,4 +1,6 @@
-"""Settings of timing that a mode of torch.compile decides: kernels that are tuned, CUDA graphs that are replayed."""
+"""Settings of timing that a mode of torch.compile decides: kernels that are tuned, CUDA graphs that
+are replayed.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ def replays_graphs(mode: str) -> bool:
 def tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
     """Within it, what is tuned is tuned once and kept in `folder`.
 
-    Both sides share the choice for a kernel that they share: tuned twice, equal code may come out unlike. Only
-    choices are kept, by the kernel's source; every compile still generates its own code.
+    Both sides share the choice for a kernel that they share: tuned twice, equal code may come out
+    unlike. Only choices are kept, by the kernel's source; every compile still generates its own
+    code.
     """
     if folder is None or not tunes_kernels(mode):
         yield
@@ -46,7 +49,8 @@ def recorded_call(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable
     """A call of what torch replays by itself, once it has recorded it."""
 
     def call() -> None:
-        # Without it the other side's last outputs count as alive, and torch records a graph for each order of calls.
+        # Without it the other side's last outputs count as alive, and torch records a graph for
+        # each order of calls.
         torch.compiler.cudagraph_mark_step_begin()
         compiled(*args)
 

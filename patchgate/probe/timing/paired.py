@@ -1,7 +1,8 @@
-"""Times two compiled forms of one workload against each other, in pairs, on a real GPU or on the CPU.
+"""Times two compiled forms of one workload against each other, in pairs, on a real GPU or on the
+CPU.
 
-Pairs are taken so that drift of clocks, placement in memory and warm caches fall on both sides alike. Times are
-returned raw.
+Pairs are taken so that drift of clocks, placement in memory and warm caches fall on both sides
+alike. Times are returned raw.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _COPIES = 8
 class Pair:
     """One workload compiled twice in one mode: as it is, and again after `change` has run.
 
-    `built` is a folder for each side's Triton kernels, `tuned` one for what the mode tunes. `first_call` has the
-    seconds of each side's first call, `peak_memory` the bytes that a call allocates on a GPU, and `elapsed` the wall
-    time of every call on the CPU, where `rounds` returns CPU time.
+    `built` is a folder for each side's Triton kernels, `tuned` one for what the mode tunes.
+    `first_call` has the seconds of each side's first call, `peak_memory` the bytes that a call
+    allocates on a GPU, and `elapsed` the wall time of every call on the CPU, where `rounds` returns
+    CPU time.
     """
 
     def __init__(
@@ -61,7 +63,8 @@ class Pair:
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Callable[..., Any]] = []
         self._codes: list[list[GeneratedCode]] = []
-        # A kernel that both sides share has one launch config: another one is worth 6 % of a stack on an H200.
+        # A kernel that both sides share has one launch config: another one is worth 6 % of a stack
+        # on an H200.
         self._configs: dict[str, str] = {}
         self._recorded: list[Replay] = []
         self._kernels = {side: KernelCache(f"{built}/{side}") for side in SIDES}
@@ -79,17 +82,20 @@ class Pair:
     def _tune(self) -> None:
         """Compile once so that everything is tuned.
 
-        Torch does not remember candidates that cannot be built, and a second compile therefore tunes all of them
-        again and may choose otherwise; the third finds everything.
+        Torch does not remember candidates that cannot be built, and a second compile therefore
+        tunes all of them again and may choose otherwise; the third finds everything.
         """
         with self._kernels["unpatched"].use():
-            torch.compile(with_own_code(self._module, "tuning"), dynamic=False, mode=self._mode)(*self._args)
+            torch.compile(with_own_code(self._module, "tuning"), dynamic=False, mode=self._mode)(
+                *self._args
+            )
 
     def _compile(self, side: str) -> None:
         function = torch.compile(with_own_code(self._module, side), dynamic=False, mode=self._mode)
         codes: list[GeneratedCode] = []
         started = time.perf_counter()
-        # Other code is pinned when it is loaded anew; tuned code never is, because tuned again it may differ.
+        # Other code is pinned when it is loaded anew; tuned code never is, because tuned again it
+        # may differ.
         with collect_code(codes, self._configs if self.tuned else {}), self._kernels[side].use():
             function(*self._args)
         self._synchronize()
@@ -110,10 +116,12 @@ class Pair:
             torch.cuda.synchronize()
 
     def rounds(self, *, rounds: int, seconds: float, seed: int) -> list[Round]:
-        """Paired times of `rounds` rounds, `seconds` in all; code, inputs and buffers are placed anew in each.
+        """Paired times of `rounds` rounds, `seconds` in all; code, inputs and buffers are placed
+        anew in each.
 
-        What a side gains by its place in memory is noise, so it must vary from round to round. Take an even number,
-        so that each side is placed first in half of them. Raises RuntimeError when a side was compiled again.
+        What a side gains by its place in memory is noise, so it must vary from round to round. Take
+        an even number, so that each side is placed first in half of them. Raises RuntimeError when
+        a side was compiled again.
         """
         rng = random.Random(seed)
         measure = self._on_gpu if self._gpu else self._on_cpu
@@ -121,7 +129,9 @@ class Pair:
         with torch.no_grad(), no_caches():
             times = list(measure(rng, rounds, seconds))
         if _compiled_graphs() != compiled:
-            raise RuntimeError("a side was compiled again while it was timed: its times are not its own")
+            raise RuntimeError(
+                "a side was compiled again while it was timed: its times are not its own"
+            )
         return times
 
     def _on_gpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
@@ -129,13 +139,15 @@ class Pair:
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
         # A call takes the CPU longer than a replay: fewer of them are queued within the head start.
         block = _BLOCK // 2 if replays_graphs(self._mode) else _BLOCK
-        # The first round of a process is unlike the others: with it, equal code came out 0.02 % apart on an H200.
+        # The first round of a process is unlike the others: with it, equal code came out 0.02 %
+        # apart on an H200.
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
             pairs = self._replay_pairs(number % 2)
             if number < 0:
                 self.warm_up = warm_up(
-                    median(itertools.chain(*time_replays(pairs[0], block, flush, rng))) for _ in itertools.count()
+                    median(itertools.chain(*time_replays(pairs[0], block, flush, rng)))
+                    for _ in itertools.count()
                 )
                 del padding, pairs
                 continue
@@ -144,7 +156,9 @@ class Pair:
             times: Round = {side: [] for side in SIDES}
             while not times["patched"] or time.perf_counter() < deadline:
                 for pair in pairs:
-                    for side, more in zip(SIDES, time_replays(pair, block, flush, rng), strict=True):
+                    for side, more in zip(
+                        SIDES, time_replays(pair, block, flush, rng), strict=True
+                    ):
                         times[side] += more
             del padding, pairs
             yield times
@@ -152,16 +166,21 @@ class Pair:
     def _replay_pairs(self, outer: int) -> list[tuple[Replay, Replay]]:
         """Pairs of (unpatched, patched); the side `outer` is placed first and last."""
         if replays_graphs(self._mode):
-            # Torch records once and for all: the effect of a place stays in the ratio (docs/latency.md).
-            self._recorded = self._recorded or [recorded_call(compiled, self._args) for compiled in self._compiled]
+            # Torch records once and for all: the effect of a place stays in the ratio
+            # (docs/latency.md).
+            self._recorded = self._recorded or [
+                recorded_call(compiled, self._args) for compiled in self._compiled
+            ]
             return [(self._recorded[0], self._recorded[1])]
-        # The graph captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is captured
-        # twice, in an order in which the effect of a place cancels.
+        # The graph captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
+        # captured twice, in an order in which the effect of a place cancels.
         placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
         return [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
 
     def _graph(self, side: int) -> Replay:
-        """A replay of one side: its inputs and buffers placed anew, and its code unless that would tune it again."""
+        """A replay of one side: its inputs and buffers placed anew, and its code unless that would
+        tune it again.
+        """
         compiled, args = self._compiled[side], _clone(self._args)
         stream = torch.cuda.Stream()
         with self._kernels[SIDES[side]].use():
@@ -184,27 +203,34 @@ class Pair:
         return replay
 
     def _on_cpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
-        """In CPU time of this process: on a busy machine, a call waits for longer than a patch costs."""
+        """In CPU time of this process: on a busy machine, a call waits for longer than a patch
+        costs.
+        """
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8)
             inputs = [_clone(self._args) for _ in range(_COPIES)]
             if number < 0:
                 self.warm_up = warm_up(
-                    median(itertools.chain(*self._time_calls(inputs, rng)[0].values())) for _ in itertools.count()
+                    median(itertools.chain(*self._time_calls(inputs, rng)[0].values()))
+                    for _ in itertools.count()
                 )
                 continue
             deadline = time.process_time() + seconds / rounds
             wall_deadline = time.perf_counter() + PATIENCE * seconds / rounds
             times, elapsed = self._time_calls(inputs, rng)
             while time.process_time() < deadline and time.perf_counter() < wall_deadline:
-                for whole, more in zip((times, elapsed), self._time_calls(inputs, rng), strict=True):
+                for whole, more in zip(
+                    (times, elapsed), self._time_calls(inputs, rng), strict=True
+                ):
                     for side in SIDES:
                         whole[side] += more[side]
             del padding, inputs
             self.elapsed.append(elapsed)
             yield times
 
-    def _time_calls(self, inputs: Sequence[Sequence[Any]], rng: random.Random) -> tuple[Round, Round]:
+    def _time_calls(
+        self, inputs: Sequence[Sequence[Any]], rng: random.Random
+    ) -> tuple[Round, Round]:
         """(CPU time, wall time) of a call of each side on each input, in microseconds."""
         times: Round = {side: [] for side in SIDES}
         elapsed: Round = {side: [] for side in SIDES}
@@ -225,13 +251,16 @@ def _clone(args: Sequence[Any]) -> list[Any]:
 def with_own_code(module: Callable[..., Any], side: str) -> Callable[..., Any]:
     """`module` behind a code object of its own.
 
-    Dynamo keeps what it compiled by code object: shared, the second side would run what the first compiled.
+    Dynamo keeps what it compiled by code object: shared, the second side would run what the first
+    compiled.
     """
 
     def call(*args: Any) -> Any:
         return module(*args)
 
-    return types.FunctionType(call.__code__.replace(co_name=side), globals(), side, None, call.__closure__)
+    return types.FunctionType(
+        call.__code__.replace(co_name=side), globals(), side, None, call.__closure__
+    )
 
 
 def _compiled_graphs() -> int:
@@ -241,9 +270,14 @@ def _compiled_graphs() -> int:
 def time_replays(
     replays: tuple[Replay, Replay], pairs: int, flush: torch.Tensor, rng: random.Random
 ) -> tuple[list[float], list[float]]:
-    """Microseconds of `pairs` replays of each side, each from a cold L2; half of the pairs start with either side."""
+    """Microseconds of `pairs` replays of each side, each from a cold L2; half of the pairs start
+    with either side.
+    """
     # Pair -> side -> (start, end).
-    events = [[[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in replays] for _ in range(pairs)]
+    events = [
+        [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in replays]
+        for _ in range(pairs)
+    ]
     first_sides = [number % 2 for number in range(pairs)]
     rng.shuffle(first_sides)
     torch.cuda._sleep(_HEAD_START)
@@ -254,5 +288,7 @@ def time_replays(
             replays[side]()
             pair[side][1].record()
     torch.cuda.synchronize()
-    unpatched, patched = ([pair[side][0].elapsed_time(pair[side][1]) * 1e3 for pair in events] for side in (0, 1))
+    unpatched, patched = (
+        [pair[side][0].elapsed_time(pair[side][1]) * 1e3 for pair in events] for side in (0, 1)
+    )
     return unpatched, patched

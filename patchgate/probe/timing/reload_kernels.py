@@ -1,4 +1,5 @@
-"""Loads the code that Inductor generated for one side again, so that its kernels lie elsewhere in the device's memory.
+"""Loads the code that Inductor generated for one side again, so that its kernels lie elsewhere in
+the device's memory.
 
 Loaded again it keeps the launch configs that it had, or those of kernels that both sides share.
 """
@@ -27,7 +28,9 @@ class GeneratedCode:
         self._call: Callable[..., Any] = module.call
 
     def reload(self, configs: dict[str, str]) -> None:
-        """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose one when called."""
+        """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose
+        one when called.
+        """
         CompiledTritonKernels.cache_clear()
         module = self._load()
         self._call, self._kernels = module.call, _kernels(module)
@@ -39,11 +42,17 @@ class GeneratedCode:
     def pin(self, configs: dict[str, str]) -> None:
         """Leave each kernel in `configs` with that launch config alone."""
         for kernel in self._kernels:
-            pinned = [launcher for launcher in kernel.launchers if str(launcher.config) == configs.get(kernel.filename)]
+            pinned = [
+                launcher
+                for launcher in kernel.launchers
+                if str(launcher.config) == configs.get(kernel.filename)
+            ]
             kernel.launchers = pinned or kernel.launchers
 
     def configs(self) -> dict[str, str]:
-        """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
+        """The launch config of each kernel that has run, by the file of its source: equal source,
+        equal file.
+        """
         return {
             kernel.filename: str(kernel.launchers[0].config)
             for kernel in self._kernels
@@ -55,7 +64,9 @@ class GeneratedCode:
 
 
 class KernelCache:
-    """The Triton kernels that one side has built: the other side may build equal source in another way."""
+    """The Triton kernels that one side has built: the other side may build equal source in another
+    way.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -78,8 +89,13 @@ def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
 
 @contextlib.contextmanager
 def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterator[None]:
-    """Within it, modules that Inductor generates go to `codes`, pinned to `configs`, and are called through it."""
-    load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
+    """Within it, modules that Inductor generates go to `codes`, pinned to `configs`, and are called
+    through it.
+    """
+    load_by_key_path, compile_to_module = (
+        PyCodeCache.load_by_key_path,
+        GraphLowering.compile_to_module,
+    )
     loads: list[Callable[[], types.ModuleType]] = []
 
     def recorded_load(*args: Any, **kwargs: Any) -> Any:

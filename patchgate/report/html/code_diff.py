@@ -1,6 +1,7 @@
 """Generated code of both sides -> the kernels that changed, as highlighted lines of a diff.
 
-Kernels are compared without what is only noise in them: their numbered names, imports, and comments of the wrapper.
+Kernels are compared without what is only noise in them: their numbered names, imports, and comments
+of the wrapper.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from itertools import zip_longest
 from keyword import kwlist
 
 # NAME = async_compile.triton('NAME', '''SOURCE''', ...), as Inductor writes it.
-_KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(.*?'''\n(.*?)^'''[^\n]*\n?", re.MULTILINE | re.DOTALL)
+_KERNEL = re.compile(
+    r"^(\w+) = async_compile\.(\w+)\(.*?'''\n(.*?)^'''[^\n]*\n?", re.MULTILINE | re.DOTALL
+)
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# Of generated code alone. The name of the group that matches is the class; report.css has a colour for each letter.
+# Of generated code alone. The name of the group that matches is the class; report.css has a colour
+# for each letter.
 _STRING = r"""(?P<s>\"""(?s:.*?)\"""|'''(?s:.*?)'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _NUMBER = r"(?P<m>\b(?:0[xX][\da-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)[a-zA-Z]*)"
 _PYTHON = re.compile(
-    rf"(?P<c>#[^\n]*)|{_STRING}|(?P<f>@[\w.]+|(?<=\bdef )\w+)|(?P<k>\b(?:{'|'.join(kwlist)})\b)|{_NUMBER}"
+    rf"(?P<c>#[^\n]*)|{_STRING}|(?P<f>@[\w.]+|(?<=\bdef )\w+)"
+    rf"|(?P<k>\b(?:{'|'.join(kwlist)})\b)|{_NUMBER}"
 )
-_CPP_WORDS = """auto bool break case char class const constexpr continue default do double else extern false float for
-if inline int long namespace nullptr return short signed sizeof static struct switch template true typedef typename
-unsigned using void volatile while"""
+_CPP_WORDS = """auto bool break case char class const constexpr continue default do double else
+extern false float for if inline int long namespace nullptr return short signed sizeof static struct
+switch template true typedef typename unsigned using void volatile while"""
 _CPP = re.compile(
-    rf"(?P<c>//[^\n]*|/\*(?s:.*?)\*/|^[ \t]*#[^\n]*)|{_STRING}|(?P<k>\b(?:{'|'.join(_CPP_WORDS.split())})\b)|{_NUMBER}",
+    rf"(?P<c>//[^\n]*|/\*(?s:.*?)\*/|^[ \t]*#[^\n]*)|{_STRING}"
+    rf"|(?P<k>\b(?:{'|'.join(_CPP_WORDS.split())})\b)|{_NUMBER}",
     re.MULTILINE,
 )
 
@@ -48,7 +54,9 @@ class DiffLine:
     """One line of a diff."""
 
     sign: str  #: "-", "+", " ", or "@" where lines are left out
-    old: int | None  #: the line's number on the unpatched side; None where that side has no such line
+    old: (
+        int | None
+    )  #: the line's number on the unpatched side; None where that side has no such line
     new: int | None  #: and on the patched side
     tokens: Tokens
 
@@ -65,9 +73,13 @@ class KernelDiff:
 def compare_code(unpatched: str, patched: str) -> tuple[int, list[KernelDiff]]:
     """How many kernels are equal, and the diffs of the others and of the wrapper."""
     old, new = split_kernels(unpatched), split_kernels(patched)
-    old_texts, new_texts = ([kernel.text.replace(kernel.name, "") for kernel in side] for side in (old, new))
+    old_texts, new_texts = (
+        [kernel.text.replace(kernel.name, "") for kernel in side] for side in (old, new)
+    )
     equal, diffs = 0, []
-    for kind, a, b, c, d in SequenceMatcher(None, old_texts, new_texts, autojunk=False).get_opcodes():
+    for kind, a, b, c, d in SequenceMatcher(
+        None, old_texts, new_texts, autojunk=False
+    ).get_opcodes():
         if kind == "equal":
             equal += sum(kernel.name != WRAPPER for kernel in old[a:b])
         else:
@@ -80,21 +92,35 @@ def split_kernels(code: str) -> list[Kernel]:
     kernels = []
     for name, language, text in _KERNEL.findall(code):
         decorator = text.find("\n@") + 1  # before it are imports, the same in each
-        kernels.append(Kernel(name=name, text=text[decorator:].strip("\n"), is_python=language == "triton"))
-    rest = [line for line in _KERNEL.sub("", code).splitlines() if line.strip() and not line.startswith("#")]
+        kernels.append(
+            Kernel(name=name, text=text[decorator:].strip("\n"), is_python=language == "triton")
+        )
+    rest = [
+        line
+        for line in _KERNEL.sub("", code).splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
     return [*kernels, Kernel(name=WRAPPER, text="\n".join(rest))]
 
 
-def _pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> Iterator[tuple[Kernel | None, Kernel | None]]:
+def _pairs(
+    old: Sequence[Kernel], new: Sequence[Kernel]
+) -> Iterator[tuple[Kernel | None, Kernel | None]]:
     """Kernels in order; the wrapper only with the wrapper."""
-    yield from zip_longest(*([kernel for kernel in side if kernel.name != WRAPPER] for side in (old, new)))
-    yield from zip_longest(*([kernel for kernel in side if kernel.name == WRAPPER] for side in (old, new)))
+    yield from zip_longest(
+        *([kernel for kernel in side if kernel.name != WRAPPER] for side in (old, new))
+    )
+    yield from zip_longest(
+        *([kernel for kernel in side if kernel.name == WRAPPER] for side in (old, new))
+    )
 
 
 def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
     before, after = ([] if kernel is None else highlight(kernel) for kernel in (old, new))
     lines: list[DiffLine] = []
-    for number, block in enumerate(SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)):
+    for number, block in enumerate(
+        SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
+    ):
         if number:
             lines.append(DiffLine("@", None, None, (("", "..."),)))
         for kind, a, b, c, d in block:
@@ -103,7 +129,9 @@ def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
                 continue
             lines += [DiffLine("-", n + 1, None, before[n]) for n in range(a, b)]
             lines += [DiffLine("+", None, n + 1, after[n]) for n in range(c, d)]
-    return KernelDiff(old=old.name if old else None, new=new.name if new else None, lines=tuple(lines))
+    return KernelDiff(
+        old=old.name if old else None, new=new.name if new else None, lines=tuple(lines)
+    )
 
 
 def highlight(kernel: Kernel) -> list[Tokens]:

@@ -1,7 +1,8 @@
 """Latency ratios with their intervals against tokens, as one self-contained SVG.
 
-Drawn here and not by a plotting library: the page's policy allows no inline style, and equal input must give
-equal text. The page's script draws the rest (`plots.js`): that depends on the cell that the reader opens.
+Drawn here and not by a plotting library: the page's policy allows no inline style, and equal input
+must give equal text. The page's script draws the rest (`plots.js`): that depends on the cell that
+the reader opens.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 @dataclass(frozen=True, kw_only=True)
 class _Scale:
-    """Pixels of a number of tokens (logarithmic) and of a ratio; `low`, `high` and `step` are changes in per cent."""
+    """Pixels of a number of tokens (logarithmic) and of a ratio; `low`, `high` and `step` are
+    changes in per cent.
+    """
 
     tokens: tuple[int, int]  #: fewest and most
     low: float
@@ -40,8 +43,12 @@ class _Scale:
         return TOP + (self.high - change) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
 
 
-def draw_latency(ratios: Mapping[int, Interval], title: str, budget: Budget | None = None, *, style: str = "") -> str:
-    """`ratios` maps tokens to patched / unpatched; `budget` is a band behind them. Raises ValueError without a ratio.
+def draw_latency(
+    ratios: Mapping[int, Interval], title: str, budget: Budget | None = None, *, style: str = ""
+) -> str:
+    """`ratios` maps tokens to patched / unpatched; `budget` is a band behind them.
+
+    Raises ValueError without a ratio.
 
     `style` is for a drawing that stands alone; a page has the rules in its own.
     """
@@ -64,11 +71,18 @@ def draw_latency(ratios: Mapping[int, Interval], title: str, budget: Budget | No
 
 def _scale(ratios: Mapping[int, Interval], budget: Budget | None) -> _Scale:
     """A scale that holds every interval, the budget and no change at all."""
-    ends = [(end - 1) * 100 for interval in ratios.values() for end in (interval.low, interval.high)]
+    ends = [
+        (end - 1) * 100 for interval in ratios.values() for end in (interval.low, interval.high)
+    ]
     ends += [0.0, budget.low * 100, budget.high * 100] if budget else [0.0]
     step = grid_step(max(ends) - min(ends))
     low, high = floor(min(ends) / step) * step, ceil(max(ends) / step) * step
-    return _Scale(tokens=(min(ratios), max(ratios)), low=low, high=high if high > low else low + step, step=step)
+    return _Scale(
+        tokens=(min(ratios), max(ratios)),
+        low=low,
+        high=high if high > low else low + step,
+        step=step,
+    )
 
 
 def grid_step(spread: float) -> float:
@@ -81,7 +95,9 @@ def _band(scale: _Scale, budget: Budget | None) -> Iterator[str]:
     if budget:
         top, bottom = scale.y(budget.high * 100), scale.y(budget.low * 100)
         size = f'width="{WIDTH - LEFT - RIGHT}" height="{bottom - top:.1f}"'
-        yield f'<rect class="budget" x="{LEFT}" y="{top:.1f}" {size}><title>the budget</title></rect>'
+        yield (
+            f'<rect class="budget" x="{LEFT}" y="{top:.1f}" {size}><title>the budget</title></rect>'
+        )
 
 
 def _grid(scale: _Scale) -> Iterator[str]:
@@ -95,13 +111,25 @@ def _grid(scale: _Scale) -> Iterator[str]:
 
 
 def _curve(scale: _Scale, ratios: Mapping[int, Interval]) -> Iterator[str]:
-    """A line through the ratios, and for each a dot, its interval as whiskers, and its figures as a tooltip."""
+    """A line through the ratios, and for each a dot, its interval as whiskers, and its figures as a
+    tooltip.
+    """
     pixels = [
-        (scale.x(tokens), *(scale.y((ratio - 1) * 100) for ratio in (interval.ratio, interval.low, interval.high)))
+        (
+            scale.x(tokens),
+            *(
+                scale.y((ratio - 1) * 100)
+                for ratio in (interval.ratio, interval.low, interval.high)
+            ),
+        )
         for tokens, interval in ratios.items()
     ]
     if len(pixels) > 1:
-        yield '<polyline class="ratio" points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y, *_ in pixels) + '"/>'
+        yield (
+            '<polyline class="ratio" points="'
+            + " ".join(f"{x:.1f},{y:.1f}" for x, y, *_ in pixels)
+            + '"/>'
+        )
     for (tokens, interval), (x, y, low, high) in zip(ratios.items(), pixels, strict=True):
         yield f"<g><title>{tokens:,} tokens: {interval}</title>"
         whiskers = "".join(f"M{x - 4:.1f} {end:.1f}h8" for end in (low, high))

@@ -1,6 +1,7 @@
 """The page of what models gain and lose: one line, a plot with a row for each model, and the table.
 
-The plot is an SVG of our own, because the page's policy allows no inline style; the table says the same in words.
+The plot is an SVG of our own, because the page's policy allows no inline style; the table says the
+same in words.
 """
 
 from __future__ import annotations
@@ -47,17 +48,25 @@ class _Scale:
 
 
 def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
-    """A dumbbell for each model: from no change to the change of the bytes that it moves, in per cent."""
+    """A dumbbell for each model: from no change to the change of the bytes that it moves, in per
+    cent.
+    """
     ends = [-TELLS * 100, TELLS * 100, *(row.share(BYTES) * 100 for row in rows)]
     step = grid_step(max(ends) - min(ends))
-    scale = _Scale(low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step)
+    scale = _Scale(
+        low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step
+    )
     height = TOP + ROW * len(rows) + 8
     title = f"Bytes moved by {len(rows)} models, {impact.after} against {impact.before}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(title)}: {escape(impact.summary)}</title>",
         *_grid(scale, height),
-        *(line for number, row in enumerate(rows) for line in _dumbbell(row, scale, TOP + ROW * (number + 0.5))),
+        *(
+            line
+            for number, row in enumerate(rows)
+            for line in _dumbbell(row, scale, TOP + ROW * (number + 0.5))
+        ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -66,22 +75,33 @@ def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
 def _grid(scale: _Scale, height: float) -> Iterator[str]:
     for number in range(round((scale.high - scale.low) / scale.step) + 1):
         change = scale.low + number * scale.step
-        kind, label = ("one", "equal") if abs(change) < scale.step / 2 else ("grid", f"{change:+.4g} %")
+        kind, label = (
+            ("one", "equal") if abs(change) < scale.step / 2 else ("grid", f"{change:+.4g} %")
+        )
         x = f"{scale.x(change):.1f}"
         yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{TOP}" y2="{height}"/>'
         yield f'<text class="tick" x="{x}" y="{TOP - 10}" text-anchor="middle">{label}</text>'
 
 
 def _dumbbell(row: ModelImpact, scale: _Scale, y: float) -> Iterator[str]:
-    """A hollow dot without the change, a solid one with it, the line between them, and the figures as a tooltip."""
+    """A hollow dot without the change, a solid one with it, the line between them, and the figures
+    as a tooltip.
+    """
     change = row.changes[BYTES.name]
     start, end = scale.x(0), scale.x(row.share(BYTES) * 100)
-    yield f'<g class="{_colour(row)}"><title>{escape(row.model)}: {cell_text(change, BYTES)}</title>'
-    yield f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.model))}</text>'
+    yield (
+        f'<g class="{_colour(row)}"><title>{escape(row.model)}: {cell_text(change, BYTES)}</title>'
+    )
+    yield (
+        f'<text x="{LEFT - 12}" y="{y + 4:.1f}" '
+        f'text-anchor="end">{escape(_short(row.model))}</text>'
+    )
     yield f'<line class="bar" x1="{start:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
     yield f'<circle class="before" cx="{start:.1f}" cy="{y:.1f}" r="4"/>'
     yield f'<circle class="after" cx="{end:.1f}" cy="{y:.1f}" r="5"/>'
-    yield f'<text x="{WIDTH - 4}" y="{y + 4:.1f}" text-anchor="end">{change_text(change)}</text></g>'
+    yield (
+        f'<text x="{WIDTH - 4}" y="{y + 4:.1f}" text-anchor="end">{change_text(change)}</text></g>'
+    )
 
 
 def _short(name: str, most: int = 22) -> str:

@@ -1,4 +1,5 @@
-"""Results of patches -> what the HTML page shows: tables for its script, and a view of each patch as plain text.
+"""Results of patches -> what the HTML page shows: tables for its script, and a view of each patch
+as plain text.
 
 Equal rows and values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
@@ -56,7 +57,8 @@ class Address(NamedTuple):
 class Tables:
     """Named tables of rows, each row once; a row is referred to by its number.
 
-    As JSON each table is the names of its columns, which the script reads rows by, and the rows without them.
+    As JSON each table is the names of its columns, which the script reads rows by, and the rows
+    without them.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,10 @@ class Tables:
 
     @property
     def data(self) -> dict[str, Any]:
-        return {table: {"fields": self._fields[table], "rows": list(rows)} for table, rows in self._rows.items()}
+        return {
+            table: {"fields": self._fields[table], "rows": list(rows)}
+            for table, rows in self._rows.items()
+        }
 
 
 class Page:
@@ -97,7 +102,9 @@ class Page:
         self._quick_looks[patch.id] = results.quick_look
         self._verdicts.setdefault(patch.id, []).extend(results.verdicts)
         facts = {(v.torch, v.case.name, v.fact): v for v in results.verdicts}
-        cases = {(each.case.torch, each.case.name): self._case(each, facts) for each in results.compared}
+        cases = {
+            (each.case.torch, each.case.name): self._case(each, facts) for each in results.compared
+        }
         lines = self._lines.setdefault(patch.id, {})
         for (check, item, torch), verdicts in group_by_cell(results.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
@@ -128,13 +135,18 @@ class Page:
                 id=patch.id,
                 symptom=tuple(vars(symptom).items()) if symptom else None,
                 lines=tuple(
-                    matrix.place("lines", check=check, item=item, cells=tuple(map(cells.get, self.torches)))
+                    matrix.place(
+                        "lines", check=check, item=item, cells=tuple(map(cells.get, self.torches))
+                    )
                     for (check, item), cells in lines
                 ),
             )
         return {
             "torches": self.torches,
-            "colours": [{"name": each.colour.value, "mark": each.mark, "word": each.word} for each in COLOURS],
+            "colours": [
+                {"name": each.colour.value, "mark": each.mark, "word": each.word}
+                for each in COLOURS
+            ],
             "codes": {code: catalogue()[code].title for code in sorted(codes)},
             **self._tables.data,
             **matrix.data,
@@ -145,16 +157,24 @@ class Page:
 
     def _place_values(self, table: str, **row: Hashable) -> int:
         """A row whose columns are all numbers of `values`: many rows have texts in common."""
-        return self._tables.place(table, **{name: self._value(value) for name, value in row.items()})
+        return self._tables.place(
+            table, **{name: self._value(value) for name, value in row.items()}
+        )
 
-    def _cell(self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]) -> int:
-        """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as evidence."""
+    def _cell(
+        self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]
+    ) -> int:
+        """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as
+        evidence.
+        """
         cell = cell_of(verdicts)
         names = dict.fromkeys(verdict.case.name for verdict in verdicts)
         evidence = tuple(cases[torch, name] for name in names if (torch, name) in cases)
         # Green facts are in the table of their case.
         read = [
-            v for v in verdicts if v.colour is not Colour.GREEN or not (evidence and v.check in ("kernels", "graph"))
+            v
+            for v in verdicts
+            if v.colour is not Colour.GREEN or not (evidence and v.check in ("kernels", "graph"))
         ]
         return self._tables.place(
             "cells",
@@ -166,7 +186,10 @@ class Page:
         )
 
     def _verdict(self, verdict: Verdict) -> int:
-        commands = (self._tables.place("commands", when=each.when, text=typed(each)) for each in verdict.commands)
+        commands = (
+            self._tables.place("commands", when=each.when, text=typed(each))
+            for each in verdict.commands
+        )
         return self._place_values(
             "verdicts",
             colour=_PLACES[verdict.colour],
@@ -181,7 +204,9 @@ class Page:
             commands=tuple(commands),
         )
 
-    def _case(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> int:
+    def _case(
+        self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
+    ) -> int:
         environment = {**compared.patched.environment, "measured on": compared.on}
         if compared.unpatched is None and compared.golden_unpatched.recorded:
             environment["unpatched"] = "not measured: as recorded"
@@ -192,13 +217,19 @@ class Page:
             facts=self._tables.place("fact_lists", facts=tuple(self._facts(compared, verdicts))),
             unpatched_failure=self._value(_failure_text(compared.unpatched)),
             patched_failure=self._value(_failure_text(compared.patched)),
-            environment=self._tables.place("environments", pairs=tuple(sorted(environment.items()))),
+            environment=self._tables.place(
+                "environments", pairs=tuple(sorted(environment.items()))
+            ),
             diff=self._diff(compared.code),
             history=tuple(self._history(compared)),
         )
 
-    def _facts(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> Iterator[int]:
-        """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
+    def _facts(
+        self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
+    ) -> Iterator[int]:
+        """The facts of a case, those of its kernels first; code and kind are empty where nothing
+        judged it.
+        """
         before = (compared.unpatched or compared.golden_unpatched).facts
         names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
             compared.golden.facts, compared.patched.facts
@@ -223,9 +254,13 @@ class Page:
         """How many kernels are equal, and the diffs of the others; None where no code was kept."""
         if code is None:
             return None
-        if code not in self._diffs:  # most patches change nothing in most cases, and comparing takes the longest
+        if (
+            code not in self._diffs
+        ):  # most patches change nothing in most cases, and comparing takes the longest
             equal, diffs = compare_code(*code)
-            kernels = (vars(diff) | {"lines": tuple(map(self._diff_line, diff.lines))} for diff in diffs)
+            kernels = (
+                vars(diff) | {"lines": tuple(map(self._diff_line, diff.lines))} for diff in diffs
+            )
             numbers = tuple(self._tables.place("kernels", **kernel) for kernel in kernels)
             self._diffs[code] = self._tables.place("diffs", equal=equal, kernels=numbers)
         return self._diffs[code]
@@ -235,7 +270,10 @@ class Page:
 
     def _history(self, compared: ComparedCase) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
-        past, line = self.past(compared.case.workload, compared.case.device), release_line(compared.case.torch)
+        past, line = (
+            self.past(compared.case.workload, compared.case.device),
+            release_line(compared.case.torch),
+        )
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
             old, new = (
                 tuple(map(_past_text, past.get((line, side, fact), ())))
@@ -261,4 +299,6 @@ def _failure_text(observation: Observation | None) -> str:
     if failure is None:
         return ""
     where = f"\nat {failure.where}" if failure.where else ""
-    return f"{failure.cause.value} in {failure.stage}: {failure.signature}{where}\n{failure.detail}".strip()
+    return (
+        f"{failure.cause.value} in {failure.stage}: {failure.signature}{where}\n{failure.detail}"
+    ).strip()

@@ -1,8 +1,8 @@
 """A page as one HTML file that needs no network: template, style, script and data in it.
 
-Text that is not ours is escaped by the template, or is JSON that no `</script>` can end, under a policy that runs
-this one script and loads nothing. Jinja takes as long to import as the rest of the command: it waits until there
-is a page to write.
+Text that is not ours is escaped by the template, or is JSON that no `</script>` can end, under a
+policy that runs this one script and loads nothing. Jinja takes as long to import as the rest of the
+command: it waits until there is a page to write.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
 
 
-def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None) -> str:
+def render_html(
+    title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None
+) -> str:
     """The whole file; `at` is when it was judged, `code` the exit code. A sweep has regressions."""
     views = page.views
     colours = colours_over_runs(regressions.runs) if regressions else {}
@@ -54,7 +56,9 @@ def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regr
         note=page.note,
         figures=list(_figures(page, with_patch=len(views) > 1)),
         # Keyed by the address, its parts not escaped.
-        data=embedded({**page.data, "turns": {"\n".join(cell): marks for cell, marks in colours.items()}}),
+        data=embedded(
+            {**page.data, "turns": {"\n".join(cell): marks for cell, marks in colours.items()}}
+        ),
     )
 
 
@@ -65,14 +69,26 @@ def render_page(template: str, **contents: object) -> str:
 
 @cache
 def _templates() -> Environment:
-    """The pages without their contents. Text is escaped unless the template says that it is ours (`safe`)."""
+    """The pages without their contents.
+
+    Text is escaped unless the template says that it is ours (`safe`).
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     files = PackageLoader("patchgate.report.html")
     environment = Environment(
-        loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=files,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": title_of}
+    environment.filters |= {
+        "typed": typed,
+        "address": address,
+        "cell_address": cell_address,
+        "title_of": title_of,
+    }
     environment.filters |= {"counts": count_line, "sentence": verdict_text, "step": step_text}
     style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
@@ -80,11 +96,15 @@ def _templates() -> Environment:
 
 
 def _figures(page: Page, with_patch: bool) -> Iterator[str]:
-    """Latency against tokens, a figure for each patch, workload and torch; what was timed at one size has none."""
+    """Latency against tokens, a figure for each patch, workload and torch; what was timed at one
+    size has none.
+    """
     found: dict[tuple[str, str, str], dict[int, Interval]] = {}
     for patch, timed in page.times:
         if timed.size.isdecimal():
-            found.setdefault((patch.id, timed.name, timed.torch), {})[int(timed.size)] = timed.interval
+            found.setdefault((patch.id, timed.name, timed.torch), {})[int(timed.size)] = (
+                timed.interval
+            )
     patches = {patch.id: patch for patch, _ in page.times}
     for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
@@ -97,7 +117,10 @@ def cell_address(key: VerdictKey) -> Address:
 
 
 def colours_over_runs(runs: Sequence[RunVerdicts]) -> dict[Address, str]:
-    """The colour of each cell run by run: "g", "r", "?" not judged, "-" not there. Left out where it never changes."""
+    """The colour of each cell run by run: "g", "r", "?" not judged, "-" not there.
+
+    Left out where it never changes.
+    """
     colours: dict[Address, list[str]] = {}
     for number, verdicts in enumerate(runs):
         for key, verdict in verdicts.items():
@@ -113,7 +136,9 @@ def address(cell: Address) -> str:
 
 
 def embedded(data: object) -> str:
-    """JSON that cannot end the element it is in, nor begin another one: no `<` in it, and only ASCII."""
+    """JSON that cannot end the element it is in, nor begin another one: no `<` in it, and only
+    ASCII.
+    """
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -128,8 +153,12 @@ def _script() -> str:
 
 def _policy(style: str, script: str) -> str:
     """Only this style and this script; no request to anywhere, and no text that becomes markup."""
-    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    sums = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
     return (
-        f"default-src 'none'; style-src 'sha256-{sums[0]}'; script-src 'sha256-{sums[1]}'; base-uri 'none';"
+        f"default-src 'none'; style-src 'sha256-{sums[0]}'; script-src 'sha256-{sums[1]}'; "
+        "base-uri 'none';"
         " form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )

@@ -1,7 +1,8 @@
-"""The order of a search: where a sequence turns from good to bad, and which few of many items do it together.
+"""The order of a search: where a sequence turns from good to bad, and which few of many items do it
+together.
 
-A skipped item (`Answer.UNKNOWN`) is passed over for its neighbours; those around the turn are named. Generic: what
-an item is, and what asking for it costs, is the caller's. Knows no torch.
+A skipped item (`Answer.UNKNOWN`) is passed over for its neighbours; those around the turn are
+named. Generic: what an item is, and what asking for it costs, is the caller's. Knows no torch.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ class Turn(Generic[Item]):
 
     last_good: Item
     first_bad: Item
-    between: tuple[Item, ...] = ()  #: items that cannot tell: the turn is at one of them or at `first_bad`
+    between: tuple[
+        Item, ...
+    ] = ()  #: items that cannot tell: the turn is at one of them or at `first_bad`
 
 
 def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
-    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions where all are answered.
+    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions where all
+    are answered.
 
     Raises Unbracketed when the first item is not good or the last not bad; no item is asked twice.
     """
@@ -56,7 +60,9 @@ def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
             bad = middle
         else:
             unknown.add(middle)
-    return Turn(last_good=sequence[good], first_bad=sequence[bad], between=tuple(sequence[good + 1 : bad]))
+    return Turn(
+        last_good=sequence[good], first_bad=sequence[bad], between=tuple(sequence[good + 1 : bad])
+    )
 
 
 def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[Item]:
@@ -87,7 +93,9 @@ def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> MinimalSet[Item
             raise Unbracketed("all of them together" if subset else "none of them", wanted, got)
     left, pieces = tuple(items), 2
     while len(left) > 1:
-        smaller = next((subset for subset in _smaller(left, pieces) if ask(subset) is Answer.BAD), None)
+        smaller = next(
+            (subset for subset in _smaller(left, pieces) if ask(subset) is Answer.BAD), None
+        )
         if smaller is not None:
             pieces = max(pieces - 1, 2) if len(smaller) > len(left) // 2 else 2
             left = smaller
@@ -95,8 +103,15 @@ def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> MinimalSet[Item
             pieces = min(pieces * 2, len(left))
         else:
             break
-    without = {item: tuple(other for other in left if other != item) for item in left} if len(left) > 1 else {}
-    return MinimalSet(items=left, doubtful=tuple(item for item, rest in without.items() if ask(rest) is Answer.UNKNOWN))
+    without = (
+        {item: tuple(other for other in left if other != item) for item in left}
+        if len(left) > 1
+        else {}
+    )
+    return MinimalSet(
+        items=left,
+        doubtful=tuple(item for item, rest in without.items() if ask(rest) is Answer.UNKNOWN),
+    )
 
 
 def _smaller(items: tuple[Item, ...], pieces: int) -> Iterator[tuple[Item, ...]]:
@@ -109,7 +124,9 @@ def _smaller(items: tuple[Item, ...], pieces: int) -> Iterator[tuple[Item, ...]]
 
 
 def majority(ask: Ask[Item], needed: int, times: int) -> Ask[Item]:
-    """Ask a flaky question up to `times` times until `needed` answers agree; UNKNOWN when they never do."""
+    """Ask a flaky question up to `times` times until `needed` answers agree; UNKNOWN when they
+    never do.
+    """
     if not times // 2 < needed <= times:
         raise ValueError(f"{needed} of {times} is no majority")
 

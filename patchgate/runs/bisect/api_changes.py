@@ -1,6 +1,7 @@
 """The API index for a search: does a release have a name, and what changed around some names?
 
-It is the index that `patchgate lint` judges by; of torches that it lacks, installed sources are read.
+It is the index that `patchgate lint` judges by; of torches that it lacks, installed sources are
+read.
 """
 
 from __future__ import annotations

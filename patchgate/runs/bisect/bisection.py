@@ -1,7 +1,8 @@
-"""One search of each sort, from a question to where its answer changed: over releases, commits, hunks or targets.
+"""One search of each sort, from a question to where its answer changed: over releases, commits,
+hunks or targets.
 
-Facts in golden narrow a search. A search that cannot succeed is refused with what to ask instead. Prints nothing:
-`progress` gets a line for each item that was measured.
+Facts in golden narrow a search. A search that cannot succeed is refused with what to ask instead.
+Prints nothing: `progress` gets a line for each item that was measured.
 """
 
 from __future__ import annotations
@@ -25,10 +26,28 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Case
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
 from patchgate.runner.commit_overlay import SOURCES, built_commit
-from patchgate.runner.torch_environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
+from patchgate.runner.torch_environments import (
+    NIGHTLY_INDEX,
+    commit_version,
+    installed_release,
+    nightlies,
+)
 from patchgate.runs.bisect import searched_items
-from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
-from patchgate.runs.bisect.api_changes import changes_around, changes_in_sources, read_index, targets_of
+from patchgate.runs.bisect.algorithm import (
+    Unbracketed,
+    bracket,
+    cached,
+    first_bad,
+    majority,
+    minimise,
+    turns_in,
+)
+from patchgate.runs.bisect.api_changes import (
+    changes_around,
+    changes_in_sources,
+    read_index,
+    targets_of,
+)
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, negated, read_facts
 
@@ -48,7 +67,8 @@ class Search:
     readings: dict[str, Reading] = field(default_factory=dict)  #: what was measured, by item
 
     def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
-        """The first turn of the answer along `items`; what is `known` only narrows what is asked, while it holds.
+        """The first turn of the answer along `items`; what is `known` only narrows what is asked,
+        while it holds.
 
         Raises UsageError when both ends answer the same, or an end answers neither way.
         """
@@ -70,7 +90,8 @@ class Search:
             measured, recorded = self.readings.get(item), known.get(item)
             if measured and recorded and measured.answer not in (recorded.answer, Answer.UNKNOWN):
                 self.progress(
-                    f"  golden does not agree, {item} is recorded with {recorded.shown}: searching without it"
+                    f"  golden does not agree, {item} is recorded with {recorded.shown}: searching "
+                    "without it"
                 )
                 return self.turn(items, {})
             raise self._no_turn(error, items, known) from None
@@ -84,7 +105,9 @@ class Search:
             turns=max(1, len(turns_in(items, answers))),
         )
 
-    def culprits(self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]) -> MinimalSet[str]:
+    def culprits(
+        self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]
+    ) -> MinimalSet[str]:
         """The fewest of `items` that turn the answer away from what it is without any of them."""
         nothing = read(())
         self._log("none of them", nothing)
@@ -95,7 +118,9 @@ class Search:
             if key not in readings:
                 readings[key] = read(subset)
                 self._log(f"{len(key)} of {len(items)}: {', '.join(key)}", readings[key])
-            return (negated(readings[key]) if nothing.answer is Answer.BAD else readings[key]).answer
+            return (
+                negated(readings[key]) if nothing.answer is Answer.BAD else readings[key]
+            ).answer
 
         try:
             return minimise(items, ask)
@@ -118,13 +143,18 @@ class Search:
     def _log(self, label: str, reading: Reading) -> None:
         self.progress(f"  {label}  {_WORDS[reading.answer]}  {reading.shown}")
 
-    def _no_turn(self, error: Unbracketed, items: Sequence[str], known: Mapping[str, Reading]) -> UsageError:
+    def _no_turn(
+        self, error: Unbracketed, items: Sequence[str], known: Mapping[str, Reading]
+    ) -> UsageError:
         item = str(error.item)
         reading = self.readings.get(item)
         got = f"{item}: {reading.shown}" if reading else str(error)
         if error.got is Answer.UNKNOWN:
             return UsageError(
-                "one end of the range gives no answer", where="bisect", got=got, next="choose another end"
+                "one end of the range gives no answer",
+                where="bisect",
+                got=got,
+                next="choose another end",
             )
         ends = {end: self.readings.get(end) or known[end] for end in (items[0], items[-1])}
         which = "at both ends" if ends[items[-1]].answer is Answer.BAD else "at neither end"
@@ -136,7 +166,9 @@ class Search:
         )
 
 
-def recorded_readings(question: Question, patch: str | None, releases: Sequence[str]) -> dict[str, Reading]:
+def recorded_readings(
+    question: Question, patch: str | None, releases: Sequence[str]
+) -> dict[str, Reading]:
     """The recorded values of a fact, on each release that it was recorded for."""
     if question.kind is not QuestionKind.FACT:
         return {}
@@ -145,10 +177,18 @@ def recorded_readings(question: Question, patch: str | None, releases: Sequence[
     if patch is not None and patch not in golden.sections:
         return {}
     cases = {
-        torch: Case(torch=torch, device=question.device, workload=question.workload, patch=patch) for torch in releases
+        torch: Case(torch=torch, device=question.device, workload=question.workload, patch=patch)
+        for torch in releases
     }
-    readings = {torch: read_facts(question, expectation(golden, case).facts) for torch, case in cases.items()}
-    return {torch: reading for torch, reading in readings.items() if reading.answer is not Answer.UNKNOWN}
+    readings = {
+        torch: read_facts(question, expectation(golden, case).facts)
+        for torch, case in cases.items()
+    }
+    return {
+        torch: reading
+        for torch, reading in readings.items()
+        if reading.answer is not Answer.UNKNOWN
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +196,9 @@ class Bisection:
     """A question, a patch, and what measures: everything that a search of any sort needs."""
 
     question: Question
-    patch: Path | None  #: what was given as PATCH: what is searched in, and around what changes of torch are shown
+    patch: (
+        Path | None
+    )  #: what was given as PATCH: what is searched in, and around what changes of torch are shown
     applied: Path | None  #: the patch that the question is asked with; None for unpatched torch
     instrument: Instrument
     progress: Progress
@@ -175,17 +217,24 @@ class Bisection:
         return self.instrument.read(self.question, torch, patch)
 
     def over_releases(self, text: str) -> TurnFound:
-        """The release; the nightly build, where an index has some between; with a checkout of torch the commit too.
+        """The release; the nightly build, where an index has some between; with a checkout of torch
+        the commit too.
 
         `text` is a range, `2.10.0..2.15.0`.
         """
         in_matrix, environments = [row.torch for row in load_matrix()], self.instrument.environments
         items = searched_items.releases_in(text, [*releases(), *in_matrix, *environments.rows])
         patch = load_patch(self.applied).id if self.applied else None
-        known = recorded_readings(self.question, patch, [torch for torch in items if torch in in_matrix])
+        known = recorded_readings(
+            self.question, patch, [torch for torch in items if torch in in_matrix]
+        )
         search = self._search(lambda torch: self.read(torch, self.applied))
         outcome = search.turn(items, known)
-        size, ends, measured = len(items), (outcome.last, outcome.first), self.question.kind is not QuestionKind.API
+        size, ends, measured = (
+            len(items),
+            (outcome.last, outcome.first),
+            self.question.kind is not QuestionKind.API,
+        )
         inside = nightlies(*ends) if measured and not outcome.between else []
         if inside:
             self.progress(f"  {len(inside)} nightly builds between {' and '.join(ends)}")
@@ -196,7 +245,11 @@ class Bisection:
         if measured and os.environ.get(NIGHTLY_INDEX) and not inside:
             notes.append(f"no nightly build between in ${NIGHTLY_INDEX}")
         names = self._names(ends)
-        api = changes_in_sources(names, *self._homes(outcome)) if inside else changes_around(names, *ends)
+        api = (
+            changes_in_sources(names, *self._homes(outcome))
+            if inside
+            else changes_around(names, *ends)
+        )
         return self._turn_found(
             outcome,
             "nightly build" if inside else "release",
@@ -217,15 +270,25 @@ class Bisection:
             return str(error).splitlines()[0]
 
     def over_upstream(self, text: str, release: str) -> TurnFound:
-        """The commit of torch, of those that change its Python sources, each laid over an installed release."""
+        """The commit of torch, of those that change its Python sources, each laid over an installed
+        release.
+        """
         checkout = self.instrument.environments.checkout
         if checkout is None:
             raise UsageError(
-                "no checkout of torch", where="--upstream", got=text, next="... --checkout path/to/pytorch"
+                "no checkout of torch",
+                where="--upstream",
+                got=text,
+                next="... --checkout path/to/pytorch",
             )
-        commits = {commit_version(release, each): each for each in searched_items.commits_in(text, checkout, SOURCES)}
+        commits = {
+            commit_version(release, each): each
+            for each in searched_items.commits_in(text, checkout, SOURCES)
+        }
         outcome = self._search(lambda torch: self.read(torch, self.applied)).turn(list(commits), {})
-        sources = searched_items.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
+        sources = searched_items.files_changed(
+            commits[outcome.last], commits[outcome.first], checkout, SOURCES
+        )
         return self._turn_found(
             outcome,
             "commit of torch",
@@ -247,7 +310,9 @@ class Bisection:
         items = searched_items.commits_in(text, repository)
 
         def read(commit: str) -> Reading:
-            patch = searched_items.patch_at(commit, path, repository, self.instrument.folder / "commits")
+            patch = searched_items.patch_at(
+                commit, path, repository, self.instrument.folder / "commits"
+            )
             return self.read(torch, patch) if patch else inconclusive("the patch was not there yet")
 
         outcome = self._search(read).turn(items, {})
@@ -265,15 +330,24 @@ class Bisection:
         patch, folder = self._loaded, self.instrument.folder
         if what == "hunks":
             diff = searched_items.diff_of(self.patch or Path())
-            items, write = searched_items.hunks_of(diff), partial(searched_items.write_hunks, patch, diff)
+            items, write = (
+                searched_items.hunks_of(diff),
+                partial(searched_items.write_hunks, patch, diff),
+            )
         else:
-            items, write = self.instrument.replaced(torch, patch), partial(searched_items.write_targets, patch)
+            items, write = (
+                self.instrument.replaced(torch, patch),
+                partial(searched_items.write_targets, patch),
+            )
 
         def read(subset: Sequence[str]) -> Reading:
             return self.read(torch, write(subset, folder / what))
 
         minimal = self._search(read).culprits(items, read)
-        sides = {"found": minimal.items, "without": [item for item in items if item not in minimal.items]}
+        sides = {
+            "found": minimal.items,
+            "without": [item for item in items if item not in minimal.items],
+        }
         paths = [write(names, folder / f"{what}-{side}") for side, names in sides.items()]
         return CulpritsFound(
             minimal=minimal,
@@ -286,16 +360,24 @@ class Bisection:
     @property
     def _loaded(self) -> Patch:
         if self.patch is None:
-            raise UsageError("no patch given", where="PATCH", got="none", next="patchgate bisect ... PATCH")
+            raise UsageError(
+                "no patch given", where="PATCH", got="none", next="patchgate bisect ... PATCH"
+            )
         return load_patch(self.patch)
 
     def _search(self, read: Callable[[str], Reading]) -> Search:
         return Search(read, self.progress, self.votes)
 
     def _names(self, versions: Sequence[str]) -> list[str]:
-        """Around what changes are shown: what the patch replaces, what was named, what the index was asked for."""
+        """Around what changes are shown: what the patch replaces, what was named, what the index
+        was asked for.
+        """
         targets = targets_of(self._loaded, versions) if self.patch else ()
-        return [*targets, *self.about, *([self.question.name] if self.question.kind is QuestionKind.API else [])]
+        return [
+            *targets,
+            *self.about,
+            *([self.question.name] if self.question.kind is QuestionKind.API else []),
+        ]
 
     def _homes(self, outcome: Outcome) -> tuple[Path, Path]:
         """The folders in which both sides of a turn are installed."""

@@ -1,6 +1,8 @@
-"""How one item of a search is measured, with the gate's own checks, and why it is skipped where it cannot be.
+"""How one item of a search is measured, with the gate's own checks, and why it is skipped where it
+cannot be.
 
-One torch environment and one patch at a time. What a search does about skipped items is in `algorithm.py`.
+One torch environment and one patch at a time. What a search does about skipped items is in
+`algorithm.py`.
 """
 
 from __future__ import annotations
@@ -31,10 +33,18 @@ from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Server, start_server
 from patchgate.runner.torch_environments import Environments, NotInstallable
-from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, read_facts, read_metrics, read_verdicts
+from patchgate.runs.bisect.question import (
+    Question,
+    QuestionKind,
+    inconclusive,
+    read_facts,
+    read_metrics,
+    read_verdicts,
+)
 from patchgate.runs.gate import judge_patch
 
-# An item of a list is named by its address, another one in every process: a search takes the list as one item.
+# An item of a list is named by its address, another one in every process: a search takes the list
+# as one item.
 _ADDRESS = re.compile(r"\[\d{6,}\]$")
 _NO_PATCH = Patch(id="none", path="", source="", claims=Claims(title="no patch"))
 
@@ -45,11 +55,15 @@ class Skip(Exception):
 
 @dataclass
 class Instrument:
-    """Measures on environments, with one server at a time: two warm torches would not fit into every machine."""
+    """Measures on environments, with one server at a time: two warm torches would not fit into
+    every machine.
+    """
 
     environments: Environments
     folder: Path  #: results of earlier measurements, by content
-    workloads: tuple[str, ...] = ()  #: limits what a question for a verdict's code runs; all workloads when empty
+    workloads: tuple[
+        str, ...
+    ] = ()  #: limits what a question for a verdict's code runs; all workloads when empty
     _server: Server | None = None
     _sentinels: dict[str, Verdict] = field(default_factory=dict)  # of the running server, by device
 
@@ -69,7 +83,9 @@ class Instrument:
         except Skip as reason:
             return inconclusive(reason)
 
-    def _read_verdicts(self, question: Question, rows: dict[str, str], path: Path, patch: Patch) -> Reading:
+    def _read_verdicts(
+        self, question: Question, rows: dict[str, str], path: Path, patch: Patch
+    ) -> Reading:
         with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
             run = Run(
                 folder=f"{folder}/gate",
@@ -82,7 +98,9 @@ class Instrument:
             )
             return read_verdicts(question, judge_patch(run, patch, workers=1))
 
-    def _read_case(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
+    def _read_case(
+        self, question: Question, torch: str, python: str, patch: Patch | None
+    ) -> Reading:
         with self._context(torch, python, patch) as context:
             if question.device not in self._sentinels:
                 self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
@@ -90,7 +108,9 @@ class Instrument:
             if question.kind is QuestionKind.METRIC:
                 return _read_parity(question, context, torch, patch)
             workload, patch_id = self._all_workloads[question.workload], patch.id if patch else None
-            case = Case(torch=torch, device=question.device, workload=question.workload, patch=patch_id)
+            case = Case(
+                torch=torch, device=question.device, workload=question.workload, patch=patch_id
+            )
             observation = context.runner.observe(case, workload, patch)
         facts = facts_with_compiles(observation)
         if observation.failure and question.name not in facts:
@@ -98,14 +118,19 @@ class Instrument:
         return read_facts(question, facts)
 
     def replaced(self, torch: str, patch: Patch) -> list[str]:
-        """The names that running the patch replaces on that torch. Raises UsageError when it does not run."""
+        """The names that running the patch replaces on that torch.
+
+        Raises UsageError when it does not run.
+        """
         with self._context(torch, self.environments.python(torch), patch) as context:
             answer = context.apply(torch)
         failure = failure_of(answer)
         if failure or not answer["changed"]:
             got = failure.signature if failure else "it replaces nothing"
             advice = f"a patch that applies on {torch}"
-            raise UsageError("nothing to search", where=display_path(patch.path), got=got, next=advice)
+            raise UsageError(
+                "nothing to search", where=display_path(patch.path), got=got, next=advice
+            )
         return sorted({_ADDRESS.sub("[]", name) for name in answer["changed"]})
 
     @contextmanager
@@ -116,8 +141,17 @@ class Instrument:
             path = patch.path if patch else ""
             project = project_around(Path(path))
             kept = str(self.folder)
-            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=kept, is_job=True)
-            yield CheckContext(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
+            run = Run(
+                folder=folder,
+                patch=path,
+                project=project,
+                rows={torch: python},
+                shared_cache=kept,
+                is_job=True,
+            )
+            yield CheckContext(
+                run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python)
+            )
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:
         if self._server is None or self._server.torch != torch:
@@ -138,7 +172,9 @@ class Instrument:
             self._sentinels.clear()
 
 
-def _read_parity(question: Question, context: CheckContext, torch: str, patch: Patch | None) -> Reading:
+def _read_parity(
+    question: Question, context: CheckContext, torch: str, patch: Patch | None
+) -> Reading:
     """Both sides on the CPU, compared."""
     case = Case(torch=torch, device="cpu", workload=question.workload)
     files = Path(context.run.folder, "unpatched"), Path(context.run.folder, "patched")

@@ -56,10 +56,19 @@ def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) 
     device, _, name = rest.partition(".")
     for what, given, known in (("workload", workload, workloads), ("device", device, devices)):
         if given not in known:
-            raise UsageError(f"no {what} `{given}`", where="--fact", got=text, next=f"one of: {', '.join(known)}")
+            raise UsageError(
+                f"no {what} `{given}`", where="--fact", got=text, next=f"one of: {', '.join(known)}"
+            )
     if not name:
         raise UsageError("no fact", where="--fact", got=text, next=f"--fact '{_FACT_EXAMPLE}'")
-    return Question(kind=QuestionKind.FACT, text=text, name=name, predicate=predicate, workload=workload, device=device)
+    return Question(
+        kind=QuestionKind.FACT,
+        text=text,
+        name=name,
+        predicate=predicate,
+        workload=workload,
+        device=device,
+    )
 
 
 def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ()) -> Question:
@@ -70,19 +79,29 @@ def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ())
         known = f"one of the workloads: {', '.join(workloads)}"
         raise UsageError("not WORKLOAD.FIGURE", where="--metric", got=text, next=known)
     return Question(
-        kind=QuestionKind.METRIC, text=text, name=name, predicate=predicate, workload=workload, device="cpu"
+        kind=QuestionKind.METRIC,
+        text=text,
+        name=name,
+        predicate=predicate,
+        workload=workload,
+        device="cpu",
     )
 
 
 def parse_code(text: str, *_: Collection[str]) -> Question:
     """`PG501`. Raises UsageError."""
     if text.upper() not in catalogue():
-        raise UsageError("no such code", where="--code", got=text, next="patchgate explain   (lists all)")
+        raise UsageError(
+            "no such code", where="--code", got=text, next="patchgate explain   (lists all)"
+        )
     return Question(kind=QuestionKind.CODE, text=text.upper(), name=text.upper())
 
 
 def parse_has(text: str, *_: Collection[str]) -> Question:
-    """`torch._inductor.ir.StorageBox.realize` or a parameter of it, `...realize(hint)`. Raises UsageError."""
+    """`torch._inductor.ir.StorageBox.realize` or a parameter of it, `...realize(hint)`.
+
+    Raises UsageError.
+    """
     if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+(\(\w+\))?", text):
         form = "--has torch._inductor.ir.StorageBox.realize, or 'torch.a.f(parameter)'"
         raise UsageError("not a dotted name", where="--has", got=text, next=form)
@@ -95,13 +114,17 @@ class QuestionOption:
 
     metavar: str
     help: str
-    parse: Callable[[str, Collection[str], Collection[str]], Question]  #: of the text, known workloads and devices
+    parse: Callable[
+        [str, Collection[str], Collection[str]], Question
+    ]  #: of the text, known workloads and devices
     needs_patch: bool = False  #: unpatched torch has no answer
 
 
 # The options of `bisect` and `ask` that ask something, one of which is given.
 QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
-    QuestionKind.FACT: QuestionOption(metavar="TEXT", help=f"e.g. '{_FACT_EXAMPLE}'", parse=parse_fact),
+    QuestionKind.FACT: QuestionOption(
+        metavar="TEXT", help=f"e.g. '{_FACT_EXAMPLE}'", parse=parse_fact
+    ),
     QuestionKind.METRIC: QuestionOption(
         metavar="TEXT",
         help="a figure of parity: 'residual_stack.differing > 0'",
@@ -109,10 +132,15 @@ QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
         needs_patch=True,
     ),
     QuestionKind.CODE: QuestionOption(
-        metavar="PGxxx", help="whether the gate gives PATCH this red verdict", parse=parse_code, needs_patch=True
+        metavar="PGxxx",
+        help="whether the gate gives PATCH this red verdict",
+        parse=parse_code,
+        needs_patch=True,
     ),
     QuestionKind.API: QuestionOption(
-        metavar="NAME", help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'", parse=parse_has
+        metavar="NAME",
+        help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'",
+        parse=parse_has,
     ),
 }
 
@@ -126,7 +154,9 @@ def _split(option: str, text: str, example: str) -> tuple[str, str]:
         parse_predicate(match["predicate"])
     except ValueError as error:
         got = f"{text!r}: {error}"
-        raise UsageError("not a question", where=option, got=got, next=f"{option} '{example}'") from None
+        raise UsageError(
+            "not a question", where=option, got=got, next=f"{option} '{example}'"
+        ) from None
     return match["subject"], match["predicate"].strip()
 
 
@@ -149,17 +179,24 @@ def _read(question: Question, value: FactValue | float | None, facts: Facts) -> 
     if isinstance(value, Unmeasured):
         return inconclusive(value.reason, facts)
     if value is None:
-        return inconclusive("; ".join(filter(None, (f"no {question.name}", did_you_mean(question.name, facts)))), facts)
+        return inconclusive(
+            "; ".join(filter(None, (f"no {question.name}", did_you_mean(question.name, facts)))),
+            facts,
+        )
     if isinstance(value, tuple):
         shown = " ".join(map(str, value))
     else:
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
     holds = parse_predicate(question.predicate)(value)
-    return Reading(answer=Answer.BAD if holds else Answer.GOOD, shown=f"{question.name} = {shown}", facts=facts)
+    return Reading(
+        answer=Answer.BAD if holds else Answer.GOOD, shown=f"{question.name} = {shown}", facts=facts
+    )
 
 
 def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
-    """Bad where a red verdict has the code; inconclusive where the machine kept something else from being judged."""
+    """Bad where a red verdict has the code; inconclusive where the machine kept something else from
+    being judged.
+    """
     match = next((v for v in verdicts if v.code == question.name and v.colour is Colour.RED), None)
     if match:
         return Reading(answer=Answer.BAD, shown=f"{match.code} {match.subject}: {match.actual}")

@@ -1,6 +1,8 @@
-"""The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a patch.
+"""The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a
+patch.
 
-How each becomes a list of items, and how an item or a subset becomes a patch on disk that every command can judge.
+How each becomes a list of items, and how an item or a subset becomes a patch on disk that every
+command can judge.
 """
 
 from __future__ import annotations
@@ -35,26 +37,39 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
     try:
         bounds = Version(first), Version(last)
     except InvalidVersion:
-        raise UsageError("not a range of releases", where="--torch", got=text, next="--torch 2.10.0..2.15.0") from None
+        raise UsageError(
+            "not a range of releases", where="--torch", got=text, next="--torch 2.10.0..2.15.0"
+        ) from None
     inside = {torch for torch in known if bounds[0] <= Version(torch) <= bounds[1]} | {first, last}
     if not dots or len(inside) < 2:
-        raise UsageError("a range has two ends", where="--torch", got=text, next="--torch 2.10.0..2.15.0")
+        raise UsageError(
+            "a range has two ends", where="--torch", got=text, next="--torch 2.10.0..2.15.0"
+        )
     return sorted(inside, key=Version)
 
 
 def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
-    """`GOOD..BAD` oldest first, GOOD included, along first parents; with `paths` those that change one of them.
+    """`GOOD..BAD` oldest first, GOOD included, along first parents; with `paths` those that change
+    one of them.
 
     Raises UsageError with git's words.
     """
     first, dots, last = text.partition("..")
     if not dots:
-        raise UsageError("not a range of commits", where="--commits", got=text, next="--commits GOOD..BAD")
+        raise UsageError(
+            "not a range of commits", where="--commits", got=text, next="--commits GOOD..BAD"
+        )
     start = _git(repository, "rev-parse", "--verify", f"{first}^{{commit}}").decode().strip()
     span = f"{start}..{last or 'HEAD'}"
-    commits = _git(repository, "rev-list", "--reverse", "--first-parent", span, "--", *paths).decode().split()
+    commits = (
+        _git(repository, "rev-list", "--reverse", "--first-parent", span, "--", *paths)
+        .decode()
+        .split()
+    )
     if not commits:
-        raise UsageError("no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD")
+        raise UsageError(
+            "no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD"
+        )
     return [start, *commits]
 
 
@@ -71,18 +86,26 @@ def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[
 
 def repository_of(path: Path) -> Path:
     """The repository that `path` lies in. Raises UsageError."""
-    return Path(_git(path if path.is_dir() else path.parent, "rev-parse", "--show-toplevel").decode().strip())
+    return Path(
+        _git(path if path.is_dir() else path.parent, "rev-parse", "--show-toplevel")
+        .decode()
+        .strip()
+    )
 
 
 def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | None:
-    """The patch at `path` as it was in `commit`, written below `folder`; None when it was not there."""
+    """The patch at `path` as it was in `commit`, written below `folder`; None when it was not
+    there.
+    """
     inside = path.resolve().relative_to(repository.resolve())
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
     present = [name for name in wanted if _has(repository, commit, name)]
     if str(inside) not in present:
         return None
-    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *present))) as archive:
+    with tarfile.open(
+        fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *present))
+    ) as archive:
         archive.extractall(folder / commit, filter="data")
     return folder / commit / inside
 
@@ -94,11 +117,18 @@ def _has(repository: Path, commit: str, name: str) -> bool:
 
 def _git(repository: Path, *arguments: str) -> bytes:
     if not shutil.which("git"):
-        raise UsageError("no git on the PATH", where="bisect", got="it reads commits", next="install git")
+        raise UsageError(
+            "no git on the PATH", where="bisect", got="it reads commits", next="install git"
+        )
     ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
     if ended.returncode:
         reason = ended.stderr.decode(errors="replace").strip()
-        raise UsageError("git refuses", where=display_path(repository), got=reason, next=f"git {' '.join(arguments)}")
+        raise UsageError(
+            "git refuses",
+            where=display_path(repository),
+            got=reason,
+            next=f"git {' '.join(arguments)}",
+        )
     return ended.stdout
 
 
@@ -123,7 +153,10 @@ def diff_of(path: Path) -> Path:
     diff = path / "patch.diff" if path.is_dir() else path
     if diff.suffix == ".py" or not diff.is_file():
         raise UsageError(
-            "hunks are searched in a diff", where=display_path(path), got="no diff", next="--targets, for a patch.py"
+            "hunks are searched in a diff",
+            where=display_path(path),
+            got="no diff",
+            next="--targets, for a patch.py",
         )
     return diff
 
@@ -131,12 +164,18 @@ def diff_of(path: Path) -> Path:
 def hunks_of(diff: Path) -> list[str]:
     """`path:line` of each hunk. Raises UsageError."""
     text = read_source(diff)
-    return [f"{path}:{start}" for path, hunks in parse_hunks(text, display_path(diff)).items() for start, *_ in hunks]
+    return [
+        f"{path}:{start}"
+        for path, hunks in parse_hunks(text, display_path(diff)).items()
+        for start, *_ in hunks
+    ]
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
     """The diff with only those of its hunks."""
-    from unidiff.patch import PatchSet  # only where a diff is read: the import would slow every command down
+    from unidiff.patch import (
+        PatchSet,
+    )  # only where a diff is read: the import would slow every command down
 
     texts = []
     for file in PatchSet(read_source(diff)):
@@ -149,7 +188,12 @@ def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) ->
 def _write_patch(patch: Patch, text: str, name: str, folder: Path) -> Path:
     write_atomically(folder / patch.id / name, text)
     if patch.manifest:
-        write_atomically(folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8"))
+        write_atomically(
+            folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8")
+        )
         for workload in (Path(patch.manifest).parent / "workloads").glob("*.py"):
-            write_atomically(folder / patch.id / "workloads" / workload.name, workload.read_text(encoding="utf-8"))
+            write_atomically(
+                folder / patch.id / "workloads" / workload.name,
+                workload.read_text(encoding="utf-8"),
+            )
     return folder / patch.id

@@ -1,7 +1,7 @@
 """Changes over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
-Signatures are compared, not names; what the machine kept from being judged is no baseline; a failure
-is closed after two silent runs, not after one.
+Signatures are compared, not names; what the machine kept from being judged is no baseline; a
+failure is closed after two silent runs, not after one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
-from patchgate.model.results import FailureGroup, Regressions, RunVerdicts, Transition, VerdictKey, VerdictSummary
+from patchgate.model.results import (
+    FailureGroup,
+    Regressions,
+    RunVerdicts,
+    Transition,
+    VerdictKey,
+    VerdictSummary,
+)
 
 _ABSENT = VerdictSummary("green", "", "")
-# Runs without a failure before it counts as closed, and changes of colour before a subject counts as flaky.
+# Runs without a failure before it counts as closed, and changes of colour before a subject counts
+# as flaky.
 _SILENT, _TURNS = 2, 3
 _BUCKETS = ("new", "still", "newly silent", "closed")
 # WORKLOAD.DEVICE; names of torch have more parts, or begin with it.
@@ -42,20 +50,33 @@ def transitions(before: RunVerdicts, after: RunVerdicts) -> Iterator[Transition]
 
     A subject that exists only while it fails was green where its case was judged without it.
     """
-    changed = [key for key in {**before, **after} if before.get(key, _ABSENT)[:2] != after.get(key, _ABSENT)[:2]]
+    changed = [
+        key
+        for key in {**before, **after}
+        if before.get(key, _ABSENT)[:2] != after.get(key, _ABSENT)[:2]
+    ]
     checks = {key[:3] for key in changed}
     runs = [(run, _judged_cases(run, checks)) for run in (before, after)]
     for key in sorted(changed):
         old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
-        if (old.colour, new.colour) != ("green", "green") and all(_was_judged(key, *run) for run in runs):
+        if (old.colour, new.colour) != ("green", "green") and all(
+            _was_judged(key, *run) for run in runs
+        ):
             yield Transition(key=key, before=old, after=new)
 
 
 def flaky(runs: Sequence[RunVerdicts]) -> list[VerdictKey]:
     """Subjects that changed colour several times over these runs of unchanged content."""
     red = {key for run in runs for key, verdict in run.items() if verdict.colour == "red"}
-    colours = {key: [run[key].colour for run in runs if key in run and run[key].colour != "grey"] for key in red}
-    return sorted(key for key, seen in colours.items() if sum(one != other for one, other in pairwise(seen)) >= _TURNS)
+    colours = {
+        key: [run[key].colour for run in runs if key in run and run[key].colour != "grey"]
+        for key in red
+    }
+    return sorted(
+        key
+        for key, seen in colours.items()
+        if sum(one != other for one, other in pairwise(seen)) >= _TURNS
+    )
 
 
 def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
@@ -66,7 +87,12 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
         _group("still" if any(signature in run for run in earlier) else "new", signature, keys)
         for signature, keys in now.items()
     ]
-    gone = {signature: keys for run in earlier for signature, keys in run.items() if signature not in now}
+    gone = {
+        signature: keys
+        for run in earlier
+        for signature, keys in run.items()
+        if signature not in now
+    }
     checks = {key[:3] for keys in gone.values() for key in keys}
     judged = [(run, _judged_cases(run, checks)) for run in runs]
     for signature, keys in gone.items():
@@ -74,12 +100,20 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
         # Silence of the machine is no silence: only runs count in which all of it was judged again.
         silent = sum(all(_was_judged(key, *run) for key in keys) for run in judged[last + 1 :])
         groups.append(_group(_BUCKETS[1 + min(silent, _SILENT)], signature, keys))
-    return sorted(groups, key=lambda g: (_BUCKETS.index(g.bucket), -len(g.keys), g.code, g.signature))
+    return sorted(
+        groups, key=lambda g: (_BUCKETS.index(g.bucket), -len(g.keys), g.code, g.signature)
+    )
 
 
 def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, bool]) -> bool:
-    """True if a run judged a subject; one that exists only while it fails is judged with the rest of its case."""
-    return run[key].colour != "grey" if key in run else cases.get((*key[:3], _case_in(key.item)), False)
+    """True if a run judged a subject; one that exists only while it fails is judged with the rest
+    of its case.
+    """
+    return (
+        run[key].colour != "grey"
+        if key in run
+        else cases.get((*key[:3], _case_in(key.item)), False)
+    )
 
 
 def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
@@ -104,11 +138,14 @@ def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]
     failures: dict[Signature, list[VerdictKey]] = {}
     for key, verdict in run.items():
         if verdict.colour == "red":
-            # Code and wording without figures and addresses: what failures with one cause have in common.
+            # Code and wording without figures and addresses: what failures with one cause have in
+            # common.
             wording = _NUMBERS.sub("N", verdict.actual.splitlines()[0] if verdict.actual else "")
             failures.setdefault((verdict.code, wording), []).append(key)
     return failures
 
 
 def _group(bucket: str, signature: Signature, keys: Sequence[VerdictKey]) -> FailureGroup:
-    return FailureGroup(bucket=bucket, code=signature[0], signature=signature[1], keys=tuple(sorted(keys)))
+    return FailureGroup(
+        bucket=bucket, code=signature[0], signature=signature[1], keys=tuple(sorted(keys))
+    )

@@ -1,7 +1,7 @@
 """The history of verdicts: an SQLite file of runs, verdicts, facts and costs.
 
-Nothing is kept twice: a night that is like the one before costs a line a check and case (docs/sweep.md has sizes and
-times). Write-ahead logging, so that a reader never waits for a sweep.
+Nothing is kept twice: a night that is like the one before costs a line a check and case
+(docs/sweep.md has sizes and times). Write-ahead logging, so that a reader never waits for a sweep.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS run (id TEXT PRIMARY KEY, at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS content (digest BLOB PRIMARY KEY, told BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS judged (
-  run TEXT NOT NULL, patch TEXT NOT NULL, torch TEXT NOT NULL, chk TEXT NOT NULL, verdicts BLOB NOT NULL,
-  colour TEXT NOT NULL, PRIMARY KEY (run, patch, torch, chk, verdicts)
+  run TEXT NOT NULL, patch TEXT NOT NULL, torch TEXT NOT NULL, chk TEXT NOT NULL,
+  verdicts BLOB NOT NULL, colour TEXT NOT NULL, PRIMARY KEY (run, patch, torch, chk, verdicts)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS observed (
-  workload TEXT NOT NULL, device TEXT NOT NULL, run TEXT NOT NULL, torch TEXT NOT NULL, patch TEXT NOT NULL,
-  facts BLOB NOT NULL, PRIMARY KEY (workload, device, run, torch, patch, facts)
+  workload TEXT NOT NULL, device TEXT NOT NULL, run TEXT NOT NULL, torch TEXT NOT NULL,
+  patch TEXT NOT NULL, facts BLOB NOT NULL, PRIMARY KEY (workload, device, run, torch, patch, facts)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cost (
-  patch TEXT NOT NULL, torch TEXT NOT NULL, run TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (patch, torch, run)
+  patch TEXT NOT NULL, torch TEXT NOT NULL, run TEXT NOT NULL, seconds REAL NOT NULL,
+  PRIMARY KEY (patch, torch, run)
 ) WITHOUT ROWID;
 """
 _NAMES = ("run", "content", "judged", "observed", "cost")
@@ -54,7 +55,9 @@ class History:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         if path.exists() and not path.is_file():
-            raise UsageError("not a history", where=str(path), got="no regular file", next="another --folder")
+            raise UsageError(
+                "not a history", where=str(path), got="no regular file", next="another --folder"
+            )
         self._file = sqlite3.connect(path, timeout=_PATIENCE)
         # Contents that were read: most runs say of most what the run before said.
         self._facts_read: dict[bytes, dict[str, str]] = {}
@@ -64,7 +67,9 @@ class History:
             self._prepare()
         except (sqlite3.DatabaseError, ValueError) as error:
             self._file.close()
-            raise UsageError("not a history", where=str(path), got=str(error), next="another --folder") from None
+            raise UsageError(
+                "not a history", where=str(path), got=str(error), next="another --folder"
+            ) from None
 
     def _prepare(self) -> None:
         (made,) = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -72,7 +77,9 @@ class History:
         if made and number != _FORMAT:
             raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
         # All or nothing: a process that is killed here leaves no tables without their format.
-        self._file.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;")
+        self._file.executescript(
+            f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;"
+        )
 
     def _line(self, torch: str) -> str:
         try:
@@ -82,16 +89,29 @@ class History:
 
     def _damaged(self, error: Exception) -> UsageError:
         advice = "another --folder, or `history --merge` of what can still be read"
-        return UsageError("a damaged history", where=str(self._path), got=str(error) or repr(error), next=advice)
+        return UsageError(
+            "a damaged history", where=str(self._path), got=str(error) or repr(error), next=advice
+        )
 
     def close(self) -> None:
         self._file.close()
 
-    def record(self, run: str, at: str, patch: str, verdicts: list[Verdict], observations: list[Observation]) -> None:
-        """Keep what one patch was given in a run that began `at` (ISO 8601); recorded again, it is kept once."""
+    def record(
+        self,
+        run: str,
+        at: str,
+        patch: str,
+        verdicts: list[Verdict],
+        observations: list[Observation],
+    ) -> None:
+        """Keep what one patch was given in a run that began `at` (ISO 8601); recorded again, it is
+        kept once.
+        """
         with self._file as file:  # one transaction
             file.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", (run, at))
-            for (torch, check), group in groupby(sorted(verdicts, key=_order), key=lambda v: (v.torch, v.check)):
+            for (torch, check), group in groupby(
+                sorted(verdicts, key=_order), key=lambda v: (v.torch, v.check)
+            ):
                 of_check = list(group)
                 worst = max(v.colour.value for v in of_check)  # green < grey < red, also as words
                 digest = _save(file, [to_dict(v) | {"colour": v.colour.value} for v in of_check])
@@ -99,8 +119,17 @@ class History:
                 file.execute("INSERT OR IGNORE INTO judged VALUES (?,?,?,?,?,?)", judged)
             for observation in observations:
                 case = observation.case
-                digest = _save(file, {name: fact_to(value) for name, value in observation.facts.items()})
-                observed = (case.workload, case.device, run, case.torch, case.patch or UNPATCHED, digest)
+                digest = _save(
+                    file, {name: fact_to(value) for name, value in observation.facts.items()}
+                )
+                observed = (
+                    case.workload,
+                    case.device,
+                    run,
+                    case.torch,
+                    case.patch or UNPATCHED,
+                    digest,
+                )
                 file.execute("INSERT OR IGNORE INTO observed VALUES (?,?,?,?,?,?)", observed)
 
     def _content(self, digest: bytes) -> Any:
@@ -120,32 +149,46 @@ class History:
     def spend(self, run: str, patch: str, torch: str, seconds: float) -> None:
         """Keep how long one patch took to be judged on one torch."""
         with self._file as file:
-            file.execute("INSERT OR REPLACE INTO cost VALUES (?,?,?,?)", (patch, torch, run, seconds))
+            file.execute(
+                "INSERT OR REPLACE INTO cost VALUES (?,?,?,?)", (patch, torch, run, seconds)
+            )
 
     def costs(self) -> dict[tuple[str, str], float]:
         """(patch, torch) -> the seconds that it took when it was last judged anew."""
-        query = "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY run.at, run.id"
+        query = (
+            "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY "
+            "run.at, run.id"
+        )
         return {(patch, torch): seconds for patch, torch, seconds in self._file.execute(query)}
 
     def runs(self) -> list[tuple[str, str]]:
         """(id, time) of every run, oldest first."""
         return list(self._file.execute("SELECT id, at FROM run ORDER BY at, id"))
 
-    def series(self, workload: str, device: str, fact: str, patch: str | None = None) -> list[Point]:
-        """Each value of a fact, oldest first; without `patch` those of every patch and of unpatched torch."""
+    def series(
+        self, workload: str, device: str, fact: str, patch: str | None = None
+    ) -> list[Point]:
+        """Each value of a fact, oldest first; without `patch` those of every patch and of unpatched
+        torch.
+        """
         query = (
             "SELECT run.at, torch, patch, facts FROM observed JOIN run ON run.id = observed.run"
-            " WHERE workload = ? AND device = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, torch, patch"
+            " WHERE workload = ? AND device = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, "
+            "torch, patch"
         )
         return [
             Point(at=at, torch=self._line(torch), patch=whose, value=facts[fact])
-            for at, torch, whose, digest in self._file.execute(query, (workload, device, patch, patch))
+            for at, torch, whose, digest in self._file.execute(
+                query, (workload, device, patch, patch)
+            )
             if fact in (facts := self._facts(digest))
         ]
 
     def past(self, workload: str, device: str, runs: int) -> dict[tuple[str, str, str], list[str]]:
         """(torch, patch, fact) -> its values in the last so many runs, oldest first."""
-        query = "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
+        query = (
+            "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
+        )
         past: dict[tuple[str, str, str], list[str]] = {}
         for run, _ in self.runs()[-runs:]:
             for torch, patch, digest in self._file.execute(query, (workload, device, run)):
@@ -156,7 +199,8 @@ class History:
     def recent(self, runs: int) -> list[RunVerdicts]:
         """The verdicts of each of the last runs, oldest first.
 
-        Without the checks that were green of a patch on a torch, and said the same, in all of these runs.
+        Without the checks that were green of a patch on a torch, and said the same, in all of these
+        runs.
         """
         query = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
         contents: list[dict[_Check, frozenset[bytes]]] = []
@@ -171,7 +215,9 @@ class History:
             contents.append(by_check)
         for by_check in contents[1:]:
             first = contents[0]
-            changing |= {key for key in by_check.keys() | first.keys() if by_check.get(key) != first.get(key)}
+            changing |= {
+                key for key in by_check.keys() | first.keys() if by_check.get(key) != first.get(key)
+            }
         return [
             self._verdicts({key: digests for key, digests in by_check.items() if key in changing})
             for by_check in contents
@@ -188,13 +234,18 @@ class History:
 
     def counts(self) -> dict[str, int]:
         """Rows by table."""
-        return {name: self._file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in _NAMES}
+        return {
+            name: self._file.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+            for name in _NAMES
+        }
 
     def merge(self, other: Path) -> None:
         """Take in every row of another machine's history; what is here already stays once."""
         if not other.is_file():
             advice = "patchgate history --merge FILE"
-            raise UsageError("no history to merge", where=str(other), got="nothing there", next=advice)
+            raise UsageError(
+                "no history to merge", where=str(other), got="nothing there", next=advice
+            )
         History(other).close()  # its tables, and that it is a history at all
         self._file.execute("ATTACH ? AS other", (str(other),))
         with self._file as file:

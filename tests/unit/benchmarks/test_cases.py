@@ -22,13 +22,19 @@ def folder(tmp_path):
 
 
 def test_a_folder_with_a_corpus_toml_is_a_case_and_needs_no_code(folder, tmp_path):
-    folder('class = "signature"\n[[expect]]\ncode = "PG113"\ntorch = "2.13.0..2.15.0"\nat = "torch.a.b ="\n')
+    folder(
+        'class = "signature"\n[[expect]]\ncode = "PG113"\ntorch = "2.13.0..2.15.0"\nat = '
+        '"torch.a.b ="\n'
+    )
     (tmp_path / "none").mkdir()
     (case,) = load_cases([tmp_path])
     (expected,) = case.expected
     assert (case.id, case.kind, case.sound) == ("mine", "signature", False)
     assert expected.place.endswith("mine/patch.py:3")
-    assert [torch for torch in ("2.12.1", "2.13.0", "2.15.0") if expected.covers(torch)] == ["2.13.0", "2.15.0"]
+    assert [torch for torch in ("2.12.1", "2.13.0", "2.15.0") if expected.covers(torch)] == [
+        "2.13.0",
+        "2.15.0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +100,9 @@ def test_every_case_of_the_checkout_holds_together():
 
 def test_an_attack_that_this_sandbox_does_not_stop_is_not_judged():
     (case,) = (case for case in load_cases(list(CORPUS)) if case.id == "reads-other-memory")
-    assert (with_sandbox(case, {"pid"}).needs, with_sandbox(case, {"landlock", "reads"}).needs) == ("", "")
+    assert (with_sandbox(case, {"pid"}).needs, with_sandbox(case, {"landlock", "reads"}).needs) == (
+        "",
+        "",
+    )
     assert with_sandbox(case, {"ipc"}).needs == "a sandbox with pid or landlock"
     assert with_sandbox(replace(case, stopped_by=()), set()).needs == ""

@@ -1,4 +1,6 @@
-"""A run of the corpus that is stopped, or that lost a case, writes what it has judged, and says so."""
+"""A run of the corpus that is stopped, or that lost a case, writes what it has judged, and says
+so.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def test_what_a_stopped_run_writes(
         done(score(first, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
         if end == "stopped":
             raise KeyboardInterrupt
-        done(lost(second, "it died") if end else score(second, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
+        done(
+            lost(second, "it died")
+            if end
+            else score(second, CaseResult(red={"2.11.0": {}}), ["2.11.0"])
+        )
 
     session = SimpleNamespace(sentinel_faults=list, sandbox_parts=set)
     for name, value in {

@@ -1,4 +1,6 @@
-"""An installed torch: what was added, taken away or rewritten is told; what was only touched is not."""
+"""An installed torch: what was added, taken away or rewritten is told; what was only touched is
+not.
+"""
 
 import base64
 import hashlib
@@ -18,7 +20,9 @@ def home(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        digest = (
+            base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        )
         record.append(f"{name},sha256={digest},{len(text)}")
     (tmp_path / "torch" / "old.pyc").write_text("compiled")
     told = tmp_path / "torch-2.11.0.dist-info" / "RECORD"
@@ -31,7 +35,11 @@ def home(tmp_path):
 def test_what_nobody_wrote_is_as_it_was(home):
     before = stats(home)
     assert (altered(home, before), unlike_record(home)) == ([], [])
-    assert sorted(before) == ["torch-2.11.0.dist-info/RECORD", "torch/__init__.py", "torch/lib/libtorch.so"]
+    assert sorted(before) == [
+        "torch-2.11.0.dist-info/RECORD",
+        "torch/__init__.py",
+        "torch/lib/libtorch.so",
+    ]
 
 
 def test_a_file_that_was_only_touched_or_compiled_is_as_it_was(home):
@@ -48,7 +56,11 @@ def test_what_was_rewritten_added_or_taken_away_is_reported(home):
     os.utime(home / "torch" / "__init__.py", ns=(1, 1))
     (home / "torch" / "new.py").write_text("")
     (home / "torch" / "lib" / "libtorch.so").unlink()
-    told = ["torch/__init__.py has other bytes", "torch/lib/libtorch.so is gone", "torch/new.py is new"]
+    told = [
+        "torch/__init__.py has other bytes",
+        "torch/lib/libtorch.so is gone",
+        "torch/new.py is new",
+    ]
     assert altered(home, before) == told
 
 
@@ -57,4 +69,7 @@ def test_bytes_that_were_changed_behind_size_and_time_are_found_by_reading_all(h
     time = path.stat().st_mtime_ns
     path.write_text("a = 2\n")
     os.utime(path, ns=(time, time))
-    assert (altered(home, before), unlike_record(home)) == ([], ["torch/__init__.py has other bytes"])
+    assert (altered(home, before), unlike_record(home)) == (
+        [],
+        ["torch/__init__.py has other bytes"],
+    )

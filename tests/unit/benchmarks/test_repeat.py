@@ -64,7 +64,9 @@ def test_every_field_of_a_judgement_is_compared(changed: dict[str, Any]) -> None
     ],
     ids=["equal", "in another order", "other words", "times on a real GPU"],
 )
-def test_what_may_differ_is_no_difference(sides: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+def test_what_may_differ_is_no_difference(
+    sides: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
     assert compared(*sides) == ([], [])
 
 
@@ -95,15 +97,22 @@ def test_what_the_machine_left_unjudged_is_equal_to_nothing_not_even_to_itself(k
 
 def test_a_run_without_verdicts_is_not_compared() -> None:
     assert differences(Judged(), Judged()) == ([], ["no verdicts", "no verdicts"])
-    assert differences(Judged((ONE,)), Judged(problem="exit code 2: no torch")) == ([], ["exit code 2: no torch"])
+    assert differences(Judged((ONE,)), Judged(problem="exit code 2: no torch")) == (
+        [],
+        ["exit code 2: no torch"],
+    )
 
 
 def test_a_difference_says_what_it_is_about_and_what_it_was() -> None:
-    (text,), _ = compared([ONE], [ONE | {"code": "PG603", "kind": "pass", "before": None, "after": None}])
+    (text,), _ = compared(
+        [ONE], [ONE | {"code": "PG603", "kind": "pass", "before": None, "after": None}]
+    )
     assert text == "2.11.0 compile chain h200 calls: PG601 over 471824 -> 472316 -> PG603 pass"
 
 
-def test_each_way_judges_every_patch_and_one_in_the_other_order(tmp_path: Path, monkeypatch: Any) -> None:
+def test_each_way_judges_every_patch_and_one_in_the_other_order(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     seen: list[tuple[str, str, list[str]]] = []
 
     def gate(folder: Path, patch: Path, options: list[str]) -> Judged:
@@ -114,7 +123,9 @@ def test_each_way_judges_every_patch_and_one_in_the_other_order(tmp_path: Path, 
     monkeypatch.setattr(repeat, "_gate", gate)
     monkeypatch.setattr(repeat, "fresh_environment", lambda python, place: f"{place.name}/python")
     ways = Ways(tmp_path, {"2.11.0": "python"}, [Path("a"), Path("b")], ["--check", "api"]).all()
-    assert [[*judge()] for judge in ways.values()] == [["a", "b"]] * 3 + [["b", "a"]] + [["a", "b"]] * 4
+    assert [[*judge()] for judge in ways.values()] == [["a", "b"]] * 3 + [["b", "a"]] + [
+        ["a", "b"]
+    ] * 4
     assert [folder for folder, patch, _ in seen if patch == "a"] == [
         *("first", "first", "fresh", "order", "n1", "n8", "load", "copied")
     ]
@@ -127,12 +138,21 @@ def test_each_way_judges_every_patch_and_one_in_the_other_order(tmp_path: Path, 
 
 def test_a_fresh_environment_shares_files_but_no_bytecode(tmp_path: Path) -> None:
     home = tmp_path / "env"
-    for name in ("bin/python", "lib/torch/__init__.py", "lib/torch/__pycache__/old.pyc", "pyvenv.cfg"):
+    for name in (
+        "bin/python",
+        "lib/torch/__init__.py",
+        "lib/torch/__pycache__/old.pyc",
+        "pyvenv.cfg",
+    ):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(name)
     python = fresh_environment(str(home / "bin" / "python"), tmp_path / "copy")
     assert python == str(tmp_path / "copy" / "bin" / "python")
-    names = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*") if path.is_file()}
+    names = {
+        str(path.relative_to(tmp_path / "copy"))
+        for path in (tmp_path / "copy").rglob("*")
+        if path.is_file()
+    }
     assert names == {"bin/python", "lib/torch/__init__.py", "pyvenv.cfg"}
     with pytest.raises(UsageError, match="no virtual environment"):
         fresh_environment("/usr/bin/python3", tmp_path / "other")
@@ -146,7 +166,9 @@ def test_a_fresh_environment_shares_files_but_no_bytecode(tmp_path: Path) -> Non
         (Judged(problem="exit code 4"), 4, "1 not compared"),
     ],
 )
-def test_the_exit_code_says_what_was_found(monkeypatch: Any, other: Judged, code: int, words: str) -> None:
+def test_the_exit_code_says_what_was_found(
+    monkeypatch: Any, other: Judged, code: int, words: str
+) -> None:
     given = iter([Judged((ONE,)), other])
     monkeypatch.setattr(repeat, "_gate", lambda *_: next(given))
     monkeypatch.setattr(repeat, "rows_of", lambda rows: {"2.11.0": sys.executable})

@@ -1,4 +1,6 @@
-"""Expected against found: what counts as caught, missed and a false alarm, and how certain a share is."""
+"""Expected against found: what counts as caught, missed and a false alarm, and how certain a share
+is.
+"""
 
 from datetime import date
 
@@ -32,7 +34,11 @@ def test_the_expected_code_at_its_place_on_its_releases_only_is_a_catch():
     ("red", "fault", "outcome"),
     [
         ({}, "2.13.0: PG201 missing", "MISSED"),
-        ({"2.13.0": {"PG201": {"patch.py:9"}}}, "2.13.0: PG201 at patch.py:9, not patch.py:3", "ANOTHER REASON"),
+        (
+            {"2.13.0": {"PG201": {"patch.py:9"}}},
+            "2.13.0: PG201 at patch.py:9, not patch.py:3",
+            "ANOTHER REASON",
+        ),
     ],
 )
 def test_a_verdict_that_is_not_there_or_elsewhere_is_no_catch(red, fault, outcome):
@@ -58,7 +64,9 @@ def test_the_table_by_code_counts_cases():
         told({"2.13.0": {"PG301": {"x"}}}, kind="sound"),
         score(case(kind="sound"), CaseResult(red={"2.13.0": {}}, notes=("PG803",)), ROWS),
     ]
-    rows = [(each.code, each.expected, each.others, each.sound, each.notes) for each in by_code(scores)]
+    rows = [
+        (each.code, each.expected, each.others, each.sound, each.notes) for each in by_code(scores)
+    ]
     assert rows == [("PG201", 1, 0, 0, 0), ("PG301", 0, 1, 1, 0), ("PG803", 0, 0, 0, 1)]
 
 
@@ -66,12 +74,19 @@ def test_the_table_by_code_counts_cases():
     ("red", "fault"),
     [
         ({"2.13.0": {"PG201": {"patch.py:3"}, "PG301": {"x"}}}, "2.13.0: PG301 unexpected at x"),
-        ({"2.11.0": {"PG201": {"y"}}, "2.13.0": {"PG201": {"patch.py:3"}}}, "2.11.0: PG201 unexpected at y"),
+        (
+            {"2.11.0": {"PG201": {"y"}}, "2.13.0": {"PG201": {"patch.py:3"}}},
+            "2.11.0: PG201 unexpected at y",
+        ),
     ],
 )
 def test_what_is_red_besides_is_a_fault_and_no_miss(red, fault):
     result = told(red, LATE)
-    assert (result.outcome, result.faults, result.met) == ("caught, and more", (fault,), {"gate": True})
+    assert (result.outcome, result.faults, result.met) == (
+        "caught, and more",
+        (fault,),
+        {"gate": True},
+    )
     assert not result.settled
 
 
@@ -125,7 +140,11 @@ def test_what_could_not_be_judged_is_not_green():
 
 def test_a_case_that_was_lost_has_the_reason_and_counts_nowhere():
     result = lost(case(LATE, known="nobody looks there"), "Traceback\n  here\nOSError: disk full")
-    assert (result.outcome, result.faults, result.settled) == ("LOST", ("OSError: disk full",), False)
+    assert (result.outcome, result.faults, result.settled) == (
+        "LOST",
+        ("OSError: disk full",),
+        False,
+    )
     assert by_class([result])[-1].caught.total == 0
 
 
@@ -145,7 +164,10 @@ def test_shares_are_by_class_and_tool_then_over_all():
         told({}, id="attack", kind="hostile"),
     ]
     counts = {
-        row.kind: [(share.hits, share.total) for share in (row.caught, *row.by.values(), *row.alarms.values())]
+        row.kind: [
+            (share.hits, share.total)
+            for share in (row.caught, *row.by.values(), *row.alarms.values())
+        ]
         for row in by_class(scores)
     }
     # Caught, by lint, by the gate; false alarms of lint, of the gate.

@@ -21,7 +21,9 @@ def test_a_cell_that_one_release_is_judged_for_all_in_is_judged(
     def judge_cell(cell, torch, context):
         if torch in silent:
             raise NothingToJudge("judged with another release")
-        return [verdict("PG806", Kind.PASS, Case(torch=torch), "", "called", "called", item="holders")]
+        return [
+            verdict("PG806", Kind.PASS, Case(torch=torch), "", "called", "called", item="holders")
+        ]
 
     monkeypatch.setattr(session, "judge_cell", judge_cell)
     rows = dict.fromkeys(["2.11.0", "2.12.1"], "python")

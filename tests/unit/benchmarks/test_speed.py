@@ -1,4 +1,6 @@
-"""Where the seconds of a run went: each question of the probe is in one step, and no second is counted twice."""
+"""Where the seconds of a run went: each question of the probe is in one step, and no second is
+counted twice.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,24 @@ from benchmarks.speed import STEPS, covered, questions_table, steps_table, unask
 from patchgate.probe.questions import Questions
 
 NOTES: list[dict[str, Any]] = [
-    {"do": "sentinel", "torch": "2.11.0", "at": 101.0, "wall": 9.0, "child": 0.5, "below": 0.0, "warm_up": 6.5},
-    {"do": "run", "torch": "2.11.0", "at": 110.0, "wall": 4.0, "child": 7.0, "below": 5.0, "warm_up": 6.5},
+    {
+        "do": "sentinel",
+        "torch": "2.11.0",
+        "at": 101.0,
+        "wall": 9.0,
+        "child": 0.5,
+        "below": 0.0,
+        "warm_up": 6.5,
+    },
+    {
+        "do": "run",
+        "torch": "2.11.0",
+        "at": 110.0,
+        "wall": 4.0,
+        "child": 7.0,
+        "below": 5.0,
+        "warm_up": 6.5,
+    },
     {"do": "run", "torch": "2.11.0", "at": 112.0, "wall": 4.0, "child": 1.0, "warm_up": 6.5},
     {"do": "plain run", "torch": "2.11.0", "at": 118.0, "wall": 1.0, "child": 2.0, "below": 1.5},
     {"do": "observe", "torch": "2.11.0", "at": 118.0, "wall": 1.0},

@@ -1,4 +1,6 @@
-"""What processes that share a cache directory were given -> PG701 to PG709; and the void edit of PG703."""
+"""What processes that share a cache directory were given -> PG701 to PG709; and the void edit of
+PG703.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,25 @@ from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
-NONE = {"hit": 0, "miss": 0, "bypass": 0, "autograd_hit": 0, "autograd_miss": 0, "autograd_bypass": 0}
+NONE = {
+    "hit": 0,
+    "miss": 0,
+    "bypass": 0,
+    "autograd_hit": 0,
+    "autograd_miss": 0,
+    "autograd_bypass": 0,
+}
 MISS = NONE | {"miss": 1, "autograd_miss": 1}
 HIT = NONE | {"hit": 1, "autograd_hit": 1}
 BYPASS = NONE | {"bypass": 1}
-FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "TypeError: boom", "where": "patch.py:3"}}
+FAILURE = {
+    "failure": {
+        "cause": "raised",
+        "stage": "compile",
+        "signature": "TypeError: boom",
+        "where": "patch.py:3",
+    }
+}
 OURS, THEIRS = ["a"], ["b"]
 
 
@@ -82,10 +98,19 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
     (folder / "chain.py").write_text("import torch\n")
     for number, text in enumerate(patches):
         (folder / "mine.py").write_text(text)
-        patch = Patch(id="mine", path=str(folder / "mine.py"), source=text, claims=Claims(title="Mine"))
-        run = Run(folder=str(folder / str(number)), patch=patch.path, rows={}, patched_cache=str(folder / "kept"))
+        patch = Patch(
+            id="mine", path=str(folder / "mine.py"), source=text, claims=Claims(title="Mine")
+        )
+        run = Run(
+            folder=str(folder / str(number)),
+            patch=patch.path,
+            rows={},
+            patched_cache=str(folder / "kept"),
+        )
         keeping: Any = Runner(run=run, connect=None, logs={}, identities={CASE.torch: "a"})  # type: ignore[arg-type]
-        runner: Any = SimpleNamespace(ask=lambda torch, do, *_, **more: asked.append(do) or answer, keep=keeping.keep)
+        runner: Any = SimpleNamespace(
+            ask=lambda torch, do, *_, **more: asked.append(do) or answer, keep=keeping.keep
+        )
         context = CheckContext(run, patch, {"chain": workload}, runner)
         codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]
         assert codes == ["PG709" if answer is FAILURE else "PG705"]
@@ -171,11 +196,15 @@ def test_a_stale_artifact_is_reported_with_what_the_cache_said_and_a_remedy_that
 
 @pytest.mark.parametrize("tagged", [FAILURE, ran(OURS, HIT), ran(THEIRS, HIT)])
 def test_a_remedy_that_does_not_work_here_is_not_recommended(tagged):
-    assert judge(**STALE | {TAGGED: tagged})[0].advice.startswith("Give the patch a TORCHINDUCTOR_CACHE_DIR of its own")
+    assert judge(**STALE | {TAGGED: tagged})[0].advice.startswith(
+        "Give the patch a TORCHINDUCTOR_CACHE_DIR of its own"
+    )
 
 
 def test_code_of_neither_side_is_stale_too():
-    (verdict,) = judge(**STALE | {PATCHED_WARM: ran(["c"], HIT), UNPATCHED_WARM: KNOWN[UNPATCHED_WARM]})
+    (verdict,) = judge(
+        **STALE | {PATCHED_WARM: ran(["c"], HIT), UNPATCHED_WARM: KNOWN[UNPATCHED_WARM]}
+    )
     assert verdict.actual.startswith("code of neither side ran")
 
 
@@ -235,7 +264,12 @@ def test_an_edit_changes_every_function_and_no_result():
     before, after = run(SOURCE), run(edited(SOURCE))
     for one, other in ((before["f"], after["f"]), (before["Pass"].uuid, after["Pass"].uuid)):
         assert one.__code__.co_code != other.__code__.co_code
-    assert (after["f"](2), after["f"].__doc__, after["Pass"]().uuid(), after["VALUE"]) == (4, "Doubles.", "mine", 3)
+    assert (after["f"](2), after["f"].__doc__, after["Pass"]().uuid(), after["VALUE"]) == (
+        4,
+        "Doubles.",
+        "mine",
+        3,
+    )
 
 
 def test_a_text_that_is_not_python_is_refused():
@@ -244,8 +278,13 @@ def test_a_text_that_is_not_python_is_refused():
 
 
 @pytest.mark.parametrize(("ran_warm", "codes"), [(THEIRS, ["PG703"]), (["c"], ["PG705"])])
-def test_a_variable_that_the_patch_reads_is_in_its_key(ran_warm: list[str], codes: list[str]) -> None:
-    varied = {VARIED.format("RANK=1"): ran(["c"], MISS), VARIED_WARM.format("RANK=1"): ran(ran_warm, HIT)}
+def test_a_variable_that_the_patch_reads_is_in_its_key(
+    ran_warm: list[str], codes: list[str]
+) -> None:
+    varied = {
+        VARIED.format("RANK=1"): ran(["c"], MISS),
+        VARIED_WARM.format("RANK=1"): ran(ran_warm, HIT),
+    }
     verdicts = judge_cache(CASE, PATCH, KNOWN | varied)
     assert [one.code for one in verdicts] == codes
     assert codes == ["PG705"] or verdicts[0].fact == "with RANK=1"
@@ -254,11 +293,18 @@ def test_a_variable_that_the_patch_reads_is_in_its_key(ran_warm: list[str], code
 def test_variables_that_a_patch_reads_get_another_value() -> None:
     reads = "rank = int(os.environ.get('RANK', '0'))\non = os.getenv('MINE', '1')\n"
     assert other_values(reads) == {"RANK": "1", "MINE": "0"}
-    assert other_values("os.environ['MINE'] = '1'\nos.environ.get(name)\nos.environ.get('TORCH_LOGS')\n") == {}
+    assert (
+        other_values(
+            "os.environ['MINE'] = '1'\nos.environ.get(name)\nos.environ.get('TORCH_LOGS')\n"
+        )
+        == {}
+    )
     assert other_values("home = os.environ.get('HOME')\ncache = os.getenv('MY_CACHE_DIR')\n") == {}
 
 
 def test_edit_is_no_evidence_if_the_captured_graph_has_the_change() -> None:
     answers = KNOWN | {EDITED: ran(THEIRS, HIT)}
     assert [verdict.code for verdict in judge_cache(CASE, PATCH, answers, in_key=True)] == ["PG705"]
-    assert [verdict.code for verdict in judge_cache(CASE, PATCH, answers, in_key=False)] == ["PG703"]
+    assert [verdict.code for verdict in judge_cache(CASE, PATCH, answers, in_key=False)] == [
+        "PG703"
+    ]

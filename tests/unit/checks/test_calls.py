@@ -1,4 +1,6 @@
-"""Whether what a patch has put in place is called, line by line and branch by branch: PG803, PG805 to PG807, PG809."""
+"""Whether what a patch has put in place is called, line by line and branch by branch: PG803, PG805
+to PG807, PG809.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"
 PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine"))
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 APPLIED = {"replacements": {"torch.b.f": [5]}}
-FAILED = Observation(case=CASE, failure=Failure(cause=Cause.RAISED, stage="compile", signature="boom"))
+FAILED = Observation(
+    case=CASE, failure=Failure(cause=Cause.RAISED, stage="compile", signature="boom")
+)
 
 
 def ran(*lines: int) -> Observation:
@@ -52,7 +56,11 @@ def test_a_replacement_that_ran_in_one_workload_is_called():
 
 def test_a_replacement_that_never_ran_is_a_note():
     (verdict,) = called(ran(), ran(1))
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.GREY, "no line of it ran in 2 cases")
+    assert (verdict.code, verdict.colour, verdict.actual) == (
+        "PG803",
+        Colour.GREY,
+        "no line of it ran in 2 cases",
+    )
     assert (verdict.subject, verdict.where) == ("calls of torch.b.f", "/p/patch.py:8")
 
 
@@ -61,14 +69,21 @@ def test_what_the_workloads_of_a_narrowed_run_do_not_call_is_grey_and_says_so():
     (verdict,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], narrowed)
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG803", Colour.GREY, True)
     assert verdict.actual.endswith(f"; the run was narrowed ({narrowed}): another case may call it")
-    _, lines = judge_called(ALONE, PATCH, APPLIED, Functions(lines={"f:4": [5, 6]}), [ran(5)], narrowed)
-    assert lines.actual == f"lines 6 never ran in 1 workloads, as the run was narrowed ({narrowed}): add a workload"
+    _, lines = judge_called(
+        ALONE, PATCH, APPLIED, Functions(lines={"f:4": [5, 6]}), [ran(5)], narrowed
+    )
+    assert (
+        lines.actual
+        == f"lines 6 never ran in 1 workloads, as the run was narrowed ({narrowed}): add a workload"
+    )
 
 
 def test_the_line_in_which_a_compile_fails_has_run():
     failed = Failure(cause=Cause.RAISED, stage="compile", signature="boom", where="/p/patch.py:5")
     assert codes(called(ran(), Observation(case=CASE, failure=failed))) == ["PG806"]
-    assert codes(called(ran(), FAILED)) == ["PG803"], "a failure elsewhere says nothing of the replacement"
+    assert codes(called(ran(), FAILED)) == ["PG803"], (
+        "a failure elsewhere says nothing of the replacement"
+    )
 
 
 def test_nothing_is_said_of_calls_where_nothing_compiled():
@@ -81,7 +96,9 @@ def test_a_patch_without_functions_of_its_own_has_none_to_call():
 
 
 def test_lines_that_never_ran_are_listed_for_functions_that_did():
-    told = called(ran(5, 11), functions=Functions(lines={"f:4": [5], "g:10": [11, 12, 14], "never:20": [21]}))
+    told = called(
+        ran(5, 11), functions=Functions(lines={"f:4": [5], "g:10": [11, 12, 14], "never:20": [21]})
+    )
     assert codes(told) == ["PG806", "PG805"]
     assert told[1].subject == "lines of g"
     assert told[1].actual == "lines 12, 14 never ran in 1 workloads: add a workload"
@@ -90,13 +107,19 @@ def test_lines_that_never_ran_are_listed_for_functions_that_did():
 def test_branches_that_came_out_one_way_only_are_listed():
     functions = Functions(
         lines={"f:4": [5, 6, 7], "never:20": [21]},
-        outcomes={"f:4": [(5, "true"), (5, "false"), (6, "entered"), (6, "left")], "never:20": [(21, "true")]},
+        outcomes={
+            "f:4": [(5, "true"), (5, "false"), (6, "entered"), (6, "left")],
+            "never:20": [(21, "true")],
+        },
     )
     half = Observation(case=CASE, ran=(5, 6, 7), took=((5, "true"), (6, "entered")))
     other = Observation(case=CASE, ran=(5,), took=((6, "left"),))
     told = called(half, other, functions=functions)
     assert codes(told) == ["PG806", "PG807"]
-    assert (told[1].where, told[1].actual) == ("/p/patch.py:5", "line 5 was never false: add a workload")
+    assert (told[1].where, told[1].actual) == (
+        "/p/patch.py:5",
+        "line 5 was never false: add a workload",
+    )
     whole = Observation(case=CASE, ran=(5, 6, 7), took=tuple(functions.outcomes["f:4"]))
     assert codes(called(whole, functions=functions)) == ["PG806"]
 
@@ -135,8 +158,12 @@ class _Context:
 
 
 @pytest.mark.parametrize(("lines", "asked"), [((5,), 1), ((5, 11), 0), ((), 1)])
-def test_the_caches_are_asked_only_where_a_function_was_never_called(lines: tuple[int, ...], asked: int) -> None:
-    """What is called for a key is called with the caches on; a line of a function that ran is no reason to compile."""
+def test_the_caches_are_asked_only_where_a_function_was_never_called(
+    lines: tuple[int, ...], asked: int
+) -> None:
+    """What is called for a key is called with the caches on; a line of a function that ran is no
+    reason to compile.
+    """
     context = _Context(*lines)
     calls.called(context, "2.11.0", [CASE])  # type: ignore[arg-type]
     assert context.asked == asked
@@ -145,7 +172,9 @@ def test_the_caches_are_asked_only_where_a_function_was_never_called(lines: tupl
 def test_what_a_compile_with_caches_leaves_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     caches: list[Path] = []
 
-    def compiled(context: Any, case: Case, path: str, cache: Path, *, cover: bool) -> dict[str, Any]:
+    def compiled(
+        context: Any, case: Case, path: str, cache: Path, *, cover: bool
+    ) -> dict[str, Any]:
         caches.append(cache)
         return {"ran": [3]}
 

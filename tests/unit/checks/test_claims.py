@@ -35,7 +35,12 @@ def test_a_limit_beyond_what_is_usual_is_a_grey_note(name: str) -> None:
     wide = patch(**WIDE[name])
     assert all_checks()["claims"].wanted(SimpleNamespace(), wide)  # type: ignore[arg-type]
     (verdict,) = ask_claims(SimpleNamespace(patch=wide), Instance(case=Case(torch="2.11.0")))  # type: ignore[arg-type]
-    assert (verdict.code, verdict.kind, verdict.colour, verdict.item) == ("PG232", Kind.WARNING, Colour.GREY, name)
+    assert (verdict.code, verdict.kind, verdict.colour, verdict.item) == (
+        "PG232",
+        Kind.WARNING,
+        Colour.GREY,
+        name,
+    )
     assert exit_code([verdict]) == 0
 
 

@@ -15,11 +15,20 @@ CALLS = {"torch.fx.node": 60_000, "torch._inductor.ir": 40_000}
 
 def answer(moved: int = 0, cause: Cause | None = None, missing: str = "") -> Answer:
     if cause:
-        return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom", "where": None}}
+        return {
+            "failure": {
+                "cause": cause.value,
+                "stage": "compile",
+                "signature": "boom",
+                "where": None,
+            }
+        }
     return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}, "missing": missing}
 
 
-def judge(patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None) -> Verdict:
+def judge(
+    patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None
+) -> Verdict:
     claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
     return judge_calls(CASE, patch, unpatched or answer(), patched)
@@ -40,7 +49,9 @@ def test_without_a_budget_a_loss_beyond_the_limit_is_red_and_a_gain_a_note(moved
     assert (verdict.code, verdict.colour) == (code, colour)
 
 
-@pytest.mark.parametrize(("moved", "colour"), [(500, Colour.GREY), (5_000, Colour.GREY), (5_001, Colour.RED)])
+@pytest.mark.parametrize(
+    ("moved", "colour"), [(500, Colour.GREY), (5_000, Colour.GREY), (5_001, Colour.RED)]
+)
 def test_few_calls_are_a_note_however_large_their_share(moved, colour):
     small = {"calls": {"torch.fx.node": 1_000}, "missing": ""}
     verdict = judge({"calls": {"torch.fx.node": 1_000 + moved}, "missing": ""}, small)
@@ -55,7 +66,9 @@ def test_a_budget_of_the_manifest_is_a_claim_in_both_directions(moved, code):
 
 def test_what_grew_is_shown_in_figures_and_by_module():
     verdict = judge({"calls": CALLS | {"torch.fx.node": 60_500, "sympy": 20}, "missing": ""})
-    assert verdict.actual == "100,000 -> 100,520 Python calls (+0.520%); torch.fx.node +500, sympy +20"
+    assert (
+        verdict.actual == "100,000 -> 100,520 Python calls (+0.520%); torch.fx.node +500, sympy +20"
+    )
     assert verdict.expected == 'compile_calls = "5 %"'
     assert (judge(answer(9_000)).where, verdict.where) == ("patch.toml", None)
 
@@ -65,14 +78,21 @@ def test_the_budget_that_is_advised_admits_what_was_counted(moved: int, admits: 
     assert judge(answer(moved)).advice.endswith(f"[budgets] compile_calls = {admits}.")
 
 
-@pytest.mark.parametrize(("unpatched", "code"), [("", "PG601"), ("other threads computed", "PG603")])
+@pytest.mark.parametrize(
+    ("unpatched", "code"), [("", "PG601"), ("other threads computed", "PG603")]
+)
 def test_work_in_threads_of_the_patch_is_over_any_budget(unpatched: str, code: str) -> None:
     verdict = judge(answer(missing="other threads computed for 0.5 s"), answer(missing=unpatched))
     assert (verdict.code, "0.5 s" in verdict.actual) == (code, code == "PG601")
 
 
 def test_whoever_switches_the_counting_off_is_over_any_budget() -> None:
-    failure = {"cause": "raised", "stage": "compile", "signature": f"RuntimeError: {COUNTED}", "where": None}
+    failure = {
+        "cause": "raised",
+        "stage": "compile",
+        "signature": f"RuntimeError: {COUNTED}",
+        "where": None,
+    }
     assert judge({"failure": failure}).code == "PG601"
 
 

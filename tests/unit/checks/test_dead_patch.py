@@ -1,4 +1,6 @@
-"""A patch that changes nothing on any release: PG221, once a run, and its neighbours that are green."""
+"""A patch that changes nothing on any release: PG221, once a run, and its neighbours that are
+green.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def judge(
     return judge_changes(CASE, patch, releases, AGAIN)
 
 
-@pytest.mark.parametrize(("targets", "kind"), [(("torch.a",), Kind.REGRESSED), (None, Kind.WARNING)])
+@pytest.mark.parametrize(
+    ("targets", "kind"), [(("torch.a",), Kind.REGRESSED), (None, Kind.WARNING)]
+)
 def test_changing_nothing_anywhere_is_red_where_targets_are_claimed(targets, kind):
     verdict = judge(targets=targets, v2_11_0=NOTHING, v2_12_1=NOTHING)
     assert (verdict.code, verdict.kind, verdict.where) == ("PG221", kind, "/p/patch.py:8")
@@ -59,19 +63,30 @@ def test_every_function_that_would_replace_something_is_named():
 def test_a_change_inside_of_objects_is_a_change():
     inside = NOTHING | {"held": ["torch.b.handlers[]"]}
     verdict = judge(v2_11_0=inside)
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "on 2.11.0: torch.b.handlers[]")
+    assert (verdict.code, verdict.kind, verdict.actual) == (
+        "PG211",
+        Kind.PASS,
+        "on 2.11.0: torch.b.handlers[]",
+    )
 
 
 def test_what_may_have_changed_something_in_cpp_is_grey_and_names_its_calls():
     calling = NOTHING | {"calls": ["torch.set_float32_matmul_precision"]}
     verdict = judge(v2_11_0=calling, v2_12_1=NOTHING)
     assert (verdict.code, verdict.kind) == ("PG221", Kind.WARNING)
-    assert verdict.actual == "nothing on 2.11.0, 2.12.1 that can be seen; it calls torch.set_float32_matmul_precision"
+    assert (
+        verdict.actual
+        == "nothing on 2.11.0, 2.12.1 that can be seen; it calls torch.set_float32_matmul_precision"
+    )
 
 
 def test_what_calls_all_its_functions_is_red_at_its_first_line():
     verdict = judge(SOURCE + "\n\napply()\n", v2_11_0=NOTHING)
-    assert (verdict.code, verdict.where, verdict.actual) == ("PG221", "/p/patch.py:1", "nothing on 2.11.0")
+    assert (verdict.code, verdict.where, verdict.actual) == (
+        "PG221",
+        "/p/patch.py:1",
+        "nothing on 2.11.0",
+    )
 
 
 READS = """import os
@@ -84,7 +99,10 @@ os.environ["WRITTEN_TOO"] = "1"
 
 def test_what_a_variable_switches_on_is_red_with_the_variables_that_it_reads():
     verdict = judge(READS, v2_11_0=NOTHING)
-    assert verdict.actual == "nothing on 2.11.0; it reads ALSO, LAST, MINE, THEN, which the gate does not set"
+    assert (
+        verdict.actual
+        == "nothing on 2.11.0; it reads ALSO, LAST, MINE, THEN, which the gate does not set"
+    )
     assert 'environment = ["ALSO=...", ' in verdict.advice
     claims = Claims(title="Mine", environment=("MINE=1", "ALSO=", "THEN=a=b", "LAST=1"))
     patch = Patch(id="mine", path="/p/patch.py", source=READS, claims=claims)
@@ -98,14 +116,17 @@ def test_a_change_on_one_release_is_enough(answer):
 
 
 @pytest.mark.parametrize(
-    ("applies_to", "code"), [(None, "PG221"), (">=2.13", "PG211"), (">=2.12", "PG221"), ("==2.11.0", "PG221")]
+    ("applies_to", "code"),
+    [(None, "PG221"), (">=2.13", "PG211"), (">=2.12", "PG221"), ("==2.11.0", "PG221")],
 )
 def test_a_patch_that_is_gated_out_everywhere_is_not_dead(applies_to, code):
     assert judge(applies_to=applies_to, v2_11_0=NOTHING, v2_12_1=NOTHING).code == code
 
 
 def test_a_patch_that_claims_to_replace_nothing_may_do_nothing():
-    patch = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", targets=()))
+    patch = Patch(
+        id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", targets=())
+    )
     verdict = judge_changes(CASE, patch, {"2.11.0": NOTHING}, AGAIN)
     assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
 
@@ -138,7 +159,12 @@ PART = Patch(id="p", path="/p/patch.py", source="", claims=Claims(title="P", app
 )
 def test_each_call_is_judged_alone_and_beside_the_others(alone, together, code, kind, actual):
     verdict = judge_part(CASE, PART, {"2.11.0": alone}, {"2.11.0": together})
-    assert (verdict.code, verdict.kind, verdict.actual, verdict.fact) == (code, kind, actual, "first(1)")
+    assert (verdict.code, verdict.kind, verdict.actual, verdict.fact) == (
+        code,
+        kind,
+        actual,
+        "first(1)",
+    )
 
 
 class Answering:
@@ -148,9 +174,15 @@ class Answering:
         self.faked = faked  # the answer under each other version
         self.answers = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
 
-    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
+    def ask(
+        self, torch: str, do: str, seconds: float | None = None, **request: Any
+    ) -> dict[str, Any]:
         assert do in ("apply", "applies")
-        return {"versions": dict.fromkeys(request["versions"], self.faked)} if do == "applies" else self.answers[torch]
+        return (
+            {"versions": dict.fromkeys(request["versions"], self.faked)}
+            if do == "applies"
+            else self.answers[torch]
+        )
 
     def keep(self, ask: Any, *_: object) -> Any:
         return ask()

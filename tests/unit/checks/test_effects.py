@@ -60,7 +60,11 @@ def test_a_patch_that_is_gated_out_is_green_and_says_so():
 @pytest.mark.parametrize(
     ("answer", "code", "actual"),
     [
-        ({"nested": ["torch.a"], "runs_again": "install()"}, "PG206", "wraps itself: torch.a (again: install())"),
+        (
+            {"nested": ["torch.a"], "runs_again": "install()"},
+            "PG206",
+            "wraps itself: torch.a (again: install())",
+        ),
         ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
     ],
 )
@@ -88,8 +92,12 @@ def test_each_kind_of_effect_has_its_code_and_points_at_the_line(kind, code):
     (verdict,) = judged(effects=[effect(kind)])
     assert (verdict.code, verdict.actual, verdict.where) == (code, "X changed", "/p/patch.py:7")
     for declared in (kind, f"{kind} X"):
-        assert [each.code for each in judged({"effects": (declared,)}, effects=[effect(kind)])] == ["PG211"]
-    assert [each.code for each in judged({"effects": (f"{kind} Y",)}, effects=[effect(kind)])] == [code]
+        assert [each.code for each in judged({"effects": (declared,)}, effects=[effect(kind)])] == [
+            "PG211"
+        ]
+    assert [each.code for each in judged({"effects": (f"{kind} Y",)}, effects=[effect(kind)])] == [
+        code
+    ]
 
 
 @pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214")])
@@ -115,11 +123,14 @@ def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault(
 
 
 def test_without_targets_anything_may_be_replaced():
-    assert [verdict.code for verdict in judged({"targets": None}, changed=["torch.a", "torch.b"])] == ["PG211"]
+    assert [
+        verdict.code for verdict in judged({"targets": None}, changed=["torch.a", "torch.b"])
+    ] == ["PG211"]
 
 
 @pytest.mark.parametrize(
-    ("targets", "codes"), [(("torch.a",), ["PG208"]), (("torch.a", "torch.config.tag"), ["PG211"]), (None, ["PG208"])]
+    ("targets", "codes"),
+    [(("torch.a",), ["PG208"]), (("torch.a", "torch.config.tag"), ["PG211"]), (None, ["PG208"])],
 )
 def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, codes):
     told = judged({"targets": targets}, effects=[effect("config", "torch.config.tag")])
@@ -144,7 +155,9 @@ def test_a_target_is_what_the_probe_says_that_it_means():
     codes = [
         verdict.code
         for verdict in judged(
-            {"targets": (*claimed, "torch.g")}, changed=[*names, "torch.h"], claimed=claimed | {"torch.g": []}
+            {"targets": (*claimed, "torch.g")},
+            changed=[*names, "torch.h"],
+            claimed=claimed | {"torch.g": []},
         )
     ]
     assert codes == ["PG207", "PG209"]
@@ -173,7 +186,9 @@ def test_a_target_of_other_releases_need_not_be_replaced():
     assert verdict.code == "PG211"
 
 
-@pytest.mark.parametrize(("again", "kind"), [("install()", Kind.NOTE), ("acme/start.py:7", Kind.REGRESSED)])
+@pytest.mark.parametrize(
+    ("again", "kind"), [("install()", Kind.NOTE), ("acme/start.py:7", Kind.REGRESSED)]
+)
 def test_without_a_manifest_a_line_that_calls_the_installer_again_is_the_evidence(again, kind):
     (verdict,) = judged({"apply": ("install()",)}, nested=["torch.a"], runs_again=again)
     assert (verdict.code, verdict.kind) == ("PG206", kind)
@@ -186,23 +201,39 @@ def test_a_name_that_only_the_patch_knows_is_a_note_beside_what_it_replaces():
 
 
 def test_a_second_run_that_raises_is_a_note_and_red_where_the_project_installs_it_by_a_call():
-    for manifest, kind in (("patch.toml", Kind.REGRESSED), (None, Kind.NOTE)):  # without one, nobody says so
+    for manifest, kind in (
+        ("patch.toml", Kind.REGRESSED),
+        (None, Kind.NOTE),
+    ):  # without one, nobody says so
         mine = replace(patch(targets=("torch.a",), apply=("install()",)), manifest=manifest)
         told = TOLD | {"again": "RuntimeError: defined already"}
         (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
         assert (verdict.code, verdict.kind) == ("PG206", kind)
     (verdict,) = judged(again="RuntimeError: defined already")
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG206", Kind.NOTE, "raises RuntimeError: defined already")
+    assert (verdict.code, verdict.kind, verdict.actual) == (
+        "PG206",
+        Kind.NOTE,
+        "raises RuntimeError: defined already",
+    )
 
 
 def test_an_entry_that_a_patch_adds_to_a_table_is_a_note():
     names = ["torch.a", "torch.registry[mine]"]
     (verdict,) = judged(changed=names, added=["torch.registry[mine]"])
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG207", Kind.WARNING, "torch.registry[mine]")
+    assert (verdict.code, verdict.kind, verdict.actual) == (
+        "PG207",
+        Kind.WARNING,
+        "torch.registry[mine]",
+    )
     (verdict,) = judged(changed=names)
     assert (verdict.code, verdict.kind) == ("PG207", Kind.REGRESSED)
 
 
-@pytest.mark.parametrize(("targets", "codes"), [((), ["PG211"]), (("torch.b",), ["PG207", "PG209"])])
+@pytest.mark.parametrize(
+    ("targets", "codes"), [((), ["PG211"]), (("torch.b",), ["PG207", "PG209"])]
+)
 def test_empty_targets_next_to_a_scope_claim_nothing_about_the_inside(targets, codes):
-    assert [verdict.code for verdict in judged({"targets": targets, "scope": "patched"}, changed=["torch.a"])] == codes
+    assert [
+        verdict.code
+        for verdict in judged({"targets": targets, "scope": "patched"}, changed=["torch.a"])
+    ] == codes

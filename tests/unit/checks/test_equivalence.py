@@ -14,7 +14,9 @@ ROUNDED = {"differing": 0.33, "distance": 0.003}
 FAR = {"differing": 0.33, "distance": 0.005}
 
 
-def judge(unpatched: dict[str, float], patched: dict[str, float], numerics: Numerics, factor: float = 1.0) -> Verdict:
+def judge(
+    unpatched: dict[str, float], patched: dict[str, float], numerics: Numerics, factor: float = 1.0
+) -> Verdict:
     claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
     forms = {"batch and single rows": {"unpatched": unpatched, "patched": patched}}
@@ -47,5 +49,7 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed():
 
 def test_the_difference_of_both_sides_is_shown():
     verdict = judge(SAME, ROUNDED, Numerics.BIT_IDENTICAL)
-    assert verdict.actual == ("0.0% -> 33.0% of the elements differ; the two forms differ by at most 0 -> 0.003")
+    assert verdict.actual == (
+        "0.0% -> 33.0% of the elements differ; the two forms differ by at most 0 -> 0.003"
+    )
     assert (verdict.subject, verdict.where) == ("chain.cpu batch and single rows", "patch.toml")

@@ -9,7 +9,11 @@ from patchgate.model.records import Case, Colour
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="w", patch="mine")
-FAULT = {"kind": "outside", "kernel": "triton_poi_0", "line": "tl.store(out_ptr0 + (x0), tmp0, None)"}
+FAULT = {
+    "kind": "outside",
+    "kernel": "triton_poi_0",
+    "line": "tl.store(out_ptr0 + (x0), tmp0, None)",
+}
 RUN = Run(folder="", patch="", rows={}, devices=("cpu", "a100", "h200"))
 
 

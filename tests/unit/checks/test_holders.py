@@ -17,7 +17,11 @@ PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title=
 
 
 def holders(**answer: Any) -> list[Verdict]:
-    return list(judge_holders(CASE, PATCH, {"changed": ["torch.b.f"], "holders": {}, "unreachable": []} | answer))
+    return list(
+        judge_holders(
+            CASE, PATCH, {"changed": ["torch.b.f"], "holders": {}, "unreachable": []} | answer
+        )
+    )
 
 
 def test_a_replacement_that_everybody_gets_is_green():

@@ -24,7 +24,9 @@ def failed(cause: Cause) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("own", "colour"), [((), Colour.RED), (("a",), Colour.GREY)])
 def test_setting_the_option_of_a_hook_is_a_note(own, colour):
-    (verdict,) = judge_hooks(CASE, PATCH, {"called": {"a": 2}, "asked": {}}, {"called": {}, "asked": {}}, own)
+    (verdict,) = judge_hooks(
+        CASE, PATCH, {"called": {"a": 2}, "asked": {}}, {"called": {}, "asked": {}}, own
+    )
     assert (verdict.code, verdict.colour) == ("PG804", colour)
 
 
@@ -38,9 +40,27 @@ def test_a_hook_that_is_no_longer_called_is_red():
 @pytest.mark.parametrize(
     ("unpatched", "patched", "code", "kind", "actual"),
     [
-        ({"called": {}, "asked": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: boom, during `compile`"),
-        (failed(Cause.RAISED), {"called": {}, "asked": {}}, "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
-        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
+        (
+            {"called": {}, "asked": {}},
+            failed(Cause.RAISED),
+            "PG808",
+            Kind.REGRESSED,
+            "patched: boom, during `compile`",
+        ),
+        (
+            failed(Cause.RAISED),
+            {"called": {}, "asked": {}},
+            "PG809",
+            Kind.ASSUMED,
+            "unpatched: boom, during `compile`",
+        ),
+        (
+            failed(Cause.RAISED),
+            failed(Cause.RAISED),
+            "PG809",
+            Kind.ASSUMED,
+            "unpatched: boom, during `compile`",
+        ),
         (
             {"called": {}, "asked": {}},
             failed(Cause.MACHINE),
@@ -52,19 +72,34 @@ def test_a_hook_that_is_no_longer_called_is_red():
 )
 def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, code, kind, actual):
     (verdict,) = hooks(unpatched, patched)
-    assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == (code, kind, "hooks", actual)
+    assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == (
+        code,
+        kind,
+        "hooks",
+        actual,
+    )
 
 
 MODE, OPTIONS = "mode='max-autotune'", "options=..."
-GIVEN = {MODE: {"max_autotune": "True"}, OPTIONS: {"inplace_buffers": "False"}, "fullgraph": {"": "compiled"}}
+GIVEN = {
+    MODE: {"max_autotune": "True"},
+    OPTIONS: {"inplace_buffers": "False"},
+    "fullgraph": {"": "compiled"},
+}
 
 
 @pytest.mark.parametrize(
     ("got", "lost"),
     [
         (GIVEN, []),
-        (GIVEN | {MODE: {"max_autotune": "False"}}, [(MODE, "max_autotune=True", "max_autotune=False")]),
-        (GIVEN | {OPTIONS: {"": "raises TypeError"}}, [(OPTIONS, "inplace_buffers=False", "raises TypeError")]),
+        (
+            GIVEN | {MODE: {"max_autotune": "False"}},
+            [(MODE, "max_autotune=True", "max_autotune=False")],
+        ),
+        (
+            GIVEN | {OPTIONS: {"": "raises TypeError"}},
+            [(OPTIONS, "inplace_buffers=False", "raises TypeError")],
+        ),
     ],
 )
 def test_option_of_a_call_that_is_no_longer_in_force_is_red(got, lost):
@@ -73,11 +108,17 @@ def test_option_of_a_call_that_is_no_longer_in_force_is_red(got, lost):
 
 
 def test_call_without_options_that_raises_with_the_patch_is_red():
-    (verdict,) = hooks({"called": {}, "asked": GIVEN}, {"called": {}, "asked": GIVEN | {"fullgraph": {"": "raises X"}}})
+    (verdict,) = hooks(
+        {"called": {}, "asked": GIVEN},
+        {"called": {}, "asked": GIVEN | {"fullgraph": {"": "raises X"}}},
+    )
     assert (verdict.code, verdict.actual) == ("PG804", "raises X")
 
 
 def test_option_that_the_patch_sets_itself_is_a_note():
-    sides = ({"called": {}, "asked": GIVEN}, {"called": {}, "asked": GIVEN | {OPTIONS: {"inplace_buffers": "True"}}})
+    sides = (
+        {"called": {}, "asked": GIVEN},
+        {"called": {}, "asked": GIVEN | {OPTIONS: {"inplace_buffers": "True"}}},
+    )
     (verdict,) = judge_hooks(CASE, PATCH, *sides, {"inplace_buffers"})
     assert (verdict.code, verdict.colour) == ("PG804", Colour.GREY)

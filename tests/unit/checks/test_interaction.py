@@ -37,13 +37,23 @@ def codes(verdicts: Iterable[Verdict]) -> list[str]:
 
 def test_patches_that_leave_each_other_in_place_get_along():
     (verdict,) = places()
-    assert (verdict.code, verdict.colour, verdict.subject) == ("PG814", Colour.GREEN, "places beside other")
+    assert (verdict.code, verdict.colour, verdict.subject) == (
+        "PG814",
+        Colour.GREEN,
+        "places beside other",
+    )
 
 
-@pytest.mark.parametrize(("last", "first", "gone"), [(["torch.a"], [], "other's"), ([], ["torch.a"], "one's")])
+@pytest.mark.parametrize(
+    ("last", "first", "gone"), [(["torch.a"], [], "other's"), ([], ["torch.a"], "one's")]
+)
 def test_what_one_takes_away_from_the_other_is_named(last, first, gone):
     (verdict,) = places(last, first)
-    assert (verdict.code, verdict.colour, verdict.actual.split(" ")[0]) == ("PG811", Colour.RED, gone)
+    assert (verdict.code, verdict.colour, verdict.actual.split(" ")[0]) == (
+        "PG811",
+        Colour.RED,
+        gone,
+    )
     assert (verdict.subject, verdict.where) == ("both torch.a", "/p/one.py:1")
 
 
@@ -57,5 +67,9 @@ def test_facts_that_depend_on_the_order_are_red():
 
 def test_two_patches_that_fail_together_are_red():
     (verdict,) = orders(FAILED, {"facts": {}})
-    assert (verdict.code, verdict.colour, verdict.subject) == ("PG813", Colour.RED, "applied after other")
+    assert (verdict.code, verdict.colour, verdict.subject) == (
+        "PG813",
+        Colour.RED,
+        "applied after other",
+    )
     assert codes(judge_places(ALONE, ONE, OTHER, ({"undone": []}, FAILED))) == ["PG813"]

@@ -29,7 +29,10 @@ def test_the_same_facts_are_green():
 
 @pytest.mark.parametrize(
     ("facts", "actual"),
-    [(UNPATCHED, "the facts of torch without the patch"), ({"loads": 5, "kernels": 1}, "loads 2 -> 5")],
+    [
+        (UNPATCHED, "the facts of torch without the patch"),
+        ({"loads": 5, "kernels": 1}, "loads 2 -> 5"),
+    ],
 )
 def test_other_facts_are_red(facts, actual):
     verdict = judged(observed(facts))
@@ -37,7 +40,8 @@ def test_other_facts_are_red(facts, actual):
 
 
 @pytest.mark.parametrize(
-    ("cause", "code", "kind"), [(Cause.RAISED, "PG821", Kind.REGRESSED), (Cause.MACHINE, "PG905", Kind.INFRA)]
+    ("cause", "code", "kind"),
+    [(Cause.RAISED, "PG821", Kind.REGRESSED), (Cause.MACHINE, "PG905", Kind.INFRA)],
 )
 def test_a_failure_is_the_patchs_unless_the_machine_failed(cause, code, kind):
     failure = Failure(cause=cause, stage="compile", signature="boom")

@@ -26,14 +26,20 @@ from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
 
 CASE = Case(torch="2.11.0", device="cuda", workload="stack", patch="p")
 PATCH = Patch(
-    id="p", path="patch.py", source="", claims=Claims(title="t", budgets={"latency": Budget(low=-0.01, high=0.01)})
+    id="p",
+    path="patch.py",
+    source="",
+    claims=Claims(title="t", budgets={"latency": Budget(low=-0.01, high=0.01)}),
 )
 
 
 def timing(ratio: float, spread: float = 0.0001, memory: tuple[int, int] = (1000, 1000)) -> Timing:
     """Eight rounds around `ratio`, `spread` apart."""
     made = [
-        Round(unpatched=(100.0,) * 10, patched=(100.0 * (ratio + (spread if number % 2 else -spread)),) * 10)
+        Round(
+            unpatched=(100.0,) * 10,
+            patched=(100.0 * (ratio + (spread if number % 2 else -spread)),) * 10,
+        )
         for number in range(8)
     ]
     return Timing(
@@ -70,7 +76,9 @@ def test_the_figures_are_reported():
     time, _ = judged(timing(1.02))
     assert time.subject == "stack.cuda 64 latency"
     assert time.expected == "a change within 1 %"
-    assert time.actual.startswith("ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us, p95 100.0 -> 102.0 us, p99 ")
+    assert time.actual.startswith(
+        "ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us, p95 100.0 -> 102.0 us, p99 "
+    )
     assert time.actual.endswith("first call 2.0 -> 3.0 s")
     time, _ = judged(replace(timing(1.02), warm_up="warm after 3 blocks"))
     assert time.actual.endswith("first call 2.0 -> 3.0 s; warm after 3 blocks")
@@ -98,7 +106,9 @@ def test_a_gain_is_a_note_where_no_budget_is_stated():
 
 
 def test_a_device_that_tells_no_memory_gets_no_verdict_on_it():
-    assert [verdict.subject for verdict in judged(replace(timing(1.0), peak_memory={}))] == ["stack.cuda 64 latency"]
+    assert [verdict.subject for verdict in judged(replace(timing(1.0), peak_memory={}))] == [
+        "stack.cuda 64 latency"
+    ]
 
 
 def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_reported_and_not_judged():
@@ -131,7 +141,8 @@ def test_a_change_of_tuned_kernels_is_believed_when_every_tuning_tells_it(ratios
 
 def test_the_number_of_tunings_is_reported_and_no_round_is_lost_in_the_middle():
     one, three = (
-        replace(join([timing(ratio) for ratio in ratios]), tuned=True) for ratios in ((1.0,), (0.9, 1.0, 1.1))
+        replace(join([timing(ratio) for ratio in ratios]), tuned=True)
+        for ratios in ((1.0,), (0.9, 1.0, 1.1))
     )
     assert "] in one tuning, p50" in judged(one)[0].actual
     assert "ratio 0.9967 [0.8998, 1.1002] in 3 tunings, p50" in judged(three)[0].actual
@@ -145,11 +156,18 @@ def test_what_the_probe_told_of_a_look_is_read():
         timing_of({"rounds": []}, "here")
 
 
-@pytest.mark.parametrize(("cause", "kind"), [(Cause.MACHINE, Kind.INFRA), (Cause.RAISED, Kind.UNMEASURED)])
+@pytest.mark.parametrize(
+    ("cause", "kind"), [(Cause.MACHINE, Kind.INFRA), (Cause.RAISED, Kind.UNMEASURED)]
+)
 def test_what_was_not_timed_is_grey(cause, kind):
     failure = Failure(cause=cause, stage="compile", signature="no device", where="patch.py:3")
     found = judge_untimed(CASE, "64", failure, "patch.toml:9")
-    assert (found.code, found.kind, found.colour, found.where) == ("PG619", kind, Colour.GREY, "patch.py:3")
+    assert (found.code, found.kind, found.colour, found.where) == (
+        "PG619",
+        kind,
+        Colour.GREY,
+        "patch.py:3",
+    )
     assert found.subject == "stack.cuda 64 latency"
 
 
@@ -166,4 +184,6 @@ def test_a_manifest_overrides_what_holds_without():
 def test_every_metric_has_a_default_that_no_change_at_all_is_within():
     defaults = {**_BUDGETS, compile_cost.METRIC: compile_cost._BUDGET}
     assert sorted({*defaults, *COSTS}) == sorted(METRICS)
-    assert {judge_change(budget, 0.0, 0.0, stated=False) for budget in defaults.values()} == {Kind.PASS}
+    assert {judge_change(budget, 0.0, 0.0, stated=False) for budget in defaults.values()} == {
+        Kind.PASS
+    }

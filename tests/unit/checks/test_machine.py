@@ -23,19 +23,29 @@ RAISED = {"cause": "raised", "stage": "compile", "signature": "AttributeError: n
 
 
 def sentinel(**answer: Any) -> Verdict:
-    return judge_sentinel(Case(torch="2.11.0", device="h200", workload="sentinel"), {"expected": EXPECTED} | answer)
+    return judge_sentinel(
+        Case(torch="2.11.0", device="h200", workload="sentinel"), {"expected": EXPECTED} | answer
+    )
 
 
 def test_a_row_without_an_environment_is_not_judged():
     verdict = judge_environment("2.11.0", "no wheel")
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG901", Kind.INFRA, "no wheel")
-    assert (verdict.torch, verdict.subject, verdict.expected) == ("2.11.0", "environment", "a working torch")
+    assert (verdict.torch, verdict.subject, verdict.expected) == (
+        "2.11.0",
+        "environment",
+        "a working torch",
+    )
 
 
 def test_what_ended_without_a_verdict_is_our_own_defect_and_grey():
     verdict = judge_broken("test_check[kernels]", "a verdict", "OSError: no disk")
     assert (verdict.code, verdict.kind, verdict.colour) == ("PG904", Kind.INFRA, Colour.GREY)
-    assert (verdict.torch, verdict.subject, verdict.actual) == ("", "test_check[kernels]", "OSError: no disk")
+    assert (verdict.torch, verdict.subject, verdict.actual) == (
+        "",
+        "test_check[kernels]",
+        "OSError: no disk",
+    )
 
 
 def test_counters_that_count_are_green_whatever_else_they_count():
@@ -50,19 +60,31 @@ def test_counters_that_count_are_green_whatever_else_they_count():
         ({"facts": {"loads": [2]}}, "kernels.defined = None, not 1"),
         ({"facts": {}}, "kernels.defined = None, not 1; loads = None, not [2]"),
         ({"failure": RAISED}, "AttributeError: no V.graph, during `compile`"),
-        ({"failure": RAISED | {"signature": "ImportError: moved"}}, "ImportError: moved, during `compile`"),
+        (
+            {"failure": RAISED | {"signature": "ImportError: moved"}},
+            "ImportError: moved, during `compile`",
+        ),
     ],
 )
 def test_counters_that_do_not_count_void_the_row(answer, actual):
     verdict = sentinel(**answer)
-    assert (verdict.code, verdict.colour, verdict.subject) == ("PG902", Colour.GREY, "sentinel.h200")
+    assert (verdict.code, verdict.colour, verdict.subject) == (
+        "PG902",
+        Colour.GREY,
+        "sentinel.h200",
+    )
     assert verdict.actual == actual
 
 
 @pytest.mark.parametrize(
     ("cause", "stage", "signature", "code"),
     [
-        ("machine", "server", "the probe of torch 2.11.0 did not answer; its log ends: ImportError: libc10", "PG901"),
+        (
+            "machine",
+            "server",
+            "the probe of torch 2.11.0 did not answer; its log ends: ImportError: libc10",
+            "PG901",
+        ),
         ("raised", "compile", "ModuleNotFoundError: No module named 'torch._inductor.ir'", "PG901"),
         ("out-of-memory", "compile", "MemoryError", "PG905"),
         ("hung", "compile", "no answer in 60 s", "PG905"),
@@ -70,15 +92,24 @@ def test_counters_that_do_not_count_void_the_row(answer, actual):
         ("machine", "compile", "OSError: No space left on device", "PG905"),
     ],
 )
-def test_a_machine_or_a_torch_that_fails_is_not_said_to_have_wrong_facts(cause, stage, signature, code):
-    failure = {"cause": cause, "stage": stage, "signature": signature, "raised_at": "torch/_inductor/graph.py:3"}
+def test_a_machine_or_a_torch_that_fails_is_not_said_to_have_wrong_facts(
+    cause, stage, signature, code
+):
+    failure = {
+        "cause": cause,
+        "stage": stage,
+        "signature": signature,
+        "raised_at": "torch/_inductor/graph.py:3",
+    }
     verdict = sentinel(failure=failure)
     assert (verdict.code, verdict.colour, signature in verdict.actual) == (code, Colour.GREY, True)
 
 
 def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
     verdict = judge_undeviced(
-        "kernels", Case(torch="2.11.0", device="h200", workload="mlp_max_autotune"), "needs one: it runs candidates"
+        "kernels",
+        Case(torch="2.11.0", device="h200", workload="mlp_max_autotune"),
+        "needs one: it runs candidates",
     )
     assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
     assert (verdict.expected, verdict.actual) == ("a real device", "needs one: it runs candidates")
@@ -87,19 +118,38 @@ def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
     assert judge_undeviced("parity", ranks, "this machine has 1", "2 GPUs").expected == "2 GPUs"
 
 
-COMPLETE: dict[str, Any] = {"namespaces": ["user", "mount", "pid", "ipc", "net"], "landlock": 7, "reads": True}
+COMPLETE: dict[str, Any] = {
+    "namespaces": ["user", "mount", "pid", "ipc", "net"],
+    "landlock": 7,
+    "reads": True,
+}
 
 
 @pytest.mark.parametrize(
     ("confinement", "required", "kind", "actual"),
     [
-        ({}, True, Kind.PASS, "namespaces: user, mount, pid, ipc, net; Landlock 7; reads what it needs"),
-        ({"namespaces": ["mount", "pid", "ipc", "net"]}, True, Kind.PASS, "namespaces: mount, pid, ipc, net; Landlock"),
+        (
+            {},
+            True,
+            Kind.PASS,
+            "namespaces: user, mount, pid, ipc, net; Landlock 7; reads what it needs",
+        ),
+        (
+            {"namespaces": ["mount", "pid", "ipc", "net"]},
+            True,
+            Kind.PASS,
+            "namespaces: mount, pid, ipc, net; Landlock",
+        ),
         ({"landlock": 0}, False, Kind.NOTE, "; no Landlock; "),
         ({"landlock": 0}, True, Kind.INFRA, "; no Landlock; "),
         ({"reads": False}, True, Kind.INFRA, "; reads everything"),
         ({"namespaces": []}, False, Kind.NOTE, "namespaces: none; "),
-        ({"namespaces": ["user", "mount", "ipc", "net"]}, True, Kind.INFRA, "namespaces: user, mount, ipc, net; "),
+        (
+            {"namespaces": ["user", "mount", "ipc", "net"]},
+            True,
+            Kind.INFRA,
+            "namespaces: user, mount, ipc, net; ",
+        ),
     ],
 )
 def test_what_a_sandbox_lacks_is_a_note_or_where_it_is_required_a_reason_to_judge_nothing(

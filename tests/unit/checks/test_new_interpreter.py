@@ -16,12 +16,24 @@ APPLIED = {"changed": ["torch.a"], "effects": [{"kind": "environment", "name": "
 
 
 def judged(answer: dict[str, Any], **claims: Any) -> list[Verdict]:
-    patch = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", **claims))
+    patch = Patch(
+        id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", **claims)
+    )
     return list(judge_new_interpreter(CASE, patch, APPLIED, {"missing": [], "dead": []} | answer))
 
 
 def dead(name: str) -> dict[str, Any]:
-    return {"dead": [{"kind": "environment", "name": name, "what": "set: nothing reads it", "line": None, "old": ""}]}
+    return {
+        "dead": [
+            {
+                "kind": "environment",
+                "name": name,
+                "what": "set: nothing reads it",
+                "line": None,
+                "old": "",
+            }
+        ]
+    }
 
 
 def test_a_patch_that_does_the_same_is_green():
@@ -40,10 +52,16 @@ def test_what_it_leaves_as_it_was_is_named_with_its_line():
 
 
 @pytest.mark.parametrize(
-    ("cause", "code", "kind"), [(Cause.RAISED, "PG222", Kind.REGRESSED), (Cause.MACHINE, "PG905", Kind.INFRA)]
+    ("cause", "code", "kind"),
+    [(Cause.RAISED, "PG222", Kind.REGRESSED), (Cause.MACHINE, "PG905", Kind.INFRA)],
 )
 def test_a_failure_is_the_patchs_unless_the_machine_failed(cause, code, kind):
-    failure = {"cause": cause.value, "stage": "new interpreter", "signature": "boom", "where": "/p/patch.py:1"}
+    failure = {
+        "cause": cause.value,
+        "stage": "new interpreter",
+        "signature": "boom",
+        "where": "/p/patch.py:1",
+    }
     (verdict,) = judged({"failure": failure})
     assert (verdict.code, verdict.kind, verdict.where) == (code, kind, "/p/patch.py:1")
 
@@ -58,7 +76,9 @@ def test_a_variable_that_nothing_reads_is_red_at_the_line_that_sets_it():
     assert (verdict.code, verdict.kind, verdict.where) == ("PG215", Kind.REGRESSED, "/p/patch.py:2")
 
 
-@pytest.mark.parametrize(("applies_to", "kind"), [(">=2.11", Kind.REGRESSED), (">=2.12", Kind.NOTE)])
+@pytest.mark.parametrize(
+    ("applies_to", "kind"), [(">=2.11", Kind.REGRESSED), (">=2.12", Kind.NOTE)]
+)
 def test_a_variable_that_is_only_claimed_is_red_where_the_patch_is_claimed(applies_to, kind):
     (verdict,) = judged(dead("Y"), applies_to=applies_to)
     assert (verdict.code, verdict.kind) == ("PG215", kind)

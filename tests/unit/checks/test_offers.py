@@ -13,9 +13,20 @@ from patchgate.model.records import Case, Colour, Numerics, Verdict
 CASE = Case(torch="2.11.0", device="cpu", workload="mlp", patch="mine")
 SOURCE = "import torch\n\n\ndef fold(gm):\n    return gm\n"
 NUMBERS: dict[str, Any] = {
-    **{"differing": 0.5, "elements": 10.0, "largest": 0.01, "ulps": 40.0, "special": {"nan": ""}, "small": {}},
+    **{
+        "differing": 0.5,
+        "elements": 10.0,
+        "largest": 0.01,
+        "ulps": 40.0,
+        "special": {"nan": ""},
+        "small": {},
+    },
     "repeats": {"unpatched": True, "patched": True},
-    **{f"{kind}_{side}": 0.001 for kind in ("error", "worst") for side in ("eager", "unpatched", "patched")},
+    **{
+        f"{kind}_{side}": 0.001
+        for kind in ("error", "worst")
+        for side in ("eager", "unpatched", "patched")
+    },
 }
 
 
@@ -26,9 +37,13 @@ def judge(
     numerics: Numerics = Numerics.BIT_IDENTICAL,
     **numbers: Any,
 ) -> list[Verdict]:
-    patch = Patch(id="mine", path="patch.py", source=SOURCE, claims=Claims(title="Mine", numerics=numerics))
+    patch = Patch(
+        id="mine", path="patch.py", source=SOURCE, claims=Claims(title="Mine", numerics=numerics)
+    )
     run = {"graphs": 2, "changed": changed, "faults": faults or {}}
-    return list(judge_offer(CASE, patch, offer, run, NUMBERS | numbers if numbers != {"none": True} else {}))
+    return list(
+        judge_offer(CASE, patch, offer, run, NUMBERS | numbers if numbers != {"none": True} else {})
+    )
 
 
 def codes(verdicts: list[Verdict]) -> list[str]:
@@ -48,7 +63,15 @@ def test_other_bits_with_the_error_of_eager_mode_are_sound():
         {"worst_patched": 100.0},
         {"special": {"nan": "3 other"}},
         {"special": {"nan": "raises KeyError"}},
-        {"small": {"twice the rows": {"mismatch": "outputs of another shape or dtype", "differing": 0.0, "ulps": 0.0}}},
+        {
+            "small": {
+                "twice the rows": {
+                    "mismatch": "outputs of another shape or dtype",
+                    "differing": 0.0,
+                    "ulps": 0.0,
+                }
+            }
+        },
         {"repeats": {"unpatched": True, "patched": False}},
     ],
 )

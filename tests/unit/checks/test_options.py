@@ -15,16 +15,26 @@ FACTS = {
 
 
 def observation(facts: Facts, patch: str | None = None) -> Observation:
-    return Observation(case=Case(torch="2.11.0", device="cpu", workload="options", patch=patch), facts=facts)
+    return Observation(
+        case=Case(torch="2.11.0", device="cpu", workload="options", patch=patch), facts=facts
+    )
 
 
 def verdicts(held: Expectation, unpatched: Observation, patched: Observation) -> list[Verdict]:
-    both = Compared(unpatched=unpatched, patched=patched, recorded=held, recorded_unpatched=held, release="2.11.0")
+    both = Compared(
+        unpatched=unpatched,
+        patched=patched,
+        recorded=held,
+        recorded_unpatched=held,
+        release="2.11.0",
+    )
     return list(judge_options(both))
 
 
 def judge(recorded: Facts, unpatched: Facts, patched: Facts) -> list[tuple[str, str, str, str]]:
-    judged = verdicts(Expectation(facts=recorded), observation(unpatched), observation(patched, "mine"))
+    judged = verdicts(
+        Expectation(facts=recorded), observation(unpatched), observation(patched, "mine")
+    )
     return [(verdict.code, verdict.subject, verdict.expected, verdict.actual) for verdict in judged]
 
 
@@ -47,7 +57,12 @@ def test_an_option_that_the_patch_adds_and_one_that_it_changes_are_reported():
     patched = FACTS | {"options.listed.mine": 1, "options.mode.max-autotune.max_autotune": "False"}
     added, changed, rest = judge(FACTS, FACTS, patched)
     assert added == ("PG431", "options.cpu options.listed.mine", "0", "1")
-    assert changed == ("PG431", "options.cpu options.mode.max-autotune.max_autotune", '"True"', '"False"')
+    assert changed == (
+        "PG431",
+        "options.cpu options.mode.max-autotune.max_autotune",
+        '"True"',
+        '"False"',
+    )
     assert (rest[0], rest[3]) == ("PG430", "3 options and modes")
 
 
@@ -64,6 +79,8 @@ def test_what_cannot_be_listed_is_one_verdict():
         (Cause.MACHINE, None, "PG439"),
     ):
         failure = Failure(cause=cause, stage="options", signature="boom")
-        failed = Observation(case=Case(torch="2.11.0", device="cpu", workload="options", patch="m"), failure=failure)
+        failed = Observation(
+            case=Case(torch="2.11.0", device="cpu", workload="options", patch="m"), failure=failure
+        )
         held = Expectation(facts=FACTS, known_failure=known)
         assert [verdict.code for verdict in verdicts(held, observation(FACTS), failed)] == [code]

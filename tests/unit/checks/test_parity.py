@@ -34,7 +34,9 @@ WORSE = {"differing": 0.624, "error_patched": 0.0080}
 NAN = float("nan")
 
 
-def judge(figures: dict[str, Any], numerics: Numerics = Numerics.BIT_IDENTICAL, factor: float = 1.0) -> list[Verdict]:
+def judge(
+    figures: dict[str, Any], numerics: Numerics = Numerics.BIT_IDENTICAL, factor: float = 1.0
+) -> list[Verdict]:
     claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
     return judge_numbers(CASE, patch, SAME | figures)
@@ -56,13 +58,33 @@ def judge(figures: dict[str, Any], numerics: Numerics = Numerics.BIT_IDENTICAL, 
         ({"worst_patched": 6.9}, Numerics.ROUNDING, ["PG503", "PG503", "PG503"]),
         ({"worst_patched": 7.1}, Numerics.ROUNDING, ["PG503", "PG502", "PG503"]),
         ({"special": {"nan": "3 other"}}, Numerics.ROUNDING, ["PG503", "PG503", "PG506"]),
-        ({"special": {"nan": "raises ValueError"}}, Numerics.BIT_IDENTICAL, ["PG503", "PG503", "PG506"]),
+        (
+            {"special": {"nan": "raises ValueError"}},
+            Numerics.BIT_IDENTICAL,
+            ["PG503", "PG503", "PG506"],
+        ),
         ({"special": {"nan": "3 other"}}, Numerics.CHANGES, ["PG503"]),
-        ({"repeats": {"unpatched": False, "patched": True}}, Numerics.BIT_IDENTICAL, ["PG511", "PG503", "PG503"]),
+        (
+            {"repeats": {"unpatched": False, "patched": True}},
+            Numerics.BIT_IDENTICAL,
+            ["PG511", "PG503", "PG503"],
+        ),
         ({"repeats": {"unpatched": True, "patched": False}}, Numerics.CHANGES, ["PG511"]),
-        ({"repeats": {"unpatched": True, "patched": False}}, Numerics.BIT_IDENTICAL, ["PG501", "PG503", "PG503"]),
-        ({"repeats": {"unpatched": True, "patched": False}} | ROUNDED, Numerics.ROUNDING, ["PG501", "PG503", "PG503"]),
-        ({"repeats": {"unpatched": False, "patched": False}} | ROUNDED, Numerics.ROUNDING, ["PG511", "PG503", "PG503"]),
+        (
+            {"repeats": {"unpatched": True, "patched": False}},
+            Numerics.BIT_IDENTICAL,
+            ["PG501", "PG503", "PG503"],
+        ),
+        (
+            {"repeats": {"unpatched": True, "patched": False}} | ROUNDED,
+            Numerics.ROUNDING,
+            ["PG501", "PG503", "PG503"],
+        ),
+        (
+            {"repeats": {"unpatched": False, "patched": False}} | ROUNDED,
+            Numerics.ROUNDING,
+            ["PG511", "PG503", "PG503"],
+        ),
     ],
 )
 def test_numbers_are_held_to_the_class_that_is_claimed(figures, numerics, codes):
@@ -74,7 +96,9 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed(factor, code):
     assert judge(WORSE, Numerics.ROUNDING, factor)[1].code == code
 
 
-@pytest.mark.parametrize(("error", "code"), [(0.00736, "PG503"), (0.00736 * (1 + 1e-7), "PG503"), (0.0074, "PG502")])
+@pytest.mark.parametrize(
+    ("error", "code"), [(0.00736, "PG503"), (0.00736 * (1 + 1e-7), "PG503"), (0.0074, "PG502")]
+)
 def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_digits(error, code):
     assert judge({"error_patched": error})[1].code == code
     swapped = {"error_eager": SAME["error_unpatched"], "error_unpatched": SAME["error_eager"]}
@@ -83,12 +107,18 @@ def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_d
 
 def test_a_difference_is_reported_in_figures():
     bits, error, special = judge(ROUNDED)
-    assert bits.actual == "62.4% of 1000 elements differ bit for bit; largest difference 0.03125 (2 ulps)"
+    assert (
+        bits.actual
+        == "62.4% of 1000 elements differ bit for bit; largest difference 0.03125 (2 ulps)"
+    )
     assert (bits.expected, bits.where) == ('numerics = "bit-identical" (by default)', "patch.toml")
     assert error.actual == (
-        "eager 0.00736, unpatched 0.00609, patched 0.00626; worst element, in ulps: eager 3, unpatched 1.5, patched 1.5"
+        "eager 0.00736, unpatched 0.00609, patched 0.00626; worst element, in ulps: eager 3, "
+        "unpatched 1.5, patched 1.5"
     )
-    assert error.expected == "relative error against float64 of at most 0.00736, of one element 7 ulps"
+    assert (
+        error.expected == "relative error against float64 of at most 0.00736, of one element 7 ulps"
+    )
     assert (error.where, special.actual) == (None, "as there, for inputs with nan, inf")
 
 
@@ -133,7 +163,9 @@ def test_a_side_whose_runs_differ_is_named_and_never_red():
 
 
 def test_where_the_sides_part_is_reported():
-    assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith("; first difference at add_3")
+    assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith(
+        "; first difference at add_3"
+    )
 
 
 NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
@@ -155,7 +187,9 @@ NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
 def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     unpatched, patched, signature, code, colour
 ):
-    failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
+    failures = [
+        c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)
+    ]
     verdict = judge_side(CASE, *failures)
     assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "w.cpu")
 
@@ -164,10 +198,16 @@ def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     ("answer", "code", "colour"),
     [
         ({"metrics": {}, "unreadable": "KeyError: 'outputs'"}, "PG504", Colour.RED),
-        ({"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}, "PG509", Colour.GREY),
+        (
+            {"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}},
+            "PG509",
+            Colour.GREY,
+        ),
     ],
 )
-def test_outputs_that_are_none_are_the_patchs_fault_and_a_comparison_that_fails_is_not(answer, code, colour):
+def test_outputs_that_are_none_are_the_patchs_fault_and_a_comparison_that_fails_is_not(
+    answer, code, colour
+):
     verdict = judge_side(CASE, None, comparison_failure(answer))
     assert (verdict.code, verdict.colour) == (code, colour)
 
@@ -187,7 +227,9 @@ def test_no_verdict_of_numbers_is_a_kind_that_hides_red():
 def test_unpatched_side_that_differs_from_itself_is_no_evidence(monkeypatch, runs, varies, asked):
     told = iter(runs)
     outputs: list[Patch | None] = []
-    monkeypatch.setattr(parity, "_run", lambda context, case, question, patch, path: outputs.append(patch) or {})
+    monkeypatch.setattr(
+        parity, "_run", lambda context, case, question, patch, path: outputs.append(patch) or {}
+    )
     failure = {"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}
 
     def differences(*_: Any) -> dict[str, Any]:
@@ -202,5 +244,8 @@ def test_unpatched_side_that_differs_from_itself_is_no_evidence(monkeypatch, run
 def test_gradients_of_a_side_that_differs_from_itself_are_no_evidence():
     figures = parity._as_not_repeated(SAME | ROUNDED | {"gradients": SAME | ROUNDED})
     verdicts = judge(figures)
-    assert [verdict.code for verdict in verdicts if verdict.fact.endswith("bits")] == ["PG511", "PG511"]
+    assert [verdict.code for verdict in verdicts if verdict.fact.endswith("bits")] == [
+        "PG511",
+        "PG511",
+    ]
     assert not any(verdict.colour is Colour.RED for verdict in verdicts)

@@ -25,10 +25,14 @@ APPLIED: dict[str, Any] = {
 }
 JUDGED: Answer = {"code": ["a", "b"]}
 SAME: Answer = {"code": ["a", "b"], "changed": ["environment SEEN", "threads"], "differing": 0.0}
-FAILED: Answer = {"failure": {"cause": "raised", "stage": "plain run", "signature": "boom", "where": None}}
+FAILED: Answer = {
+    "failure": {"cause": "raised", "stage": "plain run", "signature": "boom", "where": None}
+}
 
 
-def judge(plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer] | None = None) -> Verdict:
+def judge(
+    plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer] | None = None
+) -> Verdict:
     return judge_plain_run(CASE, PATCH, "chain", APPLIED, (judged, plain), without)
 
 
@@ -47,7 +51,9 @@ def test_what_a_script_has_otherwise_is_red(other: Answer, words: str) -> None:
     assert (verdict.code, verdict.colour, verdict.actual) == ("PG225", Colour.RED, words)
 
 
-def test_code_that_only_the_gate_has_compiled_is_no_difference_where_it_has_without_the_patch_too() -> None:
+def test_code_that_only_the_gate_has_compiled_is_no_difference_where_it_has_without_the_patch_too() -> (
+    None
+):
     """It also runs other values."""
     assert differences(JUDGED, SAME) == []
     assert judge(SAME).code == "PG211"
@@ -65,8 +71,14 @@ def test_settings_that_only_a_script_sees_changed_are_a_note_on_the_order_of_imp
 def test_the_results_of_torch_in_a_script_are_a_note_and_others_are_red() -> None:
     other = SAME | {"code": ["c"], "differing": 0.5}
     sides = (JUDGED, other), (JUDGED | {"code": ["c"]}, SAME | {"code": ["c"]})
-    told = [judge_plain_run(CASE, PATCH, "chain", APPLIED, *sides, unpatched=same) for same in (True, False)]
-    assert [(verdict.code, verdict.colour) for verdict in told] == [("PG227", Colour.GREY), ("PG225", Colour.RED)]
+    told = [
+        judge_plain_run(CASE, PATCH, "chain", APPLIED, *sides, unpatched=same)
+        for same in (True, False)
+    ]
+    assert [(verdict.code, verdict.colour) for verdict in told] == [
+        ("PG227", Colour.GREY),
+        ("PG225", Colour.RED),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,17 +93,25 @@ def test_the_results_of_torch_in_a_script_are_a_note_and_others_are_red() -> Non
 )
 def test_a_script_is_unpatched_by_its_code_and_its_outputs(plain, without, differing, same) -> None:
     context: Any = SimpleNamespace(differences=lambda *asked: {"metrics": {"differing": differing}})
-    assert plain_run._is_unpatched(context, "2.11.0", plain, (JUDGED, without), Path("folder")) is same
+    assert (
+        plain_run._is_unpatched(context, "2.11.0", plain, (JUDGED, without), Path("folder")) is same
+    )
 
 
-@pytest.mark.parametrize("without", [(JUDGED, FAILED), (FAILED, {}), (JUDGED, SAME | {"code": ["x"], "changed": []})])
-def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(without: tuple[Answer, Answer]) -> None:
+@pytest.mark.parametrize(
+    "without", [(JUDGED, FAILED), (FAILED, {}), (JUDGED, SAME | {"code": ["x"], "changed": []})]
+)
+def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(
+    without: tuple[Answer, Answer],
+) -> None:
     verdict = judge(SAME | {"differing": 0.5}, without=without)
     assert (verdict.code, verdict.colour) == ("PG226", Colour.GREY)
     assert verdict.actual.startswith("torch without the patch differs too: ")
 
 
-@pytest.mark.parametrize("patch", [replace(PATCH, diff="x"), replace(PATCH, claims=Claims(title="", stubs=("acme",)))])
+@pytest.mark.parametrize(
+    "patch", [replace(PATCH, diff="x"), replace(PATCH, claims=Claims(title="", stubs=("acme",)))]
+)
 def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(patch: Patch) -> None:
     context: Any = SimpleNamespace(
         patch=patch, apply=lambda torch: {"stubbed": []}, only=[replace(CASE, workload="chain")]
@@ -104,12 +124,16 @@ def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(pat
     ("names", "unchanged", "looked_at"),
     [(["chain"], False, 0), (["chain", "stack"], False, 1), (["chain"] * 2, True, 0)],
 )
-def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], unchanged: bool, looked_at: int) -> None:
+def test_workloads_are_observed_only_where_there_is_a_choice(
+    names: list[str], unchanged: bool, looked_at: int
+) -> None:
     observed: list[Case] = []
 
     def observations(case: Case) -> tuple[Any, Any]:
         observed.append(case)
-        return SimpleNamespace(facts={"loads": 2}), SimpleNamespace(facts={"loads": 1}, failure=None)
+        return SimpleNamespace(facts={"loads": 2}), SimpleNamespace(
+            facts={"loads": 1}, failure=None
+        )
 
     context: Any = SimpleNamespace(
         only=[],
@@ -128,7 +152,9 @@ def test_what_does_not_run_for_the_gate_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize("is_built", [False, True])
-def test_a_script_waits_for_the_gates_own_run_only_where_that_builds_what_it_needs(is_built: bool) -> None:
+def test_a_script_waits_for_the_gates_own_run_only_where_that_builds_what_it_needs(
+    is_built: bool,
+) -> None:
     script, own = threading.Event(), threading.Event()
 
     def ask_plain_run(case: Case, patch: Any, path: Path, seed: int) -> Answer:
@@ -164,6 +190,12 @@ def test_a_machine_that_fails_is_no_difference_of_a_script(side: int) -> None:
 
 
 def test_a_script_without_a_gpu_says_nothing_of_a_patch_that_asks_for_one() -> None:
-    alone = {"failure": {"cause": "raised", "stage": "", "signature": "RuntimeError: needs a real device: 0 active"}}
+    alone = {
+        "failure": {
+            "cause": "raised",
+            "stage": "",
+            "signature": "RuntimeError: needs a real device: 0 active",
+        }
+    }
     verdict = judge_plain_run(CASE, PATCH, "chain", APPLIED, (JUDGED, alone))
     assert (verdict.code, verdict.kind) == ("PG226", Kind.ASSUMED)

@@ -18,8 +18,12 @@ FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "boom
 MACHINE = {"failure": FAILURE["failure"] | {"cause": "machine"}}
 
 
-def counts(*graphs: int, symbolic: tuple[int, ...] = (0, 0, 0, 0), state: int = 0) -> dict[str, dict[str, int]]:
-    """`state`: graphs that are compiled for another state, which are none where nothing is compiled."""
+def counts(
+    *graphs: int, symbolic: tuple[int, ...] = (0, 0, 0, 0), state: int = 0
+) -> dict[str, dict[str, int]]:
+    """`state`: graphs that are compiled for another state, which are none where nothing is
+    compiled.
+    """
     each = zip(STEPS, (*graphs, state), (*symbolic, 0), strict=True)
     return {step: {"graphs": n, "symbolic": s} for step, n, s in each}
 
@@ -41,7 +45,11 @@ def codes(verdicts: Iterable[Verdict]) -> list[str]:
 
 def test_as_often_as_unpatched_is_green():
     (verdict,) = judged(PLAIN)
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG410", Colour.GREEN, "3 graphs in 5 steps")
+    assert (verdict.code, verdict.colour, verdict.actual) == (
+        "PG410",
+        Colour.GREEN,
+        "3 graphs in 5 steps",
+    )
 
 
 @pytest.mark.parametrize("graphs", [(1, 1, 0, 1), (1, 0, 3, 1), (1, 0, 0, 2)])
@@ -81,6 +89,13 @@ def test_symbolic_sizes_that_unpatched_has_too_are_none_of_the_patch():
 
 def test_a_failure_is_the_patchs_fault_only_when_it_alone_fails():
     (verdict,) = judged(FAILURE)
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG413", Colour.RED, "patched: boom, during `compile`")
+    assert (verdict.code, verdict.colour, verdict.actual) == (
+        "PG413",
+        Colour.RED,
+        "patched: boom, during `compile`",
+    )
     assert codes(judged(PLAIN, FAILURE)) == codes(judged(FAILURE, FAILURE)) == ["PG419"]
-    assert [judged(PLAIN, failed)[0].kind for failed in (FAILURE, MACHINE)] == [Kind.ASSUMED, Kind.INFRA]
+    assert [judged(PLAIN, failed)[0].kind for failed in (FAILURE, MACHINE)] == [
+        Kind.ASSUMED,
+        Kind.INFRA,
+    ]

@@ -1,4 +1,6 @@
-"""What the probe is asked: every question of every check says all of how a workload is compiled, and of the patch."""
+"""What the probe is asked: every question of every check says all of how a workload is compiled,
+and of the patch.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +28,50 @@ WORKLOADS = {
     one.name: one
     for one in (
         Workload(
-            name="mlp_training", path="mlp.py", dtype="float16", training=True, mode="max-autotune", checks=CHECKS
+            name="mlp_training",
+            path="mlp.py",
+            dtype="float16",
+            training=True,
+            mode="max-autotune",
+            checks=CHECKS,
         ),
         Workload(
-            name="reader", path="r.py", dtype="float32", dynamic_dim=1, dynamic=True, reads=(2.0, 3.5), checks=CHECKS
+            name="reader",
+            path="r.py",
+            dtype="float32",
+            dynamic_dim=1,
+            dynamic=True,
+            reads=(2.0, 3.5),
+            checks=CHECKS,
         ),
-        Workload(name="sizes", path="s.py", dtype="bfloat16", dynamic=True, asks="shapes", checks=CHECKS),
+        Workload(
+            name="sizes", path="s.py", dtype="bfloat16", dynamic=True, asks="shapes", checks=CHECKS
+        ),
     )
 }
 COMPILED = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
-COUNTS = dict.fromkeys(("hit", "miss", "bypass", "autograd_hit", "autograd_miss", "autograd_bypass"), 0)
+COUNTS = dict.fromkeys(
+    ("hit", "miss", "bypass", "autograd_hit", "autograd_miss", "autograd_bypass"), 0
+)
 STEP = {"graphs": 1, "symbolic": 0}
 STEPS = {"first call": STEP, "another size": STEP}
 SAME = {"differing": 0.0, "distance": 0.0}
 NUMBERS = {
-    **{"differing": 0.5, "elements": 10.0, "largest": 0.0, "ulps": 0.0, "special": {}, "small": {}, "memory": []},
+    **{
+        "differing": 0.5,
+        "elements": 10.0,
+        "largest": 0.0,
+        "ulps": 0.0,
+        "special": {},
+        "small": {},
+        "memory": [],
+    },
     "repeats": {"unpatched": True, "patched": True},
-    **{f"{kind}_{side}": 0.0 for kind in ("error", "worst") for side in ("eager", "unpatched", "patched")},
+    **{
+        f"{kind}_{side}": 0.0
+        for kind in ("error", "worst")
+        for side in ("eager", "unpatched", "patched")
+    },
 }
 TIMES = {
     "rounds": [{"unpatched": [1.0] * 10, "patched": [1.0] * 10}] * 8,
@@ -56,8 +85,21 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "confinement": {"namespaces": [], "landlock": 0, "reads": False},
     },
     "apply": {
-        **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
-        **{"nested": [], "recursive": [], "again": "", "claimed": {}, "defined": [], "effects": [], "stubbed": []},
+        **{
+            "changed": ["torch.a"],
+            "replacements": {"torch.a": [1]},
+            "holders": {},
+            "unreachable": [],
+        },
+        **{
+            "nested": [],
+            "recursive": [],
+            "again": "",
+            "claimed": {},
+            "defined": [],
+            "effects": [],
+            "stubbed": [],
+        },
         **{"held": [], "calls": [], "offers": ["backend mine"]},
     },
     "applies": {"versions": {}},
@@ -79,13 +121,17 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "recompiles": {"counts": {"compiled": STEPS}},
     "time": TIMES,
     "differ": {"metrics": NUMBERS},
-    "differ forms": {"metrics": {"forms": {"a and b": {"unpatched": SAME, "patched": SAME}}, "error": 0.0}},
+    "differ forms": {
+        "metrics": {"forms": {"a and b": {"unpatched": SAME, "patched": SAME}}, "error": 0.0}
+    },
     "differ traces": {"metrics": {"parted": "add_3"}},
     "differ tokens": {"metrics": {}},
     "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
     "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": []}},
 }
-TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__annotations__.items()}
+TYPES: dict[str, Any] = {
+    do: handler.__args__[0] for do, handler in Questions.__annotations__.items()
+}
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"
@@ -98,7 +144,10 @@ def no_server(torch: str, do: str) -> socket.socket:
 
 
 class Recorder(Runner):
-    """A runner whose server gives canned answers. What was asked lies in `recorded`, as it went over the socket."""
+    """A runner whose server gives canned answers.
+
+    What was asked lies in `recorded`, as it went over the socket.
+    """
 
     recorded: ClassVar[list[dict[str, Any]]] = []
 
@@ -113,8 +162,12 @@ class Recorder(Runner):
 
 
 @pytest.fixture
-def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """The requests that a check sends for one workload: of one patch with a scope, and beside another with its own."""
+def requests_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[dict[str, Any]]]:
+    """The requests that a check sends for one workload: of one patch with a scope, and beside
+    another with its own.
+    """
     for name in ("mine", "other"):
         (folder / f"{name}.py").write_text("def f():\n    return 1\n")
         (folder / f"{name}.toml").write_text(f'title = "T"\nscope = "{name}_scope"\n')
@@ -123,7 +176,12 @@ def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         monkeypatch.setattr(Recorder, "recorded", [])
         named = Symptom(workload=workload, device=device, fact="loads", predicate="> 4")
         claims = Claims(title="T", scope="mine_scope", symptom=named if name == "symptom" else None)
-        patch = Patch(id="mine", path=str(folder / "mine.py"), source=(folder / "mine.py").read_text(), claims=claims)
+        patch = Patch(
+            id="mine",
+            path=str(folder / "mine.py"),
+            source=(folder / "mine.py").read_text(),
+            claims=claims,
+        )
         run = Run(
             folder=str(folder / "out" / name),
             patch=patch.path,
@@ -135,7 +193,10 @@ def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         )
         runner = Recorder(run=run, connect=no_server, logs={})
         context = CheckContext(run, patch, WORKLOADS, runner)
-        check, case = all_checks()[name], Case(torch="2.11.0", device=device, workload=workload, patch="mine")
+        check, case = (
+            all_checks()[name],
+            Case(torch="2.11.0", device=device, workload=workload, patch="mine"),
+        )
         case = check.cases(patch, "2.11.0")[0] if check.cases else case
         with contextlib.suppress(NothingToJudge):
             list(check.ask(context, Instance(case=case, size="small")))
@@ -148,19 +209,29 @@ def says(request: dict[str, Any], workload: Workload) -> dict[str, Any]:
     """What a request says of how a workload is compiled that is not so; JSON has lists for tuples."""
     expected = {"workload": workload.name, "workload_path": workload.path}
     expected |= {name: json.loads(json.dumps(getattr(workload, name))) for name in COMPILED}
-    return {name: request.get(name, "nothing") for name, value in expected.items() if request.get(name) != value}
+    return {
+        name: request.get(name, "nothing")
+        for name, value in expected.items()
+        if request.get(name) != value
+    }
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 # The manifest alone tells the one that is left out.
 @pytest.mark.parametrize("name", [name for name in all_checks() if name != "claims"])
 def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, name, workload):
-    requests = requests_of(name, workload, "cpu" if name in ("parity", "equivalence", "latency") else "h200")
+    requests = requests_of(
+        name, workload, "cpu" if name in ("parity", "equivalence", "latency") else "h200"
+    )
     assert requests
     known = OPTIONS if name == "options" else WORKLOADS[workload]
     about = [request for request in requests if request["do"] in ABOUT_A_WORKLOAD]
-    assert [(request["do"], says(request, known)) for request in about if says(request, known)] == []
-    assert [request["do"] for request in requests if request not in about and "workload" in request] == []
+    assert [
+        (request["do"], says(request, known)) for request in about if says(request, known)
+    ] == []
+    assert [
+        request["do"] for request in requests if request not in about and "workload" in request
+    ] == []
 
 
 def test_every_question_of_the_protocol_is_looked_at(requests_of):
@@ -171,8 +242,12 @@ def test_every_question_of_the_protocol_is_looked_at(requests_of):
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_patches_in_either_order_are_compiled_as_the_workload_says(requests_of, workload):
-    """PG812 and PG813 once compared a training workload as one of inference, and lost what `.item()` reads."""
-    last, first = (request for request in requests_of("interaction", workload) if request["do"] == "observe")
+    """PG812 and PG813 once compared a training workload as one of inference, and lost what
+    `.item()` reads.
+    """
+    last, first = (
+        request for request in requests_of("interaction", workload) if request["do"] == "observe"
+    )
     assert says(last, WORKLOADS[workload]) == says(first, WORKLOADS[workload]) == {}
     names = [
         Path(path).name
@@ -187,7 +262,9 @@ def test_every_question_of_a_patch_names_its_scope(requests_of, name):
     scopes = {"mine.py": "mine_scope", "edited.py": "mine_scope", "other.py": "other_scope"}
     requests = [request for request in requests_of(name, "reader") if request["do"] != _READ]
     patched = [request for request in requests if request.get("patch")]
-    assert [request["scope"] for request in patched] == [scopes[Path(one["patch"]).name] for one in patched]
+    assert [request["scope"] for request in patched] == [
+        scopes[Path(one["patch"]).name] for one in patched
+    ]
     assert {request.get("scope") for request in requests if not request.get("patch")} <= {None}
 
 

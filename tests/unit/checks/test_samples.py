@@ -11,14 +11,41 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Colour, Numerics
 
 CASE = Case(torch="2.11.0", patch="mine")
-WRONG = {"sample": "add(float32[5], alpha=2)", "what": "output: 1, not 2", "excess": 1e5, "raises": False}
-FAILS = {"sample": "add(bool[5])", "what": "raises TypeError: no bool", "excess": 1e30, "raises": True}
+WRONG = {
+    "sample": "add(float32[5], alpha=2)",
+    "what": "output: 1, not 2",
+    "excess": 1e5,
+    "raises": False,
+}
+FAILS = {
+    "sample": "add(bool[5])",
+    "what": "raises TypeError: no bool",
+    "excess": 1e30,
+    "raises": True,
+}
 
 
-def judge(differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30) -> dict[str, Any]:
-    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics), manifest="")
-    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing, "unjudged": []}
-    return {verdict.code: verdict for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)}
+def judge(
+    differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30
+) -> dict[str, Any]:
+    patch = Patch(
+        id="mine",
+        path="patch.py",
+        source="",
+        claims=Claims(title="Mine", numerics=numerics),
+        manifest="",
+    )
+    metrics = {
+        "samples": 34,
+        "judged": judged,
+        "rounded": 0,
+        "differing": differing,
+        "unjudged": [],
+    }
+    return {
+        verdict.code: verdict
+        for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
+    }
 
 
 @pytest.mark.parametrize(
@@ -34,11 +61,16 @@ def judge(differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDIN
 def test_wrong_numbers_and_failures_are_told_apart(differing, numerics, codes):
     verdicts = judge(differing, numerics)
     assert [*verdicts] == codes
-    assert all((verdict.colour is Colour.GREEN) == (code == "PG514") for code, verdict in verdicts.items())
+    assert all(
+        (verdict.colour is Colour.GREEN) == (code == "PG514") for code, verdict in verdicts.items()
+    )
 
 
 def test_a_sample_that_differs_is_shown():
-    assert judge([WRONG])["PG512"].actual == "1 of 30 samples differ: add(float32[5], alpha=2) -> output: 1, not 2"
+    assert (
+        judge([WRONG])["PG512"].actual
+        == "1 of 30 samples differ: add(float32[5], alpha=2) -> output: 1, not 2"
+    )
 
 
 def test_where_torch_itself_differs_everywhere_nothing_is_judged():
@@ -46,16 +78,30 @@ def test_where_torch_itself_differs_everywhere_nothing_is_judged():
 
 
 def test_an_option_that_holds_a_pass_is_replaced_and_another_option_is_not():
-    options = [f"torch._inductor.config.{name}" for name in ("post_grad_custom_post_pass", "max_fusion_size")]
-    effects = [{"kind": "config", "name": name, "what": "", "line": 1, "old": ""} for name in options]
+    options = [
+        f"torch._inductor.config.{name}"
+        for name in ("post_grad_custom_post_pass", "max_fusion_size")
+    ]
+    effects = [
+        {"kind": "config", "name": name, "what": "", "line": 1, "old": ""} for name in options
+    ]
     assert replaced_operators({"changed": [], "effects": effects}) == options[:1]
 
 
 def test_what_was_not_judged_is_named_with_its_reason():
-    metrics = {"samples": 2, "judged": 1, "rounded": 0, "differing": [], "unjudged": ["add(): used up"]}
+    metrics = {
+        "samples": 2,
+        "judged": 1,
+        "rounded": 0,
+        "differing": [],
+        "unjudged": ["add(): used up"],
+    }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
     (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
-    assert verdict.actual == "as unpatched or eager in 1 of 2 samples; others were not judged: add(): used up"
+    assert (
+        verdict.actual
+        == "as unpatched or eager in 1 of 2 samples; others were not judged: add(): used up"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,17 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Cause, FactValue, Failure, Observation
 
 CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
-PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", scope="patched"))
+PATCH = Patch(
+    id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", scope="patched")
+)
 
 
 def side(told: FactValue | Cause) -> Observation:
     """Facts, or the cause of a failure."""
     if isinstance(told, Cause):
-        return Observation(case=CASE, failure=Failure(cause=told, stage="compile", signature="boom"))
+        return Observation(
+            case=CASE, failure=Failure(cause=told, stage="compile", signature="boom")
+        )
     return Observation(case=CASE, facts={"loads": told})
 
 

@@ -1,4 +1,6 @@
-"""A script of sizes: each of PG421 to PG423 once, one verdict for each way of compiling, and quiet neighbours."""
+"""A script of sizes: each of PG421 to PG423 once, one verdict for each way of compiling, and quiet
+neighbours.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import pytest
 
 from patchgate.checks.framework.fact_verdicts import Compared
 from patchgate.checks.shapes import judge_shapes
-from patchgate.model.records import Case, Cause, Expectation, Facts, FactValue, Failure, Observation, Verdict
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Expectation,
+    Facts,
+    FactValue,
+    Failure,
+    Observation,
+    Verdict,
+)
 
 FACTS = {
     "shapes.compiled.automatic": (1, 0, 1, 0),
@@ -22,7 +33,9 @@ FACTS = {
 HELD = Expectation(facts=FACTS)
 
 
-def observation(facts: Facts, patch: str | None = None, failure: Failure | None = None) -> Observation:
+def observation(
+    facts: Facts, patch: str | None = None, failure: Failure | None = None
+) -> Observation:
     case = Case(torch="2.11.0", device="cpu", workload="stack_shapes", patch=patch)
     return Observation(case=case, facts=facts, failure=failure)
 
@@ -53,7 +66,13 @@ def judge(
     named = {f"shapes.{name}.automatic": value for name, value in changed.items()}
     patched = {} if failure else FACTS | named
     held = Expectation(facts=FACTS | (recorded or {}))
-    return list(judge_shapes(compared(observation(patched, "mine", failure), FACTS | (unpatched or {}), recorded=held)))
+    return list(
+        judge_shapes(
+            compared(
+                observation(patched, "mine", failure), FACTS | (unpatched or {}), recorded=held
+            )
+        )
+    )
 
 
 def red(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -71,11 +90,18 @@ def red(verdicts: Iterable[Verdict]) -> list[Verdict]:
 )
 def test_what_got_worse_names_the_verdict(changed, code):
     (verdict,) = red(judge(**changed))
-    assert (verdict.code, verdict.subject, verdict.check) == (code, "stack_shapes.cpu automatic", "shapes")
+    assert (verdict.code, verdict.subject, verdict.check) == (
+        code,
+        "stack_shapes.cpu automatic",
+        "shapes",
+    )
 
 
 def test_what_follows_from_it_is_reported_in_it():
-    facts = {"shapes.reason.automatic.2": "Gt(s0, 12) (mlp.py:3)", "shapes.guard.automatic.SYMBOLIC": 3}
+    facts = {
+        "shapes.reason.automatic.2": "Gt(s0, 12) (mlp.py:3)",
+        "shapes.guard.automatic.SYMBOLIC": 3,
+    }
     patched = observation(FACTS | facts | {"shapes.compiled.automatic": (1, 0, 1, 1)}, "mine")
     (verdict,) = red(judge_shapes(compared(patched)))
     assert verdict.expected == "compiled [1 0 1 0], breaks 0, eager 0, limit 0"
@@ -93,11 +119,16 @@ def test_more_compiles_that_are_recorded_pass():
 
 def test_fewer_compiles_are_a_changed_fact():
     (verdict,) = red(judge(compiled=(1, 0, 0, 0)))
-    assert (verdict.code, verdict.subject) == ("PG401", "stack_shapes.cpu shapes.compiled.automatic")
+    assert (verdict.code, verdict.subject) == (
+        "PG401",
+        "stack_shapes.cpu shapes.compiled.automatic",
+    )
 
 
 def test_what_torch_changed_by_itself_is_not_held_against_the_patch():
-    (verdict,) = red(judge(unpatched={"shapes.compiled.automatic": (1, 1, 1, 1)}, compiled=(1, 1, 1, 1)))
+    (verdict,) = red(
+        judge(unpatched={"shapes.compiled.automatic": (1, 1, 1, 1)}, compiled=(1, 1, 1, 1))
+    )
     assert verdict.code == "PG402"
 
 
@@ -111,6 +142,8 @@ def test_a_patched_side_that_fails_has_one_verdict():
 
 def test_a_failure_that_is_known_is_not_news():
     known = Expectation(known_failure="TypeError: boom")
-    failed = observation({}, "mine", Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom"))
+    failed = observation(
+        {}, "mine", Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom")
+    )
     told = judge_shapes(compared(failed, recorded=known, recorded_unpatched=known))
     assert [verdict.code for verdict in told] == ["PG407"]

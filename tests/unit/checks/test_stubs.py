@@ -14,11 +14,17 @@ from patchgate.model.exit_code import exit_code
 from patchgate.model.records import Case, Colour, Kind
 
 CASE = Case(torch="2.11.0", patch="mine")
-PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", stubs=("a._C", "flash")))
+PATCH = Patch(
+    id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", stubs=("a._C", "flash"))
+)
 
 
 def use(name: str, line: int, by_patch: bool = True) -> dict[str, Any]:
-    return {"name": name, "where": f"/p/{'patch' if by_patch else 'helper'}.py:{line}", "by_patch": by_patch}
+    return {
+        "name": name,
+        "where": f"/p/{'patch' if by_patch else 'helper'}.py:{line}",
+        "by_patch": by_patch,
+    }
 
 
 def test_what_the_patch_used_of_a_project_is_one_grey_verdict_with_each_name_once() -> None:
@@ -26,7 +32,9 @@ def test_what_the_patch_used_of_a_project_is_one_grey_verdict_with_each_name_onc
         [use("a._C.ops", 3), use("flash.x", 9, by_patch=False)],
         [use("a._C.ops()", 12), use("b", 4)],
     )
-    verdicts = judge_stubs(CASE, PATCH, [{"stubbed": installing}, {"stubbed": installing + compiling}])
+    verdicts = judge_stubs(
+        CASE, PATCH, [{"stubbed": installing}, {"stubbed": installing + compiling}]
+    )
     assert [(v.code, v.item, v.where, v.actual) for v in verdicts] == [
         ("PG230", "a", "/p/patch.py:3", "a stand-in; the patch uses a._C.ops()"),
         ("PG230", "b", "/p/patch.py:4", "a stand-in; the patch uses b"),
@@ -39,13 +47,22 @@ def test_what_the_patch_used_of_a_project_is_one_grey_verdict_with_each_name_onc
     ("uses", "actual"),
     [([], "no name used"), ([use("flash.x", 9, by_patch=False)], "1 names used by other files")],
 )
-def test_what_other_files_use_is_no_matter_of_the_patch(uses: list[dict[str, Any]], actual: str) -> None:
+def test_what_other_files_use_is_no_matter_of_the_patch(
+    uses: list[dict[str, Any]], actual: str
+) -> None:
     (verdict,) = judge_stubs(CASE, PATCH, [{"stubbed": uses}])
-    assert (verdict.code, verdict.kind, verdict.item, verdict.actual) == ("PG231", Kind.PASS, "a, flash", actual)
+    assert (verdict.code, verdict.kind, verdict.item, verdict.actual) == (
+        "PG231",
+        Kind.PASS,
+        "a, flash",
+        actual,
+    )
 
 
 def test_why_a_module_of_the_project_cannot_be_imported_is_said() -> None:
-    (verdict,) = judge_stubs(CASE, replace(PATCH, stand_ins={"a.b": "ImportError: no GPU"}), [{"stubbed": []}])
+    (verdict,) = judge_stubs(
+        CASE, replace(PATCH, stand_ins={"a.b": "ImportError: no GPU"}), [{"stubbed": []}]
+    )
     assert verdict.actual == "no name used (a.b: ImportError: no GPU)"
 
 

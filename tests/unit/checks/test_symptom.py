@@ -1,4 +1,6 @@
-"""Is the patch needed where it is gated out, and does it cure where it applies? PG203, PG204, PG205, PG212."""
+"""Is the patch needed where it is gated out, and does it cure where it applies? PG203, PG204,
+PG205, PG212.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,18 @@ AGAIN = Command(name="gate", arguments=("patch.py",))
 CLAIMS = Claims(title="Mine", applies_to="==2.11.0", fixed_in="2.12")
 
 
-def side(value: FactValue | Cause | None, patch: str | None = None, torch: str = "2.11.0") -> Observation:
+def side(
+    value: FactValue | Cause | None, patch: str | None = None, torch: str = "2.11.0"
+) -> Observation:
     """A side that tells `loads.max`, tells nothing (None), or failed (a cause)."""
     case = Case(torch=torch, device="h200", workload="stack", patch=patch)
     if isinstance(value, Cause):
-        return Observation(case=case, failure=Failure(cause=value, stage="compile", signature="boom"))
-    return Observation(case=case, facts={} if value is None else {"loads.max": value, "loads": (2, 1)})
+        return Observation(
+            case=case, failure=Failure(cause=value, stage="compile", signature="boom")
+        )
+    return Observation(
+        case=case, facts={} if value is None else {"loads.max": value, "loads": (2, 1)}
+    )
 
 
 def judge(
@@ -111,9 +119,13 @@ def test_the_record_says_on_which_other_releases_the_patch_is_needed():
         " absent on 2.14.1 to 2.15.0; 2.14.0: not recorded"
     )
     assert "needed on 2.10.0 to 2.13.0" in verdict.advice
-    nowhere = judge_symptom(patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, {parse_range("2.10.0..2.15.0"): 2})
+    nowhere = judge_symptom(
+        patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, {parse_range("2.10.0..2.15.0"): 2}
+    )
     assert nowhere.actual.endswith("present on no release, absent on 2.10.0 to 2.15.0")
-    assert "needed on 2.12.1" in nowhere.advice, "what was measured counts, where the record says otherwise"
+    assert "needed on 2.12.1" in nowhere.advice, (
+        "what was measured counts, where the record says otherwise"
+    )
 
 
 COMPILES = Symptom(workload="stack", device="h200", fact="compiles", predicate="== 0")

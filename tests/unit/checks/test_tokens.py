@@ -9,13 +9,33 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Kind, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="decoder", patch="mine")
-NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}
-SOME = {"sequences": 64, "tokens": 4096, "changed_sequences": 3, "changed_tokens": 65, "drawn_alike": 4000}
-ALL = {"sequences": 64, "tokens": 4096, "changed_sequences": 64, "changed_tokens": 4096, "drawn_alike": 64}
+NONE = {
+    "sequences": 64,
+    "tokens": 4096,
+    "changed_sequences": 0,
+    "changed_tokens": 0,
+    "drawn_alike": 4096,
+}
+SOME = {
+    "sequences": 64,
+    "tokens": 4096,
+    "changed_sequences": 3,
+    "changed_tokens": 65,
+    "drawn_alike": 4000,
+}
+ALL = {
+    "sequences": 64,
+    "tokens": 4096,
+    "changed_sequences": 64,
+    "changed_tokens": 4096,
+    "drawn_alike": 64,
+}
 
 
 def judge(counts: dict[str, int], numerics: Numerics = Numerics.BIT_IDENTICAL) -> Verdict:
-    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics))
+    patch = Patch(
+        id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics)
+    )
     (verdict,) = judge_tokens(CASE, patch, {"greedy": counts})
     return verdict
 
@@ -31,7 +51,11 @@ def judge(counts: dict[str, int], numerics: Numerics = Numerics.BIT_IDENTICAL) -
 )
 def test_a_flip_is_red_unless_it_is_claimed(counts, numerics, code, kind):
     verdict = judge(counts, numerics)
-    assert (verdict.code, verdict.kind, verdict.subject) == (code, kind, "decoder.cpu greedy tokens")
+    assert (verdict.code, verdict.kind, verdict.subject) == (
+        code,
+        kind,
+        "decoder.cpu greedy tokens",
+    )
 
 
 def test_the_sentence_that_a_maintainer_needs():

@@ -10,7 +10,12 @@ import pytest
 from packaging.version import Version
 
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.checks.version_gate import judge_support, judge_versions, supported_releases, versions_around
+from patchgate.checks.version_gate import (
+    judge_support,
+    judge_versions,
+    supported_releases,
+    versions_around,
+)
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.records import Case, Cause, Colour, Command, Failure, Kind, Verdict
@@ -25,17 +30,24 @@ def patch(**claims: Any) -> Patch:
     return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
 
 
-def answers(applies: Callable[[str], bool], failing: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+def answers(
+    applies: Callable[[str], bool], failing: Iterable[str] = ()
+) -> dict[str, dict[str, Any]]:
     """What running the patch under each faked version said; it applies where `applies` says so."""
     told: dict[str, dict[str, Any]] = {
-        version: {"changed": ["torch.a"] if applies(version) else []} for version in versions_around(TORCH)
+        version: {"changed": ["torch.a"] if applies(version) else []}
+        for version in versions_around(TORCH)
     }
     failure = {"cause": "raised", "stage": "patch", "signature": "ImportError: no name"}
     return told | {version: {"failure": failure} for version in failing}
 
 
-def versions(applies: Callable[[str], bool], failing: Iterable[str] = (), **claims: Any) -> list[Verdict]:
-    return list(judge_versions(CASE, patch(**claims), answers(applies, failing), "patch.toml:2", AGAIN))
+def versions(
+    applies: Callable[[str], bool], failing: Iterable[str] = (), **claims: Any
+) -> list[Verdict]:
+    return list(
+        judge_versions(CASE, patch(**claims), answers(applies, failing), "patch.toml:2", AGAIN)
+    )
 
 
 def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
@@ -50,18 +62,27 @@ def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
     for kind in ("environment", "config"):
         (verdict,) = judged(kind, applies_to=">=2.11.0.dev0,<2.12.0.dev0")
         assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
-        assert [verdict.code for verdict in judged(kind, applies_to="==2.11.0")] == ["PG201", "PG201"]
+        assert [verdict.code for verdict in judged(kind, applies_to="==2.11.0")] == [
+            "PG201",
+            "PG201",
+        ]
         assert [verdict.code for verdict in judged(kind, applies_to=">=2.11.0.dev0")] == ["PG202"]
     # What only the release's own version is asked for tells of no other version.
     (verdict,) = judged("threads", applies_to=">=2.11.0.dev0,<2.12.0.dev0")
     assert (verdict.code, verdict.kind) == ("PG211", Kind.NOTE)
     # With targets they alone show it.
-    assert [verdict.code for verdict in judged("config", applies_to="==2.11.*", targets=("torch.a",))] == ["PG202"]
+    assert [
+        verdict.code for verdict in judged("config", applies_to="==2.11.*", targets=("torch.a",))
+    ] == ["PG202"]
 
 
 def test_of_a_patch_that_changes_nothing_no_version_tells_whether_it_applies():
     (verdict,) = versions(lambda version: False, applies_to=">=2.11")
-    assert (verdict.code, verdict.kind, verdict.actual[:16]) == ("PG211", Kind.NOTE, "not visible: the")
+    assert (verdict.code, verdict.kind, verdict.actual[:16]) == (
+        "PG211",
+        Kind.NOTE,
+        "not visible: the",
+    )
 
 
 def is_release(version: str) -> bool:
@@ -95,14 +116,25 @@ def test_what_came_before_a_new_major_release_is_not_made_up():
 
 
 def test_a_gate_that_holds_is_one_green_verdict():
-    (verdict,) = versions(lambda version: version.startswith(("2.11", "2.12.0")), applies_to=">=2.11.0.dev0")
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "12 versions as claimed")
+    (verdict,) = versions(
+        lambda version: version.startswith(("2.11", "2.12.0")), applies_to=">=2.11.0.dev0"
+    )
+    assert (verdict.code, verdict.kind, verdict.actual) == (
+        "PG211",
+        Kind.PASS,
+        "12 versions as claimed",
+    )
 
 
 def test_applying_outside_the_claim_is_named_with_its_versions():
-    (verdict,) = versions(lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0")
+    (verdict,) = versions(
+        lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0"
+    )
     assert (verdict.code, verdict.where) == ("PG201", "patch.toml:2")
-    assert verdict.actual == "applies on 2.12.0.dev20260101 to 2.12.0 (2 of 12 versions that were tried)"
+    assert (
+        verdict.actual
+        == "applies on 2.12.0.dev20260101 to 2.12.0 (2 of 12 versions that were tried)"
+    )
 
 
 def test_build_before_a_claimed_release_is_a_note():
@@ -120,7 +152,10 @@ def test_not_applying_inside_the_claim_is_named_with_its_versions():
 
 
 def test_a_gate_may_be_wrong_in_both_ways():
-    codes = [verdict.code for verdict in versions(lambda version: version == "2.10.0", applies_to="==2.11.0")]
+    codes = [
+        verdict.code
+        for verdict in versions(lambda version: version == "2.10.0", applies_to="==2.11.0")
+    ]
     assert codes == ["PG201", "PG202"]
 
 
@@ -139,10 +174,18 @@ def test_without_a_claim_a_setting_counts_as_a_change():
 
 
 def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_out():
-    note, verdict = versions(is_release, ("2.12.0", "2.10.0"), applies_to="==2.11.0,!=2.11.0.post1")[:2]
+    note, verdict = versions(
+        is_release, ("2.12.0", "2.10.0"), applies_to="==2.11.0,!=2.11.0.post1"
+    )[:2]
     assert (note.kind, note.colour) == (Kind.NOTE, Colour.GREEN)
-    assert note.actual == "cannot tell for 2.10.0, 2.12.0: the patch does not run there on torch 2.11.0"
-    assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1 (1 of 10 versions that were tried)")
+    assert (
+        note.actual
+        == "cannot tell for 2.10.0, 2.12.0: the patch does not run there on torch 2.11.0"
+    )
+    assert (verdict.code, verdict.actual) == (
+        "PG201",
+        "applies on 2.11.0.post1 (1 of 10 versions that were tried)",
+    )
 
 
 def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict(folder):
@@ -159,20 +202,29 @@ def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
     failure = Failure(cause=cause, stage="patch", signature="boom", where="patch.py:3")
     verdict = does_not_run(CASE, failure, patch(), AGAIN)
     grey = {Cause.MACHINE: "PG905", Cause.MISSING: "PG228"}
-    assert (verdict.code, verdict.colour) == ((grey[cause], Colour.GREY) if cause in grey else ("PG210", Colour.RED))
+    assert (verdict.code, verdict.colour) == (
+        (grey[cause], Colour.GREY) if cause in grey else ("PG210", Colour.RED)
+    )
     assert (verdict.where, verdict.actual) == ("patch.py:3", failure.text)
 
 
 def test_a_patch_for_releases_that_nobody_supports_is_red():
-    told = list(judge_support(CASE, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
+    told = list(
+        judge_support(CASE, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2")
+    )
     assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
     assert told[0].actual == "<2.10 holds none of 2.11.0, 2.12.1"
 
 
 def test_a_backport_for_releases_that_its_project_supports_is_green_and_says_where_it_applies():
     supported = ["2.6.0", "2.9.0", "2.9.1", "2.10.0", "2.11.0"]
-    (told,) = judge_support(CASE, patch(applies_to="<2.10"), supported, "patch.toml:2", "torch>=2.6 in pyproject.toml")
-    assert (told.colour, told.expected) == (Colour.GREEN, "applies on a release of torch>=2.6 in pyproject.toml")
+    (told,) = judge_support(
+        CASE, patch(applies_to="<2.10"), supported, "patch.toml:2", "torch>=2.6 in pyproject.toml"
+    )
+    assert (told.colour, told.expected) == (
+        Colour.GREEN,
+        "applies on a release of torch>=2.6 in pyproject.toml",
+    )
     assert told.actual.startswith("applies on 2.6.0, 2.9.0 to 2.9.1, and not on ")
     assert list(judge_support(CASE, patch(applies_to=">=2"), [TORCH], "patch.toml:2")) == []
 
@@ -200,7 +252,9 @@ def test_a_patch_may_apply_by_setting_an_option_only():
     option = "torch.config.tag"
     told = {"changed": [], "effects": [{"kind": "config", "name": option, "what": "", "line": 1}]}
     settings = dict.fromkeys(versions_around(TORCH), told)
-    (verdict,) = judge_versions(CASE, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", AGAIN)
+    (verdict,) = judge_versions(
+        CASE, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", AGAIN
+    )
     assert verdict.code == "PG211"
 
 
@@ -212,22 +266,34 @@ def test_a_patch_for_one_release_that_is_supported_is_not(claims):
 @pytest.mark.parametrize(
     ("signature", "setting"),
     [
-        ("RuntimeError: no; not installed: acme, tqdm", 'requires = ["acme", "tqdm"] in [tool.patchgate] of '),
-        ("StandsIn: own.module, which is not here, decides", 'install = "." in [tool.patchgate] of '),
+        (
+            "RuntimeError: no; not installed: acme, tqdm",
+            'requires = ["acme", "tqdm"] in [tool.patchgate] of ',
+        ),
+        (
+            "StandsIn: own.module, which is not here, decides",
+            'install = "." in [tool.patchgate] of ',
+        ),
     ],
 )
 def test_what_is_not_installed_is_named_all_at_once_with_one_setting(signature, setting):
-    verdict = does_not_run(CASE, Failure(cause=Cause.MISSING, stage="patch", signature=signature), patch(), AGAIN)
+    verdict = does_not_run(
+        CASE, Failure(cause=Cause.MISSING, stage="patch", signature=signature), patch(), AGAIN
+    )
     assert verdict.advice.startswith(setting)
     assert not verdict.is_judged
 
 
-@pytest.mark.parametrize(("required", "code"), [("torch-npu==2.10", "PG228"), ("torch==2.10", "PG210")])
+@pytest.mark.parametrize(
+    ("required", "code"), [("torch-npu==2.10", "PG228"), ("torch==2.10", "PG210")]
+)
 def test_a_device_that_a_required_package_adds_to_torch_is_missing(tmp_path, required, code):
     (tmp_path / "setup.py").touch()
     (tmp_path / "requirements.txt").write_text(required)
     failure = Failure(
-        cause=Cause.RAISED, stage="patch", signature="AttributeError: module 'torch' has no attribute 'npu'"
+        cause=Cause.RAISED,
+        stage="patch",
+        signature="AttributeError: module 'torch' has no attribute 'npu'",
     )
     verdict = does_not_run(CASE, failure, replace(patch(), path=str(tmp_path / "fix.py")), AGAIN)
     assert verdict.code == code

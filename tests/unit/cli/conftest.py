@@ -41,10 +41,14 @@ def results(folder: Path) -> Callable[..., None]:
     def leave(*kinds: Kind) -> None:
         project = Project(root=str(folder), releases=("2.11.0",))
         patch = str(folder / "mine.py")
-        save_run(Run(folder=str(folder / "out"), patch=patch, rows={"2.11.0": "python"}, project=project))
+        save_run(
+            Run(folder=str(folder / "out"), patch=patch, rows={"2.11.0": "python"}, project=project)
+        )
         case = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
         verdicts = [
-            Verdict(code="PG301", kind=kind, check="kernels", case=case, item=case.name, fact=kind.value)
+            Verdict(
+                code="PG301", kind=kind, check="kernels", case=case, item=case.name, fact=kind.value
+            )
             for kind in kinds
         ]
         save_verdicts(folder / "out", verdicts)

@@ -19,9 +19,13 @@ def observed(folder, monkeypatch):
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
     project = Project(root=str(folder), golden="golden")
-    run = Run(folder=str(folder / "out"), patch="mine.py", project=project, rows={"2.11.0": "python"})
+    run = Run(
+        folder=str(folder / "out"), patch="mine.py", project=project, rows={"2.11.0": "python"}
+    )
     save_run(run)
-    run.store.save(Observation(case=Case(torch="2.11.0", device="h200", workload="stack"), facts={"loads": 6}))
+    run.store.save(
+        Observation(case=Case(torch="2.11.0", device="h200", workload="stack"), facts={"loads": 6})
+    )
     return folder
 
 
@@ -47,10 +51,15 @@ def test_with_a_reason_golden_and_its_history_are_written(observed):
     result = accept("--reason", "first", "--yes")
     assert result.exit_code == 0
     assert result.output.splitlines()[-1] == "1 facts in 1 files written below golden; commit them"
-    assert {path.name for path in (observed / "golden").iterdir()} == {"stack.h200.txt", "HISTORY.md"}
+    assert {path.name for path in (observed / "golden").iterdir()} == {
+        "stack.h200.txt",
+        "HISTORY.md",
+    }
 
 
-def test_results_that_were_copied_here_change_no_golden_elsewhere(observed, monkeypatch, tmp_path_factory):
+def test_results_that_were_copied_here_change_no_golden_elsewhere(
+    observed, monkeypatch, tmp_path_factory
+):
     here = tmp_path_factory.mktemp("here")
     shutil.copytree(observed / "out", here / "out")
     (here / "patchgate.toml").write_text("golden = 'accepted'\n")
@@ -88,7 +97,8 @@ def test_where_nobody_reads_nothing_is_shown_or_written(observed, monkeypatch, n
 
 
 @pytest.mark.parametrize(
-    ("arguments", "where"), [(["--profile", "h200"], "record"), (["--profile", "none"], "fixtures/devices")]
+    ("arguments", "where"),
+    [(["--profile", "h200"], "record"), (["--profile", "none"], "fixtures/devices")],
 )
 def test_recording_wants_a_real_device_and_a_known_profile(observed, arguments, where):
     result = CliRunner().invoke(cli, ["record", "--folder", "out", *arguments])
@@ -100,7 +110,15 @@ def test_recording_wants_a_real_device_and_a_known_profile(observed, arguments, 
 def test_a_patch_that_does_not_run_has_no_facts_to_accept(observed, kind, refused):
     actual = "SyntaxError: '{' was never closed"
     case = Case(torch="2.11.0", patch="mine")
-    verdict = Verdict(code="PG210", kind=kind, check="gate", case=case, item="run", actual=actual, where="mine.py:3")
+    verdict = Verdict(
+        code="PG210",
+        kind=kind,
+        check="gate",
+        case=case,
+        item="run",
+        actual=actual,
+        where="mine.py:3",
+    )
     save_verdicts(observed / "out", [verdict])
     result = accept("--reason", "first", "--yes")
     assert (observed / "golden").exists() is not refused

@@ -5,7 +5,14 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.cli.accept import HISTORY, Change, parse_reason, plan_changes, refuse_unattended, write_changes
+from patchgate.cli.accept import (
+    HISTORY,
+    Change,
+    parse_reason,
+    plan_changes,
+    refuse_unattended,
+    write_changes,
+)
 from patchgate.inputs import golden
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
@@ -33,7 +40,9 @@ def test_it_is_refused_where_nobody_reads_the_diff(name, value):
     assert (refused.value.where, refused.value.got) == (f"${name}", f"{name}={value}")
 
 
-@pytest.mark.parametrize("environment", [{}, {"CI": ""}, {"CI": "false"}, {"CI": "0", "PYTEST_XDIST_WORKER": ""}])
+@pytest.mark.parametrize(
+    "environment", [{}, {"CI": ""}, {"CI": "false"}, {"CI": "0", "PYTEST_XDIST_WORKER": ""}]
+)
 def test_it_is_allowed_where_a_person_is(environment):
     assert refuse_unattended(environment) is None
 
@@ -51,7 +60,10 @@ $CI: accepting is a decision of a person, and this is a CI job
 
 
 def test_observations_become_a_file_for_each_workload(folder):
-    assert accept(folder, seen(loads=6), seen(workload="mlp", loads=1)) == ["mlp.h200.txt", "stack.h200.txt"]
+    assert accept(folder, seen(loads=6), seen(workload="mlp", loads=1)) == [
+        "mlp.h200.txt",
+        "stack.h200.txt",
+    ]
     assert_expected_inline(
         (folder / "stack.h200.txt").read_text(),
         """\
@@ -179,7 +191,9 @@ AS_SHIPPED = {"loads": 6, "bytes": 10, "aten.op.add": 2}
 
 @pytest.fixture
 def shipped(folder, monkeypatch):
-    """Torch's own facts as they come with patchgate, for one workload; the project's folder is another."""
+    """Torch's own facts as they come with patchgate, for one workload; the project's folder is
+    another.
+    """
     monkeypatch.setattr(golden, "GOLDEN", folder / "shipped")
     accept(folder / "shipped", seen(**AS_SHIPPED), seen("2.12.1", loads=6, bytes=10))
     accept(folder / "shipped", seen(patch="mine", loads=3))
@@ -188,7 +202,9 @@ def shipped(folder, monkeypatch):
 
 def read(folder, torch="2.11.0", patch=None):
     loaded = golden.load_golden("stack", "h200", folder)
-    return golden.expectation(loaded, Case(torch=torch, device="h200", workload="stack", patch=patch)).facts
+    return golden.expectation(
+        loaded, Case(torch=torch, device="h200", workload="stack", patch=patch)
+    ).facts
 
 
 def text_of(folder):
@@ -197,7 +213,9 @@ def text_of(folder):
 
 def test_what_comes_with_patchgate_holds_and_is_not_repeated(shipped):
     assert read(shipped) == AS_SHIPPED
-    assert read(shipped, patch="mine")["loads"] == 6  # a patch of ours that is called alike is another
+    assert (
+        read(shipped, patch="mine")["loads"] == 6
+    )  # a patch of ours that is called alike is another
     observed = seen(**AS_SHIPPED), seen(patch="mine", **(AS_SHIPPED | {"loads": 4}))
     assert accept(shipped, *observed) == ["stack.h200.txt", "accepted.txt"]
     assert text_of(shipped) == "[mine]\nloads  2.11.0  4"
@@ -208,7 +226,11 @@ def test_what_comes_with_patchgate_holds_and_is_not_repeated(shipped):
 def test_facts_that_torch_has_left_are_the_project_s_own(shipped):
     assert accept(shipped, seen(loads=7, bytes=10)) == ["stack.h200.txt"]
     assert text_of(shipped) == "[unpatched]\naten.op.add  2.11.0  0\n\nloads  2.11.0  7"
-    assert (read(shipped)["loads"], read(shipped)["aten.op.add"], read(shipped, "2.12.1")["loads"]) == (7, 0, 6)
+    assert (
+        read(shipped)["loads"],
+        read(shipped)["aten.op.add"],
+        read(shipped, "2.12.1")["loads"],
+    ) == (7, 0, 6)
 
 
 def test_a_release_that_patchgate_does_not_know_and_a_workload_of_the_project_are_recorded(shipped):

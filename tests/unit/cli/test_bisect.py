@@ -1,4 +1,7 @@
-"""`patchgate bisect` and `patchgate ask`: answers, exit codes and refusals, on the API index. No torch is run."""
+"""`patchgate bisect` and `patchgate ask`: answers, exit codes and refusals, on the API index.
+
+No torch is run.
+"""
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +25,9 @@ def test_one_question_ends_as_git_bisect_wants_it(torch, code):
     assert CliRunner().invoke(ask, ["--has", GRAPH_REUSE, "--torch", torch]).exit_code == code
 
 
-@pytest.mark.parametrize("options", [[], ["--fact", "nothing > 4"], ["--has", "torch.a.f"], ["--symptom"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--fact", "nothing > 4"], ["--has", "torch.a.f"], ["--symptom"]]
+)
 def test_a_bad_question_ends_git_bisect_instead_of_telling_it_bad(options):
     assert CliRunner().invoke(ask, options).exit_code == 128
 
@@ -43,7 +48,8 @@ def test_a_search_that_cannot_be_is_refused(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "got"), [([], "none"), (["--code", "PG501", "--has", "a.b"], "--code 'PG501' --has 'a.b'")]
+    ("options", "got"),
+    [([], "none"), (["--code", "PG501", "--has", "a.b"], "--code 'PG501' --has 'a.b'")],
 )
 def test_other_than_one_question_is_refused_with_what_was_asked(options, got):
     refused = CliRunner().invoke(bisect, options).exception

@@ -54,8 +54,14 @@ def test_every_report_is_written(command, results, folder):
 
 def test_the_page_goes_where_it_is_reported_to(command, results, folder):
     results(Kind.PASS)
-    assert "; there/mine.html\n" in command("report", "--folder", "out", "--html", "there/mine.html")[1]
-    assert ("mine" in (folder / "there" / "mine.html").read_text(), (folder / "out" / "report.html").exists()) == (
+    assert (
+        "; there/mine.html\n"
+        in command("report", "--folder", "out", "--html", "there/mine.html")[1]
+    )
+    assert (
+        "mine" in (folder / "there" / "mine.html").read_text(),
+        (folder / "out" / "report.html").exists(),
+    ) == (
         True,
         False,
     )
@@ -65,7 +71,11 @@ def test_the_page_goes_where_it_is_reported_to(command, results, folder):
 def test_a_page_that_cannot_be_written_is_refused(command, results, page):
     results(Kind.PASS)
     status, printed, wrong = command("report", "--folder", "out", "--html", page)
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --html: no folder that can be written to")
+    assert (status, printed, wrong.splitlines()[0]) == (
+        2,
+        "",
+        "error: --html: no folder that can be written to",
+    )
 
 
 def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeypatch):
@@ -73,18 +83,27 @@ def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeyp
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "steps.md"))
     results(Kind.PASS)
     command("report", "--folder", "out")
-    assert (folder / "steps.md").read_text() == "before\n" + (folder / "out" / "summary.md").read_text()
+    assert (folder / "steps.md").read_text() == "before\n" + (
+        folder / "out" / "summary.md"
+    ).read_text()
 
 
 def test_in_a_workflow_what_is_red_is_said_beside_the_line(command, results, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     results(Kind.REGRESSED)
-    assert "::error title=PG301 kernel facts changed::stack.h200" in command("report", "--folder", "out")[1]
+    assert (
+        "::error title=PG301 kernel facts changed::stack.h200"
+        in command("report", "--folder", "out")[1]
+    )
 
 
 def test_a_report_without_a_run_is_refused(command):
     status, printed, wrong = command("report", "--folder", "none")
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: none/run.json: no run to read")
+    assert (status, printed, wrong.splitlines()[0]) == (
+        2,
+        "",
+        "error: none/run.json: no run to read",
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,9 +113,18 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "--row", "2.11.0"], "error: --row: not TORCH=VALUE"),
         (["mine.py", "--row", "=python"], "error: --row: not TORCH=VALUE"),
         (["mine.py", "--problem", "2.11.0="], "error: --problem: not TORCH=VALUE"),
-        (["mine.py", "--row", "2.11.0=python", "--device", "h20"], "error: --device: no device `h20`"),
-        (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
-        (["mine.py", "--problem", "2.11.0=no", "--check", "kernels,x"], "error: --check: no check `x`"),
+        (
+            ["mine.py", "--row", "2.11.0=python", "--device", "h20"],
+            "error: --device: no device `h20`",
+        ),
+        (
+            ["mine.py", "--row", "2.11.0=python", "--workload", "x"],
+            "error: --workload: no workload `x`",
+        ),
+        (
+            ["mine.py", "--problem", "2.11.0=no", "--check", "kernels,x"],
+            "error: --check: no check `x`",
+        ),
         (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (
@@ -106,7 +134,10 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
-        (["mine.py", "--row", "2.11.0=/nowhere/python"], "error: --row: no interpreter that can be started"),
+        (
+            ["mine.py", "--row", "2.11.0=/nowhere/python"],
+            "error: --row: no interpreter that can be started",
+        ),
         ([], "error: .: no patch to judge"),
         (["mine.py", "other/mine.py"], "error: other/mine.py: no such patch"),
     ],
@@ -118,12 +149,16 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
 
 
 @pytest.mark.parametrize("where", [".patchgate/gate", "results", "/tmp/patchgate-no-such/results"])
-def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
+def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(
+    command, folder, monkeypatch, where
+):
     launched = []
     monkeypatch.setattr(gate, "results_folder", lambda path, option: nullcontext())
     monkeypatch.setattr(gate, "put_aside", lambda path: None)
     monkeypatch.setattr(gate, "_empty", lambda path, runs: None)
-    monkeypatch.setattr(gate, "judge_patch", lambda run, patch, **options: launched.append(run) or [])
+    monkeypatch.setattr(
+        gate, "judge_patch", lambda run, patch, **options: launched.append(run) or []
+    )
     monkeypatch.setattr(gate, "_show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
@@ -136,7 +171,10 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
 def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkeypatch):
     monkeypatch.setattr(gate, "judge_patch", lambda run, patch, **options: sys.exit(7))
     status, _, wrong = command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", ".")
-    assert (status, wrong.splitlines()[0]) == (2, "error: --folder: not results of a run, and would be deleted")
+    assert (status, wrong.splitlines()[0]) == (
+        2,
+        "error: --folder: not results of a run, and would be deleted",
+    )
     for earlier in (False, True):
         if earlier:
             save_run(Run(folder=str(folder / "out"), patch="mine.py", rows={}))
@@ -157,7 +195,9 @@ error: --device: no device `h20`
 
 def test_a_check_that_was_misspelt_is_named_with_what_was_meant(command, folder):
     (folder / "mine.py").write_text("")
-    status, _, said = command("gate", "mine.py", "--problem", "2.11.0=no", "--check", "parity,latncy")
+    status, _, said = command(
+        "gate", "mine.py", "--problem", "2.11.0=no", "--check", "parity,latncy"
+    )
     assert (status, said.splitlines()[-1]) == (2, "  next: did you mean `latency`?")
 
 
@@ -180,7 +220,10 @@ def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
     _, _, told = command("gate", "mine.py")
     (run,) = runs
-    assert (run.rows, run.problems) == ({"2.11.0": "2.11.0/bin/python"}, {"2.12.1": "no wheel for this machine"})
+    assert (run.rows, run.problems) == (
+        {"2.11.0": "2.11.0/bin/python"},
+        {"2.12.1": "no wheel for this machine"},
+    )
     assert run.by_release
     assert "installing torch 2.11.0 in " in told
 
@@ -204,7 +247,17 @@ def project(folder, monkeypatch):
         kind = Kind.REGRESSED if run.patch.endswith("two.py") else Kind.PASS
         code = "PG301" if kind is Kind.REGRESSED else "PG300"
         where = f"{run.patch}:1" if kind is Kind.REGRESSED else None
-        verdicts = [Verdict(code=code, kind=kind, check="kernels", case=case, item="x", fact="loads", where=where)]
+        verdicts = [
+            Verdict(
+                code=code,
+                kind=kind,
+                check="kernels",
+                case=case,
+                item="x",
+                fact="loads",
+                where=where,
+            )
+        ]
         save_verdicts(Path(run.folder), verdicts)
         return verdicts
 
@@ -226,10 +279,15 @@ def test_at_the_root_of_a_repository_with_several_tables_they_are_named(command,
     assert "tables below" not in command("gate")[2]
     subprocess.run("git init -q . && git add -A", cwd=folder, shell=True, check=True)
     wrong = command("gate")[2]
-    assert "this repository has tables below: cd packages/one && patchgate gate; also packages/two\n" in wrong
+    assert (
+        "this repository has tables below: cd packages/one && patchgate gate; also packages/two\n"
+        in wrong
+    )
 
 
-def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(command, folder, project):
+def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
+    command, folder, project
+):
     status, printed, _ = command("gate")
     assert (status, [Path(run.folder).name for run in project]) == (1, ["one", "two"])
     assert {(tuple(run.problems), run.devices, run.project.golden) for run in project} == {
@@ -277,17 +335,23 @@ def edits(folder, monkeypatch):
     return texts
 
 
-def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder, project, edits, monkeypatch):
+def test_an_edited_patch_is_judged_again_until_the_user_ends_it(
+    command, folder, project, edits, monkeypatch
+):
     servers, sessions = [], []
     judge = vars(gate)["judge_patch"]
 
     def remember(run, patch, **more):
         servers.append(more["servers"])
         sessions.append(Path(run.patched_cache))
-        (Path(run.binaries) / "2.9.0" / f"{sessions[-1].name}-patched").mkdir(parents=True, exist_ok=True)
+        (Path(run.binaries) / "2.9.0" / f"{sessions[-1].name}-patched").mkdir(
+            parents=True, exist_ok=True
+        )
         (Path(run.binaries) / "2.9.0" / "unpatched").mkdir(exist_ok=True)
         assert sessions[-1].is_dir()
-        run = replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run
+        run = (
+            replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run
+        )
         return judge(run, patch)
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
@@ -296,14 +360,18 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder,
     assert (status, len(project)) == (0, 3)
     assert len({id(each) for each in servers}) == len({*sessions}) == 1
     assert not sessions[0].exists()
-    assert [path.name for path in (folder / ".patchgate" / "cpp" / "2.9.0").iterdir()] == ["unpatched"]
+    assert [path.name for path in (folder / ".patchgate" / "cpp" / "2.9.0").iterdir()] == [
+        "unpatched"
+    ]
     assert [line for line in told.splitlines() if line.startswith("since")] == [
         "since the last judgement: newly red: PG301",
         "since the last judgement: no longer red: PG301",
     ]
 
 
-def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(command, folder, project, edits):
+def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(
+    command, folder, project, edits
+):
     table = (folder / "patchgate.toml").read_text()
     edits += [("patchgate.toml", table.replace("'cpu'", "'cup'")), ("patchgate.toml", table)]
     status, _, told = command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")
@@ -311,11 +379,14 @@ def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(comman
     assert "error: patchgate.toml:3: no device `cup`" in told.splitlines()
 
 
-def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project, edits, monkeypatch):
+def test_a_judgement_that_is_interrupted_ends_the_watch(
+    command, folder, project, edits, monkeypatch
+):
     def judge(run, patch, **_):
         case = Case(torch="2.10.1", patch="one")
         save_verdicts(
-            Path(run.folder), [Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item="x")]
+            Path(run.folder),
+            [Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item="x")],
         )
         raise KeyboardInterrupt("SIGINT")
 
@@ -339,8 +410,15 @@ def test_code_scanning_reads_a_gate_as_it_reads_lint(command, project):
     (run,) = json.loads(printed)["runs"]
     (result,) = run["results"]
     place = result["locations"][0]["physicalLocation"]
-    assert (place["artifactLocation"]["uri"], place["region"]) == ("engine/two.py", {"startLine": 1})
-    assert (result["ruleId"], result["level"], [rule["id"] for rule in run["tool"]["driver"]["rules"]]) == (
+    assert (place["artifactLocation"]["uri"], place["region"]) == (
+        "engine/two.py",
+        {"startLine": 1},
+    )
+    assert (
+        result["ruleId"],
+        result["level"],
+        [rule["id"] for rule in run["tool"]["driver"]["rules"]],
+    ) == (
         "PG301",
         "error",
         ["PG301"],
@@ -354,17 +432,35 @@ def test_code_scanning_reads_a_gate_as_it_reads_lint(command, project):
         ("npu.toml", "none.toml", "patchgate.toml:3: no such device profile"),
         ("'cpu'", "'cup'", "patchgate.toml:3: no device `cup`"),
         ("engine/*.py", "engine/none.py", "patchgate.toml:2: no such patch"),
-        ("budgets", "workloads = ['no/such.py']\nbudgets", "patchgate.toml:4: no such file or folder"),
-        ("budgets", "workloads = ['residual_stak']\nbudgets", "patchgate.toml:4: no workload `residual_stak`"),
-        ("budgets", "install = 'engine'\nbudgets", "patchgate.toml:4: not a package that pip installs"),
+        (
+            "budgets",
+            "workloads = ['no/such.py']\nbudgets",
+            "patchgate.toml:4: no such file or folder",
+        ),
+        (
+            "budgets",
+            "workloads = ['residual_stak']\nbudgets",
+            "patchgate.toml:4: no workload `residual_stak`",
+        ),
+        (
+            "budgets",
+            "install = 'engine'\nbudgets",
+            "patchgate.toml:4: not a package that pip installs",
+        ),
         ("'engine/*.py'", "", "patchgate.toml:2: no patch to judge"),
     ],
 )
-def test_what_the_table_names_and_is_not_there_is_refused_at_its_line(command, folder, project, old, new, told):
+def test_what_the_table_names_and_is_not_there_is_refused_at_its_line(
+    command, folder, project, old, new, told
+):
     table = folder / "patchgate.toml"
     table.write_text(table.read_text().replace(old, new))
     status, _, wrong = command("gate")
-    assert (status, project, [line.partition(":")[0].strip() for line in wrong.splitlines()[1:]]) == (
+    assert (
+        status,
+        project,
+        [line.partition(":")[0].strip() for line in wrong.splitlines()[1:]],
+    ) == (
         2,
         [],
         ["got", "next"],
@@ -387,13 +483,20 @@ def test_patches_of_two_projects_are_judged_one_by_one(command, folder, project)
     for name in ("three.py", "patchgate.toml"):
         (folder / "other" / name).write_text("")
     status, _, wrong = command("gate", "engine/one.py", "other/three.py")
-    assert (status, wrong.splitlines()[0]) == (2, "error: other/three.py: a patch of another project")
+    assert (status, wrong.splitlines()[0]) == (
+        2,
+        "error: other/three.py: a patch of another project",
+    )
     assert "patchgate gate other/three.py" in wrong
 
 
 def test_a_release_that_there_is_not_ends_before_anything_is_installed(command):
     status, printed, wrong = command("gate", "mine.py", "--torch", "2.99.0")
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --torch: no such release of torch")
+    assert (status, printed, wrong.splitlines()[0]) == (
+        2,
+        "",
+        "error: --torch: no such release of torch",
+    )
     assert f"--torch {releases()[-1]}, the newest known" in wrong
 
 

@@ -20,8 +20,16 @@ B = {"torch.fx.a": "def f(x, y): ...\n"}
 def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
     if project == "triton":
         assert requirement == "~=3.8.0"
-        return Fetched(version="3.8.1", files=[("triton/runtime/jit.py", "class JITFunction: ...\n")], bytes_read=5)
-    assert requirement in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/onnx/a.py")
+        return Fetched(
+            version="3.8.1",
+            files=[("triton/runtime/jit.py", "class JITFunction: ...\n")],
+            bytes_read=5,
+        )
+    assert (
+        requirement in ("==2.8", "==2.8.0")
+        and wanted("torch/fx/a.py")
+        and not wanted("torch/onnx/a.py")
+    )
     return Fetched(
         version="2.8.0",
         files=[("torch/fx/a.py", "def f(x, y, z): ...\n")],
@@ -54,8 +62,13 @@ def test_diff(run) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_drift(run) -> None:  # type: ignore[no-untyped-def]
-    assert run("drift", "torch.fx.a.f").output == ("torch.fx.a.f\n  2.6.0 -> 2.7.0: signature f(x) -> f(x, y)\n")
-    assert run("drift", "torch.fx.a.f", "--torch", ">=2.7").output == "torch.fx.a.f: no change from 2.7.0 to 2.7.0\n"
+    assert run("drift", "torch.fx.a.f").output == (
+        "torch.fx.a.f\n  2.6.0 -> 2.7.0: signature f(x) -> f(x, y)\n"
+    )
+    assert (
+        run("drift", "torch.fx.a.f", "--torch", ">=2.7").output
+        == "torch.fx.a.f: no change from 2.7.0 to 2.7.0\n"
+    )
     assert isinstance(run("drift", "torch.fx.a.g").exception, UsageError)
     assert isinstance(run("drift", "torch.fx.a.f", "--torch", "x").exception, UsageError)
 
@@ -63,12 +76,14 @@ def test_drift(run) -> None:  # type: ignore[no-untyped-def]
 def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     lines = run("add", "2.8").output.splitlines()
     assert lines[:2] == [
-        "torch 2.8.0: 1 sources, 10.0 MB downloaded whole: the package index does not support range requests",
+        "torch 2.8.0: 1 sources, 10.0 MB downloaded whole: the package index does not support "
+        "range requests",
         "triton 3.8.1: 1 sources, 0.0 MB read by ranges",
     ]
     assert run("list").output.splitlines()[-1] == "2.8.0  2 modules, triton 3.8.1"
     assert (tmp_path / "api" / "torch.fx.a.txt").read_text() == (
-        "module torch.fx.a\ndef f(x)\t#2ae2f2 2.7.0-\ndef f(x, y)\t2.7.0#2ae2f2 2.8.0-\ndef f(x, y, z)\t2.8.0#2ae2f2\n"
+        "module torch.fx.a\ndef f(x)\t#2ae2f2 2.7.0-\ndef f(x, y)\t2.7.0#2ae2f2 2.8.0-\ndef f(x, "
+        "y, z)\t2.8.0#2ae2f2\n"
     )
     once = {file: file.read_bytes() for file in tmp_path.rglob("*.txt")}
     run("add", "2.8.0")

@@ -1,4 +1,6 @@
-"""`patchgate init` on every patch that there is: the manifest loads, and claims what the patch's author claimed."""
+"""`patchgate init` on every patch that there is: the manifest loads, and claims what the patch's
+author claimed.
+"""
 
 import shutil
 import sys
@@ -22,15 +24,22 @@ OLD, NEW = "0123abcd" * 5, "4567def0" * 5
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
 # torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.
 ELSEWHERE = {
-    f"torch.nn.LayerNorm.{name}": f"torch.nn.modules.normalization.LayerNorm.{name}" for name in ("__init__", "forward")
+    f"torch.nn.LayerNorm.{name}": f"torch.nn.modules.normalization.LayerNorm.{name}"
+    for name in ("__init__", "forward")
 }
-# Applied by what Triton has, by what torch's source says, or everywhere: no check shows in names of torch.
+# Applied by what Triton has, by what torch's source says, or everywhere: no check shows in names of
+# torch.
 NO_CHECK_OF_TORCH = {"unsloth-cluster", "vllm-rawstream", "ttxla-source", "ttxla-source-fixed"}
 # The check is wrong, which is the fault: where it holds, and not where its author says.
-WRONG_CHECKS = {"ani-float": ">=2.7,<2.10", "ao-strversion": ">=2.9,<2.10", "nemo-strings": ">=2.9,<2.10"}
+WRONG_CHECKS = {
+    "ani-float": ">=2.7,<2.10",
+    "ao-strversion": ">=2.9,<2.10",
+    "nemo-strings": ">=2.9,<2.10",
+}
 # The option is wrong, which is the fault: the author means another one.
 WRONG_OPTIONS = {"rbln-limits"}
-# What makes the scope is no decorated function of the file: a class, or a function that returns one.
+# What makes the scope is no decorated function of the file: a class, or a function that returns
+# one.
 NO_DECORATOR = ("own_mode", "watched", "without_compiler")
 # The file has a function that nobody calls; the author says nothing of it.
 NEVER_INSTALLED = {"xdit-overlap"}
@@ -69,7 +78,8 @@ def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
     if (source / "patch.py").is_file() and source.name not in NO_CHECK_OF_TORCH:
         assert held(ours.applies_to) == held(WRONG_CHECKS.get(source.name, theirs.applies_to))
     if source.name not in WRONG_OPTIONS:
-        # That an option holds in one thread only is a defect until its author says otherwise: `init` never claims it.
+        # That an option holds in one thread only is a defect until its author says otherwise:
+        # `init` never claims it.
         meant = {effect for effect in theirs.effects if not effect.startswith("thread-local ")}
         assert meant <= set(ours.effects)
     assert theirs.scope in (None, ours.scope, *NO_DECORATOR)
@@ -79,7 +89,9 @@ def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
 
 
 def held(applies_to):
-    return [SpecifierSet(applies_to or "").contains(version, prereleases=True) for version in releases()]
+    return [
+        SpecifierSet(applies_to or "").contains(version, prereleases=True) for version in releases()
+    ]
 
 
 def test_there_are_claims_to_compare():
@@ -90,7 +102,9 @@ def test_there_are_claims_to_compare():
 
 def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
     copy = bare(ROOT / "fixtures" / "patches" / "vllm-42686")
-    (copy / "patch.py").write_text((copy / "patch.py").read_text() + "# from https://example.org/pull/1.\n")
+    (copy / "patch.py").write_text(
+        (copy / "patch.py").read_text() + "# from https://example.org/pull/1.\n"
+    )
     assert command("init", copy.name)[1].splitlines()[0] == "wrote vllm-42686/patch.toml"
     assert_expected_inline(
         (copy / "patch.toml").read_text().partition("\n\n# Not guessed")[0],
@@ -214,7 +228,9 @@ def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(comm
         0,
         ["kept patches/mine/patch.toml", "wrote .github/workflows/patchgate.yml"],
     )
-    status, printed, _ = command("init", "patches/mine", "--workflow", f"them/gate@{NEW}", "--force")
+    status, printed, _ = command(
+        "init", "patches/mine", "--workflow", f"them/gate@{NEW}", "--force"
+    )
     assert (status, printed.splitlines()[1]) == (0, "replaced .github/workflows/patchgate.yml")
     assert manifest.read_text() == 'title = "read and mended"'
     assert command("init", "patches/mine", "--force")[0] == 0
@@ -225,7 +241,10 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     (repository / ".github" / "workflows").mkdir(parents=True)
     (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
     status, _, wrong = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
-    assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
+    assert (status, wrong.splitlines()[0]) == (
+        2,
+        "error: .github/workflows/patchgate.yml: is there already",
+    )
     assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()
 
@@ -234,9 +253,21 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     ("patch", "called", "told"),
     [
         ("patches/mine", "them/gate", "error: --workflow: not OWNER/REPO@COMMIT"),
-        ("patches/mine", "OWNER/patchgate@COMMIT", "error: --workflow: not a repository and a whole commit"),
-        ("patches/mine", f"OWNER/patchgate@{OLD}", "error: --workflow: not a repository and a whole commit"),
-        ("patches/mine", "them/gate@0123abc", "error: --workflow: not a repository and a whole commit"),
+        (
+            "patches/mine",
+            "OWNER/patchgate@COMMIT",
+            "error: --workflow: not a repository and a whole commit",
+        ),
+        (
+            "patches/mine",
+            f"OWNER/patchgate@{OLD}",
+            "error: --workflow: not a repository and a whole commit",
+        ),
+        (
+            "patches/mine",
+            "them/gate@0123abc",
+            "error: --workflow: not a repository and a whole commit",
+        ),
         ("patches/mine", "them/gate@a b", "error: --workflow: not OWNER/REPO@COMMIT"),
         ("a+b", f"them/gate@{OLD}", "error: a+b: cannot be named in a workflow"),
     ],
@@ -253,7 +284,10 @@ def test_a_workflow_needs_a_repository(command, folder):
     assert told == "error: mine.py: nowhere to put a workflow"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
 def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
     told, effect = Inferred(value=title, line=1), Inferred(value=f"config {title}", line=1)
     text = manifest_text(
@@ -285,7 +319,11 @@ def test_a_patch_is_read_as_python_reads_it(command, folder):
 @pytest.fixture
 def package(repository):
     """A repository with a package below src, and a patch in it."""
-    for name in ("src/engine/__init__.py", "src/engine/patches/__init__.py", "src/engine/patches/one.py"):
+    for name in (
+        "src/engine/__init__.py",
+        "src/engine/patches/__init__.py",
+        "src/engine/patches/one.py",
+    ):
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).write_text("")
     (repository / "pyproject.toml").write_text("[project]\nname = 'engine'")
@@ -308,7 +346,10 @@ next: read the comments, then: patchgate gate src/engine/patches/one.py
     )
     assert (package / ".gitignore").read_text() == "build/\n.patchgate/\n"
     project = find_project(package / "src")
-    assert (project.patch_paths(), project.path) == ([package / "src/engine/patches/one.py"], ("src",))
+    assert (project.patch_paths(), project.path) == (
+        [package / "src/engine/patches/one.py"],
+        ("src",),
+    )
     again = command("init", "patches/other.py")[1].splitlines()
     assert again[1:-1] == ['pyproject.toml:5: add "patches/other.py" to `patches`']
 

@@ -39,8 +39,14 @@ def test_what_nobody_sees_is_shown_and_a_long_line_cut(run: Run, tmp_path: Path)
     line = f"x = '\u202e\x07'; Box.should_realise; y = '{'z' * 9000}'\n"
     (tmp_path / "p.py").write_text(f"from torch._inductor.ir import Box\n{line}")
     _, shown, caret, told = run("p.py").output.splitlines()
-    assert shown.startswith(r"    x = '\u202e\x07'; Box.should_realise; y = 'zzz") and shown.endswith("zz ...")
-    assert (len(shown) < 200, shown.index("should_realise"), caret.strip()) == (True, caret.index("^"), "^" * 14)
+    assert shown.startswith(
+        r"    x = '\u202e\x07'; Box.should_realise; y = 'zzz"
+    ) and shown.endswith("zz ...")
+    assert (len(shown) < 200, shown.index("should_realise"), caret.strip()) == (
+        True,
+        caret.index("^"),
+        "^" * 14,
+    )
     assert told.endswith("1 red, 0 notes")
 
 
@@ -101,7 +107,10 @@ def test_what_a_manifest_does_not_claim_is_one_note(run: Run, tmp_path: Path) ->
     (tmp_path / "patch.toml").write_text('applies_to = "==2.10.0"\n')
     result = run("patch.py")
     assert (result.exit_code, result.output.count("PG1")) == (0, 1)
-    assert "PG110 note: module `torch._inductor.old` missing, on releases that the manifest" in result.output
+    assert (
+        "PG110 note: module `torch._inductor.old` missing, on releases that the manifest"
+        in result.output
+    )
     assert run("patch.py", "--torch", ">=2.10").exit_code == 1
 
 
@@ -122,7 +131,10 @@ def test_the_project_says_which_releases_are_judged(run: Run, tmp_path: Path) ->
     assert "PG110 module `torch._inductor.old` missing [2.13]" in run("p.py").output
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=9"]\n')
     result = run("p.py")
-    assert (result.exit_code, result.output.splitlines()[0]) == (3, "error: no indexed release in the project's range")
+    assert (result.exit_code, result.output.splitlines()[0]) == (
+        3,
+        "error: no indexed release in the project's range",
+    )
 
 
 def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
@@ -144,7 +156,10 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
         "2 of 3 files linted against 3 releases (2.10.0 to 2.13.0): 2 red, 1 note",
     ]
     assert "    the same at line 4\n" in result.output
-    assert "pkg/template.py:2:1: PG140 note: " in result.output or "pkg/template.py:2:4: PG140 note: " in result.output
+    assert (
+        "pkg/template.py:2:1: PG140 note: " in result.output
+        or "pkg/template.py:2:4: PG140 note: " in result.output
+    )
     (package / "bad.py").unlink()
     (package / "template.py").unlink()
     assert (run("pkg").exit_code, run("pkg").output) == (
@@ -155,7 +170,9 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
 
 def _forecast(tmp_path: Path, requirement: str, **files: str) -> None:
     (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg" / "pyproject.toml").write_text(f'[project]\ndependencies = ["torch{requirement}"]\n')
+    (tmp_path / "pkg" / "pyproject.toml").write_text(
+        f'[project]\ndependencies = ["torch{requirement}"]\n'
+    )
     for name, text in files.items():
         (tmp_path / "pkg" / f"{name}.py").write_text(text)
 
@@ -164,7 +181,13 @@ def test_the_first_lines_say_what_breaks_now_and_next_and_whether_the_lower_boun
     run: Run, tmp_path: Path
 ) -> None:
     gone = "from torch._inductor.sizevars import SizeVarAllocator\nSizeVarAllocator.size_hint\n"
-    _forecast(tmp_path, "<2.12", now="import torch._inductor.old\n", low="import torch._inductor.new\n", new=gone)
+    _forecast(
+        tmp_path,
+        "<2.12",
+        now="import torch._inductor.old\n",
+        low="import torch._inductor.new\n",
+        new=gone,
+    )
     first, second, third, *rest = run("pkg").output.splitlines()
     assert first == "newest torch that is supported (2.11.0): 2 places broken now"
     assert second == "next torch that breaks: none up to 2.13.0"
@@ -178,7 +201,9 @@ def test_the_first_lines_say_what_breaks_now_and_next_and_whether_the_lower_boun
 
 
 def test_what_breaks_next_is_told_as_a_note(run: Run, tmp_path: Path) -> None:
-    _forecast(tmp_path, "<2.11", a="import torch._inductor.old\n", b="import torch._inductor.config\n")
+    _forecast(
+        tmp_path, "<2.11", a="import torch._inductor.old\n", b="import torch._inductor.config\n"
+    )
     result = run("pkg")
     assert result.exit_code == 0
     assert result.output.splitlines()[:3] == [
@@ -186,7 +211,10 @@ def test_what_breaks_next_is_told_as_a_note(run: Run, tmp_path: Path) -> None:
         "next torch that breaks: 2.11.0, 1 place",
         "lower bound: nothing red on 2.10.0 alone",
     ]
-    assert "breaks next:\npkg/a.py:1:8: PG110 note: module `torch._inductor.old` missing [from 2.11.0]" in result.output
+    assert (
+        "breaks next:\npkg/a.py:1:8: PG110 note: module `torch._inductor.old` missing [from 2.11.0]"
+        in result.output
+    )
     whole = json.loads(run("pkg", "--torch", "<2.11", "--format", "json").output)
     assert whole["findings"] == []  # who names releases asks for no others
 
@@ -196,7 +224,9 @@ def test_from_wants_a_release(run: Run, tmp_path: Path) -> None:
     assert run("p.py", "--from", "soon").exit_code == 2
 
 
-def test_usage_lists_private_names_with_the_releases_that_have_them(run: Run, tmp_path: Path) -> None:
+def test_usage_lists_private_names_with_the_releases_that_have_them(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "p.py").write_text(
         "from torch._inductor.virtualized import V\n"
         "if hasattr(V.graph.sizevars, 'size_hint'):\n    V.graph.sizevars.size_hint\nimport torch.nn\n"
@@ -204,18 +234,29 @@ def test_usage_lists_private_names_with_the_releases_that_have_them(run: Run, tm
     )
     result = run("p.py", command=usage)
     assert result.exit_code == 0
-    rows = {line.split()[0].rpartition(".")[2]: " ".join(line.split()[1:]) for line in result.output.splitlines()[1:-1]}
+    rows = {
+        line.split()[0].rpartition(".")[2]: " ".join(line.split()[1:])
+        for line in result.output.splitlines()[1:-1]
+    }
     assert rows["size_hint"] == "2.10.0 from 2.11 p.py:3"
     assert rows["optimization_hint"] == "2.11.0 2.10 and before p.py:5 (runs there)"
     assert "nn" not in rows
     data = json.loads(run("p.py", "--format", "json", command=usage).output)
     [hint] = [each for each in data["names"] if each["name"].endswith(".size_hint")]
-    assert (hint["since"], hint["until"], hint["lacking"], hint["ungated"]) == ("", "2.10.0", ["2.11.0", "2.13.0"], [])
+    assert (hint["since"], hint["until"], hint["lacking"], hint["ungated"]) == (
+        "",
+        "2.10.0",
+        ["2.11.0", "2.13.0"],
+        [],
+    )
 
 
 def test_usage_names_what_is_not_python_and_says_where_nothing_is(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text("import torch._inductor\ndef f(:\n")
-    assert run("p.py", command=usage).output.splitlines()[0] == "not readable as Python: p.py:2: invalid syntax"
+    assert (
+        run("p.py", command=usage).output.splitlines()[0]
+        == "not readable as Python: p.py:2: invalid syntax"
+    )
     (tmp_path / "empty").mkdir()
     result = run("empty", command=usage)
     assert (result.exit_code, result.output.splitlines()[0]) == (3, "error: empty: nothing to read")
@@ -241,10 +282,27 @@ try:
 except SystemExit:
     print(*sorted(sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert "PG110" in done.stdout
-    slow = {"numpy", "scipy", "pip", "unidiff", "pytest", "torch", "rich", "pygments", "jinja2", "cattrs", "attr",
-            "sqlite3", "unearth", "packaging.requirements", "patchgate.checks.framework.find_checks"}  # fmt: skip
+    slow = {
+        "numpy",
+        "scipy",
+        "pip",
+        "unidiff",
+        "pytest",
+        "torch",
+        "rich",
+        "pygments",
+        "jinja2",
+        "cattrs",
+        "attr",
+        "sqlite3",
+        "unearth",
+        "packaging.requirements",
+        "patchgate.checks.framework.find_checks",
+    }
     assert slow.intersection(done.stdout.splitlines()[-1].split()) == set()
 
 
@@ -252,7 +310,10 @@ def test_a_file_is_read_as_python_reads_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "marked.py").write_bytes(b"\xef\xbb\xbf" + RED.encode())
     assert "marked.py:1:8: PG110" in run("marked.py").output
     (tmp_path / "uncoded.py").write_bytes(b"import torch\n# gr\xfc\xdfe\n")
-    assert "uncoded.py:2:1: PG140 not readable as Python: 'utf-8' codec can't decode" in run("uncoded.py").output
+    assert (
+        "uncoded.py:2:1: PG140 not readable as Python: 'utf-8' codec can't decode"
+        in run("uncoded.py").output
+    )
     (tmp_path / "coded.py").write_bytes(b"# coding: latin-1\n# gr\xfc\xdfe\n")
     assert run("coded.py").exit_code == 0
 
@@ -271,7 +332,9 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
     assert run("ours").output.startswith("1 file linted")
 
 
-def test_a_file_of_a_folder_that_only_hands_over_options_is_linted(run: Run, tmp_path: Path) -> None:
+def test_a_file_of_a_folder_that_only_hands_over_options_is_linted(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "ours").mkdir()
     file = tmp_path / "ours" / "train.py"
     file.write_text("import torch\nchosen = {'shape_paddings': 1}\n")
@@ -303,7 +366,9 @@ def test_the_manifest_of_a_bare_file_is_read_too(run: Run, tmp_path: Path) -> No
 def test_a_link_out_of_the_project_is_not_read(run: Run, tmp_path: Path) -> None:
     for name in ("out", "project/pkg", "project/.git"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "out" / "key.py").write_text("from torch._inductor.ir import Box\nBox.secret_of_mine\n")
+    (tmp_path / "out" / "key.py").write_text(
+        "from torch._inductor.ir import Box\nBox.secret_of_mine\n"
+    )
     (tmp_path / "project" / "own.py").write_text(RED)
     (tmp_path / "project" / "pkg" / "inner.py").symlink_to("../own.py")
     (tmp_path / "project" / "pkg" / "link.py").symlink_to(tmp_path / "out" / "key.py")

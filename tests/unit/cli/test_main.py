@@ -25,7 +25,14 @@ def test_asking_for_help_is_no_error(command, arguments):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("gate", ["Exit codes: 0 nothing red, 1 red", "reported as not judged, and why", "cases that run in parallel"]),
+        (
+            "gate",
+            [
+                "Exit codes: 0 nothing red, 1 red",
+                "reported as not judged, and why",
+                "cases that run in parallel",
+            ],
+        ),
         ("bisect", ["patchgate bisect --fact '", "in an environment that is made for it"]),
     ],
 )
@@ -53,7 +60,10 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
             OSError(28, "No space left on device", "out"),
             "error: the machine failed: [Errno 28] No space left on device",
         ),
-        (ValueError("a defect\nof ours"), "error: patchgate itself failed: ValueError: a defect of ours"),
+        (
+            ValueError("a defect\nof ours"),
+            "error: patchgate itself failed: ValueError: a defect of ours",
+        ),
         (RecursionError("too deep"), "error: patchgate itself failed: RecursionError: too deep"),
         (MemoryError(), "error: patchgate itself failed: MemoryError"),
     ],
@@ -72,22 +82,34 @@ def test_a_fault_of_ours_is_neither_a_traceback_nor_red(command, monkeypatch, fo
 
 def test_a_job_that_is_ended_ends_as_by_ctrl_c(folder):
     source = "import click, os, signal\nfrom patchgate.cli.main import end_by_exit_code\n"
-    source += "@click.command()\ndef wait():\n    os.kill(os.getpid(), signal.SIGTERM)\n    signal.pause()\n"
+    source += (
+        "@click.command()\ndef wait():\n    os.kill(os.getpid(), signal.SIGTERM)\n    "
+        "signal.pause()\n"
+    )
     ended = subprocess.run(
-        [sys.executable, "-c", f"{source}end_by_exit_code(wait, 'x')"], capture_output=True, text=True
+        [sys.executable, "-c", f"{source}end_by_exit_code(wait, 'x')"],
+        capture_output=True,
+        text=True,
     )
     assert (ended.returncode, ended.stderr.split(":")[0].strip()) == (4, "interrupted")
 
 
 def test_the_module_is_the_command(folder):
     ended = subprocess.run(
-        [sys.executable, "-m", "patchgate", "explain", "none"], capture_output=True, text=True, env=dict(os.environ)
+        [sys.executable, "-m", "patchgate", "explain", "none"],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
     )
     assert (ended.returncode, ended.stderr.splitlines()[0]) == (2, "error: explain: no such code")
 
 
-@pytest.mark.parametrize(("through", "typed"), [("", "patchgate gate PATCH"), ("nox", "nox -s gate -- PATCH")])
-def test_the_next_step_of_an_error_is_typed_as_the_command_was(command, monkeypatch, through, typed):
+@pytest.mark.parametrize(
+    ("through", "typed"), [("", "patchgate gate PATCH"), ("nox", "nox -s gate -- PATCH")]
+)
+def test_the_next_step_of_an_error_is_typed_as_the_command_was(
+    command, monkeypatch, through, typed
+):
     monkeypatch.setenv(THROUGH, through)
     status, printed, wrong = command("report", "--folder", "none")
     assert (status, printed, wrong.splitlines()[-1]) == (2, "", f"  next: {typed}")
@@ -100,18 +122,32 @@ def test_a_comment_is_printed_of_results_elsewhere(command, results):
     assert (status, printed.splitlines()[:4]) == (0, head)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 looks in the working folder whatever it is told")
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="Python 3.10 looks in the working folder whatever it is told"
+)
 def test_no_module_of_the_working_folder_stands_in_for_one_of_ours(tmp_path):
-    """It may be a stranger's checkout, and what starts pytest, xdist or an interpreter of a row stands in it."""
+    """It may be a stranger's checkout, and what starts pytest, xdist or an interpreter of a row
+    stands in it.
+    """
     (tmp_path / "pluggy.py").write_text("open('ran', 'w')")
     starts = "subprocess.call([sys.executable, '-m', 'pytest', '--version'])"
-    ours = f"import click, subprocess, sys; from {end_by_exit_code.__module__} import end_by_exit_code as end"
-    code = f"import sys; del sys.path[0]; {ours}; end(click.Command('x', callback=lambda: sys.exit({starts})), 'x')"
+    ours = (
+        f"import click, subprocess, sys; from {end_by_exit_code.__module__} import "
+        "end_by_exit_code as end"
+    )
+    code = (
+        f"import sys; del sys.path[0]; {ours}; end(click.Command('x', callback=lambda: "
+        f"sys.exit({starts})), 'x')"
+    )
     # Another test of this process may have called a command, which sets it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment["PYTHONPATH"] = str(PACKAGE.parent)
-    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (ended.returncode, sorted(tmp_path.iterdir())) == (0, [tmp_path / "pluggy.py"]), ended.stderr
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (ended.returncode, sorted(tmp_path.iterdir())) == (0, [tmp_path / "pluggy.py"]), (
+        ended.stderr
+    )
 
 
 def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path, monkeypatch):
@@ -122,7 +158,9 @@ def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("arguments", [["explain", "--markdown"], ["explain", "PG501"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["explain", "--markdown"], ["explain", "PG501"], ["--version"]]
+)
 def test_a_reader_that_goes_away_is_no_red_verdict(folder, arguments):
     """As `| head -1` does: click ends with 1 then, and Python with 120."""
     reading, writing = os.pipe()
@@ -133,7 +171,9 @@ def test_a_reader_that_goes_away_is_no_red_verdict(folder, arguments):
     assert (ended.returncode, ended.stderr) == (4, "")
 
 
-@pytest.mark.parametrize("link", [".patchgate", ".patchgate/unpatched", ".patchgate/gate/mine/observations"])
+@pytest.mark.parametrize(
+    "link", [".patchgate", ".patchgate/unpatched", ".patchgate/gate/mine/observations"]
+)
 def test_a_link_among_results_is_refused_before_anything_is_written(command, folder, link):
     (folder / "theirs").mkdir()
     (folder / "theirs" / "kept.json").write_text("{}")

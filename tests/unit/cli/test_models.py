@@ -1,4 +1,6 @@
-"""`patchgate models`: what is refused before anything is compiled, and what is left of a comparison."""
+"""`patchgate models`: what is refused before anything is compiled, and what is left of a
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def run(*arguments: str) -> None:
         (("nowhere.py",), "nowhere.py"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], what: str, folder: Path) -> None:
+def test_what_cannot_be_compared_is_refused(
+    arguments: tuple[str, ...], what: str, folder: Path
+) -> None:
     with pytest.raises(UsageError) as error:
         run(*arguments)
     assert what in str(error.value)
@@ -80,13 +84,16 @@ def impact(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             case = Case(torch="2.11.0", device="h200", workload="llama-3-8b")
             boom = Failure(cause=Cause.RAISED, stage="compile", signature="boom")
             failures = (boom if "unpatched" in fails else None, boom if fails else None)
-            before, after = (Observation(case=case, facts={"bytes.total": 8}, failure=each) for each in failures)
+            before, after = (
+                Observation(case=case, facts={"bytes.total": 8}, failure=each) for each in failures
+            )
             parts = {"llama-3-8b": [Part(count=32, before=before, after=after)]}
             return {"mine on torch 2.11.0": impact_of(parts, before="unpatched", after="patched")}
 
         monkeypatch.setattr(models, "impact_on_models", compared)
         monkeypatch.setattr(
-            "patchgate.cli.options.environments_of", lambda torches, project: ({"2.11.0": "python"}, {})
+            "patchgate.cli.options.environments_of",
+            lambda torches, project: ({"2.11.0": "python"}, {}),
         )
 
     return stand_in
@@ -94,11 +101,18 @@ def impact(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 @pytest.mark.parametrize(("fails", "code"), [("", 0), ("patched alone", 1), ("unpatched too", 4)])
 def test_pages_are_left_and_the_exit_code_says_what_fails(
-    impact: Callable[[str], None], folder: Path, capsys: pytest.CaptureFixture[str], fails: str, code: int
+    impact: Callable[[str], None],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    fails: str,
+    code: int,
 ) -> None:
     impact(fails)
     with pytest.raises(SystemExit) as ended:
         run(PATCH, "--torch", "2.11.0", "--model", "llama-3-8b")
     assert ended.value.code == code
     assert "llama-3-8b" in capsys.readouterr().out
-    assert {path.suffix for path in (folder / ".patchgate" / "models").iterdir()} == {".md", ".html"}
+    assert {path.suffix for path in (folder / ".patchgate" / "models").iterdir()} == {
+        ".md",
+        ".html",
+    }

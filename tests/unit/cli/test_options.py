@@ -1,4 +1,6 @@
-"""A row is asked before anything runs on it: is it there, is it Python, has it torch, and the torch of its label."""
+"""A row is asked before anything runs on it: is it there, is it Python, has it torch, and the torch
+of its label.
+"""
 
 import os
 import sys
@@ -113,7 +115,9 @@ def test_the_reason_of_a_problem_may_hold_anything():
         (64, 512, {"memory.max": str(12 << 30)}, 6),
     ],
 )
-def test_as_many_cases_run_as_there_are_cores_and_memory_for(tmp_path, monkeypatch, cores, gib, files, cases):
+def test_as_many_cases_run_as_there_are_cores_and_memory_for(
+    tmp_path, monkeypatch, cores, gib, files, cases
+):
     sizes = {"SC_PHYS_PAGES": gib << 18, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(cores))
     monkeypatch.setattr(os, "sysconf", sizes.__getitem__)

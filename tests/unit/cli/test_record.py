@@ -11,13 +11,25 @@ from patchgate.model.records import Case, Cause, Failure, Observation
 RELEASES = ["2.11.0", "2.12.1", "2.13.0"]
 
 
-def seen(torch="2.11.0", device="cuda", workload="stack", patch=None, name="NVIDIA H200", failure=None, **facts):
+def seen(
+    torch="2.11.0",
+    device="cuda",
+    workload="stack",
+    patch=None,
+    name="NVIDIA H200",
+    failure=None,
+    **facts,
+):
     case = Case(torch=torch, device=device, workload=workload, patch=patch)
-    return Observation(case=case, facts=facts, failure=failure, environment={"device": name, "torch": torch})
+    return Observation(
+        case=case, facts=facts, failure=failure, environment={"device": name, "torch": torch}
+    )
 
 
 def kept(folder, *observations):
-    return [path.name for path in record_device(observations, "h200", "NVIDIA H200", folder, RELEASES)]
+    return [
+        path.name for path in record_device(observations, "h200", "NVIDIA H200", folder, RELEASES)
+    ]
 
 
 def refused(folder, *observations):
@@ -35,7 +47,11 @@ def test_a_recording_is_golden_of_the_profile(tmp_path):
 
 def test_what_is_simulated_or_failed_is_not_recorded(tmp_path):
     failure = Failure(cause=Cause.RAISED, stage="compile", signature="boom")
-    observed = [seen(device="h200", workload="mlp", loads=1), seen(workload="conv", failure=failure), seen(loads=6)]
+    observed = [
+        seen(device="h200", workload="mlp", loads=1),
+        seen(workload="conv", failure=failure),
+        seen(loads=6),
+    ]
     assert kept(tmp_path, *observed) == ["stack.h200.txt", "MACHINES.md"]
 
 
@@ -84,7 +100,10 @@ def test_another_device_is_refused_and_nothing_is_written(tmp_path):
 def test_what_a_device_decided_of_its_products_goes_into_its_profile(tmp_path):
     profile = tmp_path / "h200.toml"
     profile.write_text('name = "NVIDIA H200"\n\n[padding]\n"mm:a" = "kept"\n')
-    decided = [{"padding.mm:b": "padded", "padding.mm:c": "kept"}, {"padding.mm:c": "padded", "padding.mm:a": "padded"}]
+    decided = [
+        {"padding.mm:b": "padded", "padding.mm:c": "kept"},
+        {"padding.mm:c": "padded", "padding.mm:a": "padded"},
+    ]
     observed = [seen(workload=name, **facts) for name, facts in zip("xy", decided, strict=True)]
     record_padding([*observed, seen(device="h200", **{"padding.mm:d": "kept"})], profile)
     assert_expected_inline(

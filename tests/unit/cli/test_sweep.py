@@ -1,4 +1,6 @@
-"""`patchgate sweep` and `history` from end to end, on rows that have no environment: no torch is needed for that."""
+"""`patchgate sweep` and `history` from end to end, on rows that have no environment: no torch is
+needed for that.
+"""
 
 import sys
 
@@ -22,14 +24,20 @@ def command(folder, monkeypatch, capsys):
 
 
 def sweep(command, *arguments):
-    return command("sweep", "mine.py", "--problem", "2.11.0=no wheel", "--folder", "out", *arguments)
+    return command(
+        "sweep", "mine.py", "--problem", "2.11.0=no wheel", "--folder", "out", *arguments
+    )
 
 
 def test_a_sweep_leaves_verdicts_a_history_and_a_page(command, folder):
     status, printed, wrong = sweep(command)
     assert (status, wrong) == (4, "")
     assert printed.splitlines()[0] == "[1/1] mine on torch 2.11.0: no environment, 0 red of 1"
-    assert {path.name for path in (folder / "out").iterdir()} == {"verdicts.json", "history.sqlite", "report.html"}
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "verdicts.json",
+        "history.sqlite",
+        "report.html",
+    }
 
 
 def test_the_second_run_is_compared_with_the_first(command):
@@ -86,5 +94,10 @@ def test_a_history_whose_sweep_was_killed_at_once_has_no_run_either(command, fol
 
 
 def test_a_folder_that_cannot_be_made_is_refused(command, folder):
-    status, _, wrong = command("sweep", "mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out")
-    assert (status, wrong.splitlines()[0]) == (2, "error: --folder: no folder that can be written to")
+    status, _, wrong = command(
+        "sweep", "mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out"
+    )
+    assert (status, wrong.splitlines()[0]) == (
+        2,
+        "error: --folder: no folder that can be written to",
+    )

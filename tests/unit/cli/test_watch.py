@@ -15,13 +15,17 @@ from patchgate.inputs.project import find_project
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with a patch in a package, its manifest, and a table that names a workload and a device."""
+    """A repository with a patch in a package, its manifest, and a table that names a workload and a
+    device.
+    """
     package = tmp_path / "package"
     package.mkdir()
     for name in ("__init__.py", "mine.py", "helper.py"):
         (package / name).write_text("")
     (package / "mine.toml").write_text("title = 'mine'\n")
-    (tmp_path / "work.py").write_text("CHECKS = ('kernels',)\ndef build(device, dtype, size): ...\n")
+    (tmp_path / "work.py").write_text(
+        "CHECKS = ('kernels',)\ndef build(device, dtype, size): ...\n"
+    )
     (tmp_path / "npu.toml").write_text("kind = 'simulated'\n")
     (tmp_path / "patchgate.toml").write_text("workloads = ['work.py']\ndevices = ['npu.toml']\n")
     return tmp_path
@@ -29,7 +33,10 @@ def project(tmp_path: Path) -> Path:
 
 def files_of(project: Path) -> set[str]:
     patch = load_patch(project / "package" / "mine.py")
-    return {str(Path(file).relative_to(project)) for file in edited_files(find_project(project), [patch])}
+    return {
+        str(Path(file).relative_to(project))
+        for file in edited_files(find_project(project), [patch])
+    }
 
 
 def test_a_user_may_edit_the_patch_with_its_package_and_what_the_table_names(project):
@@ -41,8 +48,12 @@ def test_a_user_may_edit_the_patch_with_its_package_and_what_the_table_names(pro
     assert files_of(project).isdisjoint(own)
 
 
-def steps(monkeypatch: pytest.MonkeyPatch, *each: Callable[[], object]) -> list[Callable[[], object]]:
-    """What happens between two looks, one after the other; no look may follow the last one without an end."""
+def steps(
+    monkeypatch: pytest.MonkeyPatch, *each: Callable[[], object]
+) -> list[Callable[[], object]]:
+    """What happens between two looks, one after the other; no look may follow the last one without
+    an end.
+    """
     left = list(each)
     monkeypatch.setattr(watch.time, "sleep", lambda seconds: left.pop(0)())
     return left
@@ -52,7 +63,14 @@ def test_an_edit_is_waited_for_until_nothing_changes_any_more(project, monkeypat
     patch = load_patch(project / "package" / "mine.py")
     found, file = find_project(project), Path(patch.path)
     before = edited_files(found, [patch])
-    left = steps(monkeypatch, lambda: None, file.unlink, lambda: file.write_text("x = 1"), lambda: None, lambda: None)
+    left = steps(
+        monkeypatch,
+        lambda: None,
+        file.unlink,
+        lambda: file.write_text("x = 1"),
+        lambda: None,
+        lambda: None,
+    )
     after = wait_for_edit(found, [patch], before)
     assert len(left) == 1
     assert {name for name in after if after[name] != before[name]} == {str(file)}

@@ -18,13 +18,16 @@ def test_whoever_asks_for_a_profile_may_change_it():
 
 
 def test_an_unknown_profile_is_refused_with_those_that_there_are(folder):
-    told = refused(load_profile, "h20", {"tiny": str(write(folder, "tiny.toml", 'name = "Tiny"\n'))})
+    told = refused(
+        load_profile, "h20", {"tiny": str(write(folder, "tiny.toml", 'name = "Tiny"\n'))}
+    )
     assert told.splitlines()[0].endswith("no device profile `h20`")
     assert ("h200" in told, "rtx4090, tiny" in told) == (True, True)
 
 
 @pytest.mark.parametrize(
-    ("device", "profile"), [("NVIDIA H200", "h200"), ("NVIDIA A2", "cuda"), ("NPU 9", "npu"), ("", "cuda")]
+    ("device", "profile"),
+    [("NVIDIA H200", "h200"), ("NVIDIA A2", "cuda"), ("NPU 9", "npu"), ("", "cuda")],
 )
 def test_a_real_device_is_described_by_the_profile_of_its_name(folder, device, profile):
     own = {"npu": str(write(folder, "npu.toml", 'name = "NPU 9"\n'))}

@@ -1,4 +1,6 @@
-"""Diffs of torch's sources: what they become, what is refused, and what they do to a module in memory."""
+"""Diffs of torch's sources: what they become, what is refused, and what they do to a module in
+memory.
+"""
 
 import importlib
 import sys
@@ -60,20 +62,32 @@ def hunk(old, new, line=1):
 
 @pytest.mark.parametrize("line", [1, 10, 500])
 def test_a_method_is_replaced_wherever_its_lines_are(toy, line):
-    apply_hunks(hunk("        return super().reads() + 1", "        return super().reads() + 5", line), "p.diff")
+    apply_hunks(
+        hunk("        return super().reads() + 1", "        return super().reads() + 5", line),
+        "p.diff",
+    )
     assert toy.Box().reads() == 6
 
 
 def test_functions_keep_their_form_and_gain_arguments(toy):
     apply_hunks(hunk("        return LIMIT", "        return LIMIT + 1"), "p.diff")
     apply_hunks(
-        hunk("def plain(x, y=1):\n    return x + y", "def plain(x, y=1, *, z=2):\n    return x + y + z"), "p.diff"
+        hunk(
+            "def plain(x, y=1):\n    return x + y",
+            "def plain(x, y=1, *, z=2):\n    return x + y + z",
+        ),
+        "p.diff",
     )
     assert (toy.Box.limit(), toy.plain(1)) == (5, 4)
 
 
 def test_two_hunks_of_a_file_are_placed_one_after_the_other(toy):
-    first = (5, ["    def reads(self):", "        return 1"], ["    def reads(self):", "", "        return 2"], 3)
+    first = (
+        5,
+        ["    def reads(self):", "        return 1"],
+        ["    def reads(self):", "", "        return 2"],
+        3,
+    )
     last = (18, ["    return x + y"], ["    return x - y"], 8)
     apply_hunks({"patchedtoy/ir.py": [first, last]}, "p.diff")
     assert (toy.Box().reads(), toy.plain(3)) == (3, 2)

@@ -1,4 +1,6 @@
-"""The text of golden files: canonical, read back exactly, refused with file and line; values by range and release."""
+"""The text of golden files: canonical, read back exactly, refused with file and line; values by
+range and release.
+"""
 
 from itertools import pairwise
 
@@ -25,7 +27,9 @@ from patchgate.model.versions import parse_range
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0"]
 fact_values = st.integers() | st.text() | st.lists(st.integers()).map(tuple)
-names = st.sampled_from(["loads", "loads.max", "kernels.defined", "aten.op.mm.default", "fx.ops", "failure"])
+names = st.sampled_from(
+    ["loads", "loads.max", "kernels.defined", "aten.op.mm.default", "fx.ops", "failure"]
+)
 ranges = st.dictionaries(st.sampled_from(RELEASES), fact_values, min_size=1).map(
     lambda told: values_by_range(told, RELEASES)
 )
@@ -50,7 +54,11 @@ def small():
         "kernels.defined": {span("2.11.0"): 13},
         "failure": {span("2.10.0"): 'TypeError: got "x"'},
     }
-    return GoldenFile("stack", "h200", {"mine": {"loads.max": {span("2.11.0"): 4}}, "unpatched": unpatched, "a": {}})
+    return GoldenFile(
+        "stack",
+        "h200",
+        {"mine": {"loads.max": {span("2.11.0"): 4}}, "unpatched": unpatched, "a": {}},
+    )
 
 
 @given(fact_values)
@@ -74,7 +82,10 @@ def test_the_order_of_insertion_leaves_no_trace(golden, random):
     def shuffled(table):
         return dict(random.sample(list(table.items()), len(table)))
 
-    other = {name: shuffled({fact: shuffled(r) for fact, r in s.items()}) for name, s in golden.sections.items()}
+    other = {
+        name: shuffled({fact: shuffled(r) for fact, r in s.items()})
+        for name, s in golden.sections.items()
+    }
     assert format_golden(GoldenFile("stack", "h200", shuffled(other))) == format_golden(golden)
 
 
@@ -209,7 +220,13 @@ def test_a_histogram_counts_zero_for_a_name_it_does_not_list(facts, fact, value)
 
 
 @pytest.mark.parametrize(
-    ("cause", "told"), [(None, {"compiles": 1}), (Cause.RAISED, {"compiles": 0}), (Cause.HUNG, {}), (Cause.MACHINE, {})]
+    ("cause", "told"),
+    [
+        (None, {"compiles": 1}),
+        (Cause.RAISED, {"compiles": 0}),
+        (Cause.HUNG, {}),
+        (Cause.MACHINE, {}),
+    ],
 )
 def test_whether_it_compiles_is_a_fact_that_nobody_has_to_take(cause, told):
     case = Case(torch="2.11.0", device="cpu", workload="stack")
@@ -224,9 +241,15 @@ def test_gathering_loses_and_adds_nothing(told):
 
 @given(small_values)
 def test_neighbouring_ranges_never_hold_the_same_value(told):
-    ranges = sorted(values_by_range(told, RELEASES).items(), key=lambda item: Version(item[0].first))
+    ranges = sorted(
+        values_by_range(told, RELEASES).items(), key=lambda item: Version(item[0].first)
+    )
     for (left, before), (right, after) in pairwise(ranges):
-        between = [torch for torch in RELEASES if Version(left.last) < Version(torch) < Version(right.first)]
+        between = [
+            torch
+            for torch in RELEASES
+            if Version(left.last) < Version(torch) < Version(right.first)
+        ]
         assert between or before != after
 
 

@@ -21,7 +21,9 @@ def case(torch, patch=None):
 
 
 def seen(torch, patch=None, **told):
-    return Observation(case=case(torch, patch), facts={name.replace("_", "."): v for name, v in told.items()})
+    return Observation(
+        case=case(torch, patch), facts={name.replace("_", "."): v for name, v in told.items()}
+    )
 
 
 def failed(torch, patch=None, signature="TypeError: boom"):
@@ -31,11 +33,15 @@ def failed(torch, patch=None, signature="TypeError: boom"):
 
 @st.composite
 def observations(draw, min_size=0):
-    keys = draw(st.sets(st.tuples(st.sampled_from(RELEASES), st.sampled_from(PATCHES)), min_size=min_size))
+    keys = draw(
+        st.sets(st.tuples(st.sampled_from(RELEASES), st.sampled_from(PATCHES)), min_size=min_size)
+    )
     # A patched case is never observed without its unpatched one: the runner always takes both.
     keys |= {(torch, None) for torch, _ in keys}
     ordered = sorted(keys, key=str)
-    fails = st.builds(failed, st.just(""), signature=st.sampled_from(["TypeError: boom", 'E: "x"\n']))
+    fails = st.builds(
+        failed, st.just(""), signature=st.sampled_from(["TypeError: boom", 'E: "x"\n'])
+    )
     found = []
     for torch, patch in ordered:
         made = draw(st.builds(lambda told: Observation(case=case(""), facts=told), facts) | fails)
@@ -83,7 +89,9 @@ def test_patches_that_were_not_observed_keep_every_entry(before, observed):
 
 @given(observations(), observations())
 def test_folding_twice_is_folding_once(before, observed):
-    assert format_golden(folded(before, observed, observed)) == format_golden(folded(before, observed))
+    assert format_golden(folded(before, observed, observed)) == format_golden(
+        folded(before, observed)
+    )
 
 
 @given(observations(), observations(), st.randoms(use_true_random=False))
@@ -114,24 +122,32 @@ def test_another_value_in_the_middle_splits_a_range_and_going_back_merges_it():
     whole = folded([seen(torch, loads_max=6) for torch in RELEASES[1:]])
     split = fold(whole, [seen("2.12.1", loads_max=2)], RELEASES)
     assert ranges(split) == {"2.11.0": 6, "2.12.1": 2, "2.13.0": 6}
-    assert format_golden(fold(split, [seen("2.12.1", loads_max=6)], RELEASES)) == format_golden(whole)
+    assert format_golden(fold(split, [seen("2.12.1", loads_max=6)], RELEASES)) == format_golden(
+        whole
+    )
 
 
 @pytest.mark.parametrize("torch", ["2.11.0", "2.11.5", "2.12.1"])
 def test_a_fact_that_is_gone_leaves_only_that_release(torch):
-    golden = fold(folded([seen(t, loads_max=6, bytes=1) for t in RELEASES]), [seen(torch, bytes=1)], RELEASES)
+    golden = fold(
+        folded([seen(t, loads_max=6, bytes=1) for t in RELEASES]), [seen(torch, bytes=1)], RELEASES
+    )
     assert "loads.max" not in told(golden, torch)
     assert all(told(golden, other)["loads.max"] == 6 for other in RELEASES if other != torch)
 
 
 def test_a_patch_records_only_its_difference():
-    golden = folded([seen("2.11.0", loads_max=6, bytes=1), seen("2.11.0", "a", loads_max=4, bytes=1)])
+    golden = folded(
+        [seen("2.11.0", loads_max=6, bytes=1), seen("2.11.0", "a", loads_max=4, bytes=1)]
+    )
     assert golden.sections["a"].keys() == {"loads.max"}
 
 
 def test_a_difference_that_is_gone_leaves_nothing_behind():
     unpatched = seen("2.11.0", loads_max=6)
-    golden = folded([unpatched, seen("2.11.0", "a", loads_max=4)], [unpatched, seen("2.11.0", "a", loads_max=6)])
+    golden = folded(
+        [unpatched, seen("2.11.0", "a", loads_max=4)], [unpatched, seen("2.11.0", "a", loads_max=6)]
+    )
     assert "[a]" not in format_golden(golden)
 
 
@@ -150,7 +166,10 @@ def test_a_fact_that_was_not_measured_keeps_its_record(patch):
 
 def test_an_unmeasured_baseline_does_not_turn_an_equal_fact_into_a_difference():
     before = [seen("2.11.0", loads_max=6), seen("2.11.0", "a", loads_max=6)]
-    now = [seen("2.11.0", loads_max=Unmeasured(reason="no counter")), seen("2.11.0", "a", loads_max=6)]
+    now = [
+        seen("2.11.0", loads_max=Unmeasured(reason="no counter")),
+        seen("2.11.0", "a", loads_max=6),
+    ]
     assert format_golden(folded(before, now)) == format_golden(folded(before))
 
 
@@ -170,6 +189,11 @@ def test_what_is_taken_on_request_only_stays_until_it_is_taken_again():
     once = Observation(case=case("2.11.0"), facts={"loads.max": 2, "resources.registers": (64, 32)})
     golden = fold(GoldenFile("stack", "h200"), [once], RELEASES)
     plain = fold(golden, [Observation(case=case("2.11.0"), facts={"loads.max": 3})], RELEASES)
-    assert expectation(plain, case("2.11.0")).facts == {"loads.max": 3, "resources.registers": (64, 32)}
-    again = fold(plain, [Observation(case=case("2.11.0"), facts={"resources.warps": (4,)})], RELEASES)
+    assert expectation(plain, case("2.11.0")).facts == {
+        "loads.max": 3,
+        "resources.registers": (64, 32),
+    }
+    again = fold(
+        plain, [Observation(case=case("2.11.0"), facts={"resources.warps": (4,)})], RELEASES
+    )
     assert expectation(again, case("2.11.0")).facts == {"resources.warps": (4,)}

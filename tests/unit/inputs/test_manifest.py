@@ -25,26 +25,46 @@ largest_ulps = 4.5
 """
     budgets = '[budgets]\ncompile_calls = "0.2 %"\nlatency = "-8 % .. 0 %"\n'
     claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n' + budgets))
-    assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
-    assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
+    assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == (
+        "T",
+        "S",
+        ">=2.11,<2.14",
+        "2.14",
+    )
+    assert (claims.targets, claims.numerics, claims.error_factor) == (
+        ("torch.a", "torch.b"),
+        Numerics.ROUNDING,
+        2.0,
+    )
     assert claims.largest_ulps == 4.5
-    assert claims.symptom == Symptom(workload="residual_stack", device="h200", fact="loads.max", predicate="> 4")
-    assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
+    assert claims.symptom == Symptom(
+        workload="residual_stack", device="h200", fact="loads.max", predicate="> 4"
+    )
+    assert claims.budgets == {
+        "compile_calls": Budget(low=-0.002, high=0.002),
+        "latency": Budget(low=-0.08, high=0.0),
+    }
 
 
-@pytest.mark.parametrize("call", ["install", "Patches.install(True, name='cost')", "engine.late:install()"])
+@pytest.mark.parametrize(
+    "call", ["install", "Patches.install(True, name='cost')", "engine.late:install()"]
+)
 def test_what_installs_a_patch_is_a_function_with_literals(folder, call):
     assert load_claims(manifest(folder, f'apply = "{call}"\n')).apply == (call,)
 
 
 def test_several_functions_may_install_a_patch_and_stubs_stand_for_modules(folder):
-    claims = load_claims(manifest(folder, 'apply = ["first", "a.b:second(1)"]\nstubs = ["a._C", "flash_attn"]\n'))
+    claims = load_claims(
+        manifest(folder, 'apply = ["first", "a.b:second(1)"]\nstubs = ["a._C", "flash_attn"]\n')
+    )
     assert claims.apply == ("first", "a.b:second(1)")
     assert claims.stubs == ("a._C", "flash_attn")
 
 
 def test_variables_of_the_project_s_own_are_set_before_the_patch_is_imported(folder):
-    claims = load_claims(manifest(folder, 'environment = ["MY_PATCHES=1", "_LEVEL=a=b", "EMPTY="]\n'))
+    claims = load_claims(
+        manifest(folder, 'environment = ["MY_PATCHES=1", "_LEVEL=a=b", "EMPTY="]\n')
+    )
     assert claims.environment == ("MY_PATCHES=1", "_LEVEL=a=b", "EMPTY=")
 
 
@@ -180,7 +200,7 @@ patch.toml:3: `budgets.latency`: not a budget: write 0.1 %, or a range as -2 % .
   next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
 patch.toml:3: `budgets.compile_calls`: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
   got:  compile_calls = 0.001
-  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",  # noqa: E501
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",
     )
 
 
@@ -189,11 +209,15 @@ def test_a_target_holds_on_the_releases_of_its_table(tmp_path):
     (tmp_path / "patch.toml").write_text(text)
     claims = load_claims(tmp_path / "patch.toml")
     assert claims.targets == ("torch.a", "torch.b")
-    assert [claims.targets_on(torch) for torch in ("2.11.0", "2.12.1")] == [["torch.a"], ["torch.a", "torch.b"]]
+    assert [claims.targets_on(torch) for torch in ("2.11.0", "2.12.1")] == [
+        ["torch.a"],
+        ["torch.a", "torch.b"],
+    ]
 
 
 @pytest.mark.parametrize(
-    "entry", ["{ name = ['torch.a'] }", "{ names = 'torch.a' }", "{ names = ['a'], applies_to = 'x' }"]
+    "entry",
+    ["{ name = ['torch.a'] }", "{ names = 'torch.a' }", "{ names = ['a'], applies_to = 'x' }"],
 )
 def test_a_table_of_targets_that_is_none_is_refused(tmp_path, entry):
     (tmp_path / "patch.toml").write_text(f"targets = [{entry}]\n")

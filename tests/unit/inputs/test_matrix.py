@@ -10,7 +10,11 @@ ROW = '[[row]]\ntorch = "2.12.1"\npython = ">=3.10"\ntags = ["nightly"]\n'
 
 
 def test_rows_come_in_release_order(folder):
-    path = write(folder, "matrix.toml", ROW + ROW.replace("2.12.1", "2.9.1") + ROW.replace("2.12.1", "2.10.0"))
+    path = write(
+        folder,
+        "matrix.toml",
+        ROW + ROW.replace("2.12.1", "2.9.1") + ROW.replace("2.12.1", "2.10.0"),
+    )
     assert [row.torch for row in load_matrix(path)] == ["2.9.1", "2.10.0", "2.12.1"]
 
 

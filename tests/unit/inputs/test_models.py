@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from patchgate.inputs.models import load_model, model_names, model_path, model_requires, model_workloads, models_of
+from patchgate.inputs.models import (
+    load_model,
+    model_names,
+    model_path,
+    model_requires,
+    model_workloads,
+    models_of,
+)
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import load_workloads, workloads_with
 from patchgate.model.errors import UsageError
@@ -61,7 +68,12 @@ def test_a_model_that_comes_with_patchgate_holds_together(name: str) -> None:
 def test_a_workload_of_a_model_has_all_that_the_probe_needs(folder: Path) -> None:
     path = written(folder)
     (workload,) = model_workloads([str(path)]).values()
-    assert (workload.name, workload.dtype, workload.count, workload.training) == ("tiny", "bfloat16", 12, False)
+    assert (workload.name, workload.dtype, workload.count, workload.training) == (
+        "tiny",
+        "bfloat16",
+        12,
+        False,
+    )
     assert workload.model["config"] == {"layers": 12, "width": 64}
     assert workload.model["built"] == {"layers": 1}
     assert (workload.model["class_"], workload.model["region"]) == ("Net", "layers.0")
@@ -70,14 +82,18 @@ def test_a_workload_of_a_model_has_all_that_the_probe_needs(folder: Path) -> Non
 
 
 def test_a_key_that_is_published_as_null_reaches_the_probe(folder: Path) -> None:
-    (workload,) = model_workloads([str(written(folder, "built.layers = 1", 'null = ["window"]'))]).values()
+    (workload,) = model_workloads(
+        [str(written(folder, "built.layers = 1", 'null = ["window"]'))]
+    ).values()
     assert workload.model["null"] == ("window",)
 
 
 def test_each_region_of_a_model_is_a_workload(folder: Path) -> None:
     second = '[[regions]]\nname = "last"\nmodule = "layers.1"\ncount = 3\n\n[config]'
     path = written(folder, "[config]", second)
-    path.write_text(path.read_text().replace('module = "layers.0"', 'name = "first"\nmodule = "layers.0"'))
+    path.write_text(
+        path.read_text().replace('module = "layers.0"', 'name = "first"\nmodule = "layers.0"')
+    )
     found = model_workloads([str(path)])
     assert {name: one.count for name, one in found.items()} == {"tiny-first": 12, "tiny-last": 3}
 
@@ -108,7 +124,12 @@ def test_the_model_of_a_workload_is_found() -> None:
         ('dtype = "bfloat16"', 'dtype = "bfloat16"\nentry = "decode"', 7, "`cache` is for entry"),
         ('dtype = "bfloat16"', 'dtype = "bfloat16"\nweights = "a"', 7, "`weights`: unknown key"),
         ("shape = [2, 8]", 'shape = "2"', 7, "not a list of whole numbers"),
-        ("[config]", '[[regions]]\nmodule = "layers.1"\ncount = 1\n\n[config]', 10, "need a name each"),
+        (
+            "[config]",
+            '[[regions]]\nmodule = "layers.1"\ncount = 1\n\n[config]',
+            10,
+            "need a name each",
+        ),
     ],
 )
 def test_a_file_that_is_no_model_is_refused_with_its_line(

@@ -30,16 +30,59 @@ from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
 from patchgate.runner.observations import ResultStore
 from patchgate.runner.results_folder import Journal, put_aside, red_before
-from patchgate.runner.run_settings import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
+from patchgate.runner.run_settings import (
+    Run,
+    load_run,
+    load_times,
+    load_verdicts,
+    save_run,
+    save_verdicts,
+)
 from patchgate.runs.history.store import History
 
 # Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 200,000 in all.
 COUNT = int(os.environ.get("PATCHGATE_MUTATIONS", "60"))
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PIECES = [
-    *(b"", b"\0", b"\xff\xfe", b"\n", b"\r", b"\t", b'"', b"'", b"[", b"]", b"{", b"}", b"=", b"..", b"#", b","),
-    *(b"[" * 5000, b"{" * 3000, b'{"a":' * 3000, b"9" * 5000, b"1e999", b"NaN", b"-0", b"\\ud800", "é".encode()),
-    *(b"true", b"null", b"2.11.0..2.6.0", b"(" * 3000, b"a" * 20_000, b"@@ -1,1 +1,1 @@\n", b"+++ b/x\n", b"-" * 999),
+    *(
+        b"",
+        b"\0",
+        b"\xff\xfe",
+        b"\n",
+        b"\r",
+        b"\t",
+        b'"',
+        b"'",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b"=",
+        b"..",
+        b"#",
+        b",",
+    ),
+    *(
+        b"[" * 5000,
+        b"{" * 3000,
+        b'{"a":' * 3000,
+        b"9" * 5000,
+        b"1e999",
+        b"NaN",
+        b"-0",
+        b"\\ud800",
+        "é".encode(),
+    ),
+    *(
+        b"true",
+        b"null",
+        b"2.11.0..2.6.0",
+        b"(" * 3000,
+        b"a" * 20_000,
+        b"@@ -1,1 +1,1 @@\n",
+        b"+++ b/x\n",
+        b"-" * 999,
+    ),
 ]
 MANIFEST = (ROOT / "fixtures" / "patches" / "vllm-42686" / "patch.toml").read_bytes()
 DIFF = b"""--- a/torch/_inductor/ir.py
@@ -53,7 +96,9 @@ DIFF = b"""--- a/torch/_inductor/ir.py
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
-    """One to four changes: a byte, a stretch that goes or comes twice, a cut, or a piece that readers dislike."""
+    """One to four changes: a byte, a stretch that goes or comes twice, a cut, or a piece that
+    readers dislike.
+    """
     for _ in range(chance.randint(1, 4)):
         at, to = sorted(chance.randint(0, len(data)) for _ in range(2))
         kind = chance.randrange(6)
@@ -129,8 +174,12 @@ def read_workload(folder: Path, data: bytes) -> None:
 
 def history_bytes(folder: Path) -> bytes:
     history = History(folder / "history.sqlite")
-    verdict = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
-    history.record("r1", "2026-11-22", "mine", [verdict], [Observation(case=CASE, facts={"loads": (1, 2)})])
+    verdict = Verdict(
+        code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads"
+    )
+    history.record(
+        "r1", "2026-11-22", "mine", [verdict], [Observation(case=CASE, facts={"loads": (1, 2)})]
+    )
     history.spend("r1", "mine", "2.11.0", 1.0)
     history.close()
     return (folder / "history.sqlite").read_bytes()
@@ -148,7 +197,10 @@ def observation_bytes(folder: Path) -> bytes:
 
 def verdict_bytes(folder: Path) -> bytes:
     folder.mkdir(exist_ok=True)
-    save_verdicts(folder, [Verdict(code="PG300", kind=Kind.PASS, check="k", case=CASE, item="i", fact="loads")])
+    save_verdicts(
+        folder,
+        [Verdict(code="PG300", kind=Kind.PASS, check="k", case=CASE, item="i", fact="loads")],
+    )
     return (folder / "verdicts.json").read_bytes()
 
 
@@ -162,7 +214,13 @@ def reply_bytes(folder: Path) -> bytes:
     facts = {"loads": [2, 1], "compiles": {"unmeasured": "no device"}, "bytes.total": 4096}
     coverage = {"ran": [1, 2], "took": [[3, "true"]]}
     stubbed = [{"name": "vllm._C", "where": "patch.py:3", "by_patch": True}]
-    reply = {"facts": facts, "environment": {"torch": "2.11.0"}, **coverage, "code": ["x"], "stubbed": stubbed}
+    reply = {
+        "facts": facts,
+        "environment": {"torch": "2.11.0"},
+        **coverage,
+        "code": ["x"],
+        "stubbed": stubbed,
+    }
     assert reply_fault("observe", reply) is None
     return json.dumps(reply).encode()
 
@@ -175,7 +233,12 @@ def read_model(folder: Path, data: bytes) -> None:
 def read_table(folder: Path, data: bytes) -> None:
     written(folder / "patchgate.toml", data)
     project = find_project(folder)
-    for answer in (project.patch_paths, project.own_workloads, project.check_profiles, lambda: project.import_path):
+    for answer in (
+        project.patch_paths,
+        project.own_workloads,
+        project.check_profiles,
+        lambda: project.import_path,
+    ):
         answer()
 
 
@@ -228,11 +291,18 @@ def journal_bytes(folder: Path) -> bytes:
 
 
 def run_bytes(folder: Path) -> bytes:
-    return save_run(Run(folder=str(folder), patch="mine.py", rows={"2.11.0": "python"})).read_bytes()
+    return save_run(
+        Run(folder=str(folder), patch="mine.py", rows={"2.11.0": "python"})
+    ).read_bytes()
 
 
 def impact_bytes(folder: Path) -> bytes:
-    facts: Facts = {"kernels.called": 3, "bytes.total": 4096, "memory.peak": 10, "kernels.distinct": 2}
+    facts: Facts = {
+        "kernels.called": 3,
+        "bytes.total": 4096,
+        "memory.peak": 10,
+        "kernels.distinct": 2,
+    }
     ResultStore(folder).save(Observation(case=CASE, facts=facts))
     return (folder / f"{CASE.id}.json").read_bytes()
 
@@ -264,10 +334,19 @@ KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
     "profile": (read_profile, lambda folder: (DEVICES / "h200.toml").read_bytes()),
     "journal": (read_journal, journal_bytes),
     "run": (read_run, run_bytes),
-    "seconds": (read_seconds, lambda folder: b'{"kernels[pointwise.h200]": 1.5, "parity[pointwise]": 12}'),
-    "costs": (read_costs, lambda folder: b'{"torch": "2.11.0", "do": "observe", "child": 1.5}\n{"do": "run"}\n'),
+    "seconds": (
+        read_seconds,
+        lambda folder: b'{"kernels[pointwise.h200]": 1.5, "parity[pointwise]": 12}',
+    ),
+    "costs": (
+        read_costs,
+        lambda folder: b'{"torch": "2.11.0", "do": "observe", "child": 1.5}\n{"do": "run"}\n',
+    ),
     "impact": (read_impact, impact_bytes),
-    "workload": (read_workload, lambda f: (ROOT / "fixtures" / "workloads" / "pointwise.py").read_bytes()),
+    "workload": (
+        read_workload,
+        lambda f: (ROOT / "fixtures" / "workloads" / "pointwise.py").read_bytes(),
+    ),
 }
 
 
@@ -291,13 +370,22 @@ def failures(read: Read, whole: bytes, folder: Path, seed: str) -> Iterator[str]
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_input_is_read_or_refused_in_words(kind, tmp_path):
     read, whole = KINDS[kind]
-    content = whole(tmp_path / "made") if kind != "history" else whole(written(tmp_path / "x" / "y", b"").parent)
+    content = (
+        whole(tmp_path / "made")
+        if kind != "history"
+        else whole(written(tmp_path / "x" / "y", b"").parent)
+    )
     assert next(failures(read, content, tmp_path / "read", kind), "") == ""
 
 
 @pytest.mark.parametrize("kind", ["manifest", "golden", "workload", "diff"])
 def test_a_pipe_that_nobody_writes_hangs_nobody(kind, tmp_path):
-    names = {"manifest": "patch.toml", "golden": "golden.txt", "workload": "workloads/mine.py", "diff": "change.diff"}
+    names = {
+        "manifest": "patch.toml",
+        "golden": "golden.txt",
+        "workload": "workloads/mine.py",
+        "diff": "change.diff",
+    }
     path = tmp_path / names[kind]
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)

@@ -14,7 +14,10 @@ def test_a_folder_is_a_patch_with_its_manifest(folder):
     manifest(folder / "mine", 'title = "Mine"\napplies_to = ">=2.11"\n')
     patch = load_patch(folder / "mine")
     assert (patch.id, patch.source, patch.claims.title) == ("mine", "x = 1\n", "Mine")
-    assert (patch.path, patch.manifest) == (str(folder / "mine" / "patch.py"), str(folder / "mine" / "patch.toml"))
+    assert (patch.path, patch.manifest) == (
+        str(folder / "mine" / "patch.py"),
+        str(folder / "mine" / "patch.toml"),
+    )
 
 
 def test_a_bare_file_takes_the_manifest_of_its_own_name(folder):
@@ -28,7 +31,11 @@ def test_a_bare_file_takes_the_manifest_of_its_own_name(folder):
 def test_without_a_manifest_the_strict_claims_hold(folder):
     (folder / "mine.py").write_text("")
     claims = load_patch(folder / "mine.py").claims
-    assert (claims.applies_to, claims.targets, claims.numerics) == (None, None, Numerics.BIT_IDENTICAL)
+    assert (claims.applies_to, claims.targets, claims.numerics) == (
+        None,
+        None,
+        Numerics.BIT_IDENTICAL,
+    )
     assert claims.title == "mine (no manifest: strict claims)"
 
 
@@ -39,7 +46,9 @@ def test_a_folder_is_called_by_its_name_however_it_is_reached(folder, monkeypatc
     assert load_patch(folder / "mine" / ".." / "mine").id == "mine"
 
 
-@pytest.mark.parametrize(("name", "identity"), [("my patch", "my-patch"), ("a.b", "a-b"), ("_x", "_x"), ("ä", "patch")])
+@pytest.mark.parametrize(
+    ("name", "identity"), [("my patch", "my-patch"), ("a.b", "a-b"), ("_x", "_x"), ("ä", "patch")]
+)
 def test_an_id_has_no_character_that_would_break_a_case_id(folder, name, identity):
     (folder / f"{name}.py").write_text("")
     assert load_patch(folder / f"{name}.py").id == identity
@@ -83,7 +92,9 @@ mine.txt: not a patch
 
 
 def test_a_link_out_of_the_repository_is_no_patch(folder, tmp_path_factory):
-    """A child may read what lies beside a patch: beside the file that a link leads to, a key perhaps."""
+    """A child may read what lies beside a patch: beside the file that a link leads to, a key
+    perhaps.
+    """
     (tmp_path_factory.mktemp("home") / "hosts.py").write_text("")
     (folder / "pyproject.toml").write_text("")
     (folder / "mine.py").symlink_to(next(tmp_path_factory.getbasetemp().glob("home*/hosts.py")))
@@ -99,7 +110,9 @@ def test_the_backend_entry_points_of_a_project_are_those_that_name_the_file(tmp_
     (tmp_path / ".git").mkdir()
     (package / "backend.py").write_text("def compile_graph(gm, inputs): ...\n")
     named = 'mine = "mine.backend:compile_graph"\nother = "mine.other:compile_graph"\n'
-    (tmp_path / "pyproject.toml").write_text(f"[project.entry-points.torch_dynamo_backends]\n{named}")
+    (tmp_path / "pyproject.toml").write_text(
+        f"[project.entry-points.torch_dynamo_backends]\n{named}"
+    )
     assert backend_entry_points(load_patch(package / "backend.py")) == ["compile_graph"]
 
 

@@ -1,4 +1,6 @@
-"""A patch is read as Python reads it: the same text where Python runs it, and refused where Python refuses it."""
+"""A patch is read as Python reads it: the same text where Python runs it, and refused where Python
+refuses it.
+"""
 
 import ast
 import codecs

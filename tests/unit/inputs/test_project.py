@@ -1,4 +1,6 @@
-"""The table of a project: where it is looked for, what it may say, and what each wrong key is answered."""
+"""The table of a project: where it is looked for, what it may say, and what each wrong key is
+answered.
+"""
 
 import pytest
 from expecttest import assert_expected_inline
@@ -28,7 +30,8 @@ def refusal(folder, place="src/engine/patches/one.py"):
 
 
 @pytest.mark.parametrize(
-    ("file", "head"), [("pyproject.toml", "[project]\nname = 'engine'\n[tool.patchgate]\n"), ("patchgate.toml", "")]
+    ("file", "head"),
+    [("pyproject.toml", "[project]\nname = 'engine'\n[tool.patchgate]\n"), ("patchgate.toml", "")],
 )
 def test_the_table_is_found_from_a_patch_far_below(repository, file, head):
     folder = repository(f'{head}releases = ["2.11.0"]\nbudgets.latency = "1 %"\n', file)
@@ -38,7 +41,9 @@ def test_the_table_is_found_from_a_patch_far_below(repository, file, head):
     assert project.where("releases") == f"{file}:{1 + head.count(chr(10))}"
 
 
-@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'\n", "[tool.ruff]\n", "this {is no TOML"])
+@pytest.mark.parametrize(
+    "text", ["", "[project]\nname = 'x'\n", "[tool.ruff]\n", "this {is no TOML"]
+)
 def test_without_a_table_the_project_is_the_repository_with_every_default(repository, text):
     folder = repository(text)
     assert find_project(folder / "src/engine/patches/one.py") == Project(root=str(folder))
@@ -70,7 +75,9 @@ def test_a_release_is_called_as_torch_calls_it(repository):
 def test_patches_are_paths_and_patterns_each_once(repository):
     package = repository("") / "src/engine/patches/__init__.py"
     package.write_text("\n")
-    folder = repository("[tool.patchgate]\npatches = ['src/engine/patches/*.py', 'src/engine/patches/one.py']\n")
+    folder = repository(
+        "[tool.patchgate]\npatches = ['src/engine/patches/*.py', 'src/engine/patches/one.py']\n"
+    )
     assert find_project(folder).patch_paths() == [folder / "src/engine/patches/one.py"]
     package.write_text("import torch\n")
     assert find_project(folder).patch_paths() == [package, folder / "src/engine/patches/one.py"]
@@ -119,7 +126,10 @@ def test_a_wrong_key_is_refused_at_its_line_with_what_to_write(repository, line,
     folder = repository(f"[project]\n[tool.patchgate]\n{line}\n")
     message = refusal(folder).splitlines()
     assert message[0].startswith("pyproject.toml:3: ")
-    assert (told in message[0], [each[:7] for each in message[1:]]) == (True, ["  got: ", "  next:"])
+    assert (told in message[0], [each[:7] for each in message[1:]]) == (
+        True,
+        ["  got: ", "  next:"],
+    )
 
 
 def test_two_tables_of_one_folder_are_refused(repository):
@@ -133,7 +143,9 @@ patchgate.toml: two tables of one project
     )
 
 
-@pytest.mark.parametrize("text", ["[tool.patchgate\n", "[tool.patchgate]\nreleases = [\n", "[tool]\npatchgate = 3\n"])
+@pytest.mark.parametrize(
+    "text", ["[tool.patchgate\n", "[tool.patchgate]\nreleases = [\n", "[tool]\npatchgate = 3\n"]
+)
 def test_a_broken_table_is_refused(repository, text):
     assert refusal(repository(text)).startswith("pyproject.toml")
 
@@ -146,7 +158,9 @@ def test_a_broken_table_is_refused(repository, text):
         ("devices", lambda project: project.profiles),
     ],
 )
-def test_a_link_that_leads_out_of_the_repository_is_refused(repository, key, read, tmp_path_factory):
+def test_a_link_that_leads_out_of_the_repository_is_refused(
+    repository, key, read, tmp_path_factory
+):
     outside = tmp_path_factory.mktemp("home")
     (outside / "npu.toml").write_text("")
     folder = repository(f'{key} = ["keys/npu.toml"]\n', "patchgate.toml", "src")
@@ -160,7 +174,9 @@ def test_a_link_that_leads_out_of_the_repository_is_refused(repository, key, rea
 
 
 @pytest.mark.parametrize("table", ['patches = ["place/*.py"]', 'golden = "place"'])
-def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(folder, tmp_path_factory, table):
+def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(
+    folder, tmp_path_factory, table
+):
     outside = tmp_path_factory.mktemp("home")
     (outside / "own.py").write_text("")
     (folder / "place").symlink_to(outside)

@@ -1,4 +1,6 @@
-"""One file with several gated patches: where each is, and what is left of the file when it stands alone."""
+"""One file with several gated patches: where each is, and what is left of the file when it stands
+alone.
+"""
 
 import sys
 from pathlib import Path
@@ -8,7 +10,12 @@ import pytest
 from patchgate.cli import main as cli
 from patchgate.cli import parts as parts_command
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.split_patches import chosen_installer, find_parts, source_of_part, uncalled_installers
+from patchgate.inputs.split_patches import (
+    chosen_installer,
+    find_parts,
+    source_of_part,
+    uncalled_installers,
+)
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 
@@ -17,7 +24,11 @@ TEXT = (THREE / "patch.py").read_text("utf-8")
 
 
 def test_each_condition_that_writes_into_torch_is_a_part():
-    assert [part.name for part in find_parts(TEXT)] == ["should_realize_on_reuse", "can_fuse", "generate_return"]
+    assert [part.name for part in find_parts(TEXT)] == [
+        "should_realize_on_reuse",
+        "can_fuse",
+        "generate_return",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -29,14 +40,23 @@ def test_each_condition_that_writes_into_torch_is_a_part():
         "import torch\n\nif __name__ == '__main__':\n    torch.a = 1\n",
         "def f():\n    pass\n\n\nif True:\n    f.original = 1\n",
     ],
-    ids=["no condition", "nothing written", "no condition in what is called", "a script", "of its own"],
+    ids=[
+        "no condition",
+        "nothing written",
+        "no condition in what is called",
+        "a script",
+        "of its own",
+    ],
 )
 def test_what_is_not_behind_a_condition_or_not_torch_s_is_no_part(text):
     assert find_parts(text) == []
 
 
 def test_an_attribute_by_name_an_entry_and_the_same_name_again():
-    conditions = "if a.x:\n    setattr(a.b, 'c', 1)\nif a.y:\n    a.table['d'] = 1\nif a.z:\n    setattr(a.b, 'c', 2)\n"
+    conditions = (
+        "if a.x:\n    setattr(a.b, 'c', 1)\nif a.y:\n    a.table['d'] = 1\nif a.z:\n    "
+        "setattr(a.b, 'c', 2)\n"
+    )
     text = f"import a\n\n{conditions}"
     assert [part.name for part in find_parts(text)] == ["c", "entry", "c-7"]
 
@@ -64,7 +84,12 @@ def test_every_part_is_judged_beside_the_others_and_then_all(monkeypatch, tmp_pa
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1
-    assert [name for _, name in judged] == ["should_realize_on_reuse", "can_fuse", "generate_return", "all"]
+    assert [name for _, name in judged] == [
+        "should_realize_on_reuse",
+        "can_fuse",
+        "generate_return",
+        "all",
+    ]
     first, *_ = judged[0]
     assert first.count("--with") == 2
     assert first[-2:] == ["--row", "2.11.0=python"]
@@ -80,14 +105,24 @@ def test_each_call_that_a_manifest_lists_is_a_part(monkeypatch, tmp_path):
         'apply = ["first", "second(\'a/b\')"]\ntargets = ["torch.a"]\nnumerics = "rounding"\n'
     )
     judged = []
-    monkeypatch.setattr(parts_command, "_gate", lambda arguments, folder: judged.append((arguments, folder.name)) or 0)
+    monkeypatch.setattr(
+        parts_command,
+        "_gate",
+        lambda arguments, folder: judged.append((arguments, folder.name)) or 0,
+    )
     patch = str(tmp_path / "late.py")
-    monkeypatch.setattr(sys, "argv", ["patchgate", "parts", patch, "--folder", str(tmp_path / "parts")])
+    monkeypatch.setattr(
+        sys, "argv", ["patchgate", "parts", patch, "--folder", str(tmp_path / "parts")]
+    )
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
     one, two = f"{patch}::first", f"{patch}::second('a/b')"
-    assert [arguments for arguments, _ in judged] == [[one, "--with", two], [two, "--with", one], [patch]]
+    assert [arguments for arguments, _ in judged] == [
+        [one, "--with", two],
+        [two, "--with", one],
+        [patch],
+    ]
     part = load_patch(Path(two))
     assert (part.claims.apply, part.claims.targets, part.claims.numerics.value) == (
         ("second('a/b')",),
@@ -105,7 +140,9 @@ def test_a_part_that_is_no_call_is_refused(tmp_path):
 
 
 def test_a_single_patch_is_not_parted(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["patchgate", "parts", str(ROOT / "fixtures" / "patches" / "harmless")])
+    monkeypatch.setattr(
+        sys, "argv", ["patchgate", "parts", str(ROOT / "fixtures" / "patches" / "harmless")]
+    )
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
@@ -114,7 +151,12 @@ def test_a_single_patch_is_not_parted(monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("decorator", "uncalled"),
-    [("", {"install": 8}), ("@functools.cache", {"install": 8}), ("@listed", {}), ("@listed(1)", {})],
+    [
+        ("", {"install": 8}),
+        ("@functools.cache", {"install": 8}),
+        ("@listed", {}),
+        ("@listed(1)", {}),
+    ],
 )
 def test_a_decorator_of_the_file_may_call_what_it_decorates(decorator, uncalled):
     text = "import functools\n\nimport torch\n\n\ndef listed(f): ...\n" + decorator

@@ -37,12 +37,20 @@ none.toml: cannot be read
 
 def test_what_is_not_toml_is_refused_with_its_line(folder):
     error = refused(read_toml, write(folder, b"a = 1\nb = \n"))
-    assert (error.where, error.what, error.next.split(":")[0]) == ("a.toml:2", "not TOML", "correct that line")
+    assert (error.where, error.what, error.next.split(":")[0]) == (
+        "a.toml:2",
+        "not TOML",
+        "correct that line",
+    )
 
 
 def test_what_is_not_utf8_is_refused(folder):
     error = refused(read_toml, write(folder, b"a = 1\nb = '\xff'\n"))
-    assert (error.where, error.what, error.next) == ("a.toml:2", "not UTF-8", "save the file as UTF-8")
+    assert (error.where, error.what, error.next) == (
+        "a.toml:2",
+        "not UTF-8",
+        "save the file as UTF-8",
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,9 @@ class Outer:
 
 def test_a_file_is_read_into_a_record(folder):
     path = write(folder, b"title = 'x'\ntargets = ['a']\n[[inner]]\nnumber = 1\n")
-    assert load_toml_record(Outer, path) == Outer(title="x", targets=("a",), inner=(Inner(number=1),))
+    assert load_toml_record(Outer, path) == Outer(
+        title="x", targets=("a",), inner=(Inner(number=1),)
+    )
 
 
 def test_what_the_file_leaves_out_may_have_a_default(folder):
@@ -73,15 +83,24 @@ def test_what_the_file_leaves_out_may_have_a_default(folder):
             b"title = 'x'\ntargts = []\n",
             "a.toml:2: `targts`: unknown key\n  got:  targts = []\n  next: did you mean `targets`?",
         ),
-        (b"zzz = 1\n", "a.toml:1: `zzz`: unknown key\n  got:  zzz = 1\n  next: known keys: inner, targets, title"),
-        (b"targets = []\n", 'a.toml:1: `title`: missing\n  got:  no such key\n  next: title = "..."'),
+        (
+            b"zzz = 1\n",
+            "a.toml:1: `zzz`: unknown key\n  got:  zzz = 1\n  next: known keys: inner, targets, "
+            "title",
+        ),
+        (
+            b"targets = []\n",
+            'a.toml:1: `title`: missing\n  got:  no such key\n  next: title = "..."',
+        ),
         (
             b"title = 'x'\n[[inner]]\nnumber = 1\n[[inner]]\nnumber = true\n",
-            "a.toml:5: `inner.number`: not a whole number\n  got:  number = True\n  next: number = 1",
+            "a.toml:5: `inner.number`: not a whole number\n  got:  number = True\n  next: number = "
+            "1",
         ),
         (
             b"title = 'x'\n[[inner]]\nnumber = 1\n[[inner]]\nnumbr = 1\n",
-            "a.toml:5: `inner.numbr`: unknown key\n  got:  numbr = 1\n  next: did you mean `number`?",
+            "a.toml:5: `inner.numbr`: unknown key\n  got:  numbr = 1\n  next: did you mean "
+            "`number`?",
         ),
     ],
 )
@@ -105,15 +124,26 @@ def test_the_line_of_a_key_is_the_first_that_begins_with_it(start, number):
 
 @pytest.mark.parametrize(
     ("start", "table", "number"),
-    [("title", "symptom", 4), ("title", "", 1), ("fact", "symptom", 5), ("absent", "symptom", 3), ("x", "none", 1)],
+    [
+        ("title", "symptom", 4),
+        ("title", "", 1),
+        ("fact", "symptom", 5),
+        ("absent", "symptom", 3),
+        ("x", "none", 1),
+    ],
 )
 def test_a_key_of_a_table_is_looked_for_inside_it(start, table, number):
     assert (
-        line_of("title = 1\nfact = 2\n[symptom]\ntitle = 3\nfact = 4\n", (table, start) if table else (start,))
+        line_of(
+            "title = 1\nfact = 2\n[symptom]\ntitle = 3\nfact = 4\n",
+            (table, start) if table else (start,),
+        )
         == number
     )
 
 
-@pytest.mark.parametrize("text", ["title = 1\nsymptom = {title = 2}\n", "title = 1\n[[symptom]]\n x = 2\n"])
+@pytest.mark.parametrize(
+    "text", ["title = 1\nsymptom = {title = 2}\n", "title = 1\n[[symptom]]\n x = 2\n"]
+)
 def test_a_key_that_begins_no_line_of_its_table_is_where_the_table_is(text):
     assert line_of(text, ("symptom", "title")) == 2

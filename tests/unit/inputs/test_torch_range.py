@@ -91,7 +91,9 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
         ({}, KNOWN),
     ],
 )  # fmt: skip
-def test_the_releases_that_a_project_supports(tmp_path: Path, files: dict[str, str], releases: list[str]) -> None:
+def test_the_releases_that_a_project_supports(
+    tmp_path: Path, files: dict[str, str], releases: list[str]
+) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "mine" / "deep").mkdir(parents=True)
     for name, text in files.items():
@@ -121,9 +123,19 @@ def test_the_nearest_project_decides(tmp_path: Path) -> None:
         ({"requirements.txt": "triton\n"}, KNOWN),
     ],
 )  # fmt: skip
-def test_a_project_that_pins_triton_alone(tmp_path: Path, files: dict[str, str], releases: list[str]) -> None:
-    """A release of torch brings its own triton: another pin shuts it out, unless no release has that one."""
-    tritons = {"2.8.0": "3.4.0", "2.9.0": "3.5.0", "2.9.1": "3.5.1", "2.10.0": "3.6.0", "2.14.1": "3.7.1"}
+def test_a_project_that_pins_triton_alone(
+    tmp_path: Path, files: dict[str, str], releases: list[str]
+) -> None:
+    """A release of torch brings its own triton: another pin shuts it out, unless no release has
+    that one.
+    """
+    tritons = {
+        "2.8.0": "3.4.0",
+        "2.9.0": "3.5.0",
+        "2.9.1": "3.5.1",
+        "2.10.0": "3.6.0",
+        "2.14.1": "3.7.1",
+    }
     (tmp_path / ".git").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)

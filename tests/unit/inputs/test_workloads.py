@@ -1,11 +1,19 @@
-"""Workload files, read without torch, and what each variant of one is called, checked for, and changes."""
+"""Workload files, read without torch, and what each variant of one is called, checked for, and
+changes.
+"""
 
 import pytest
 from expecttest import assert_expected_inline
 from refusals import refused, write
 
 from patchgate.inputs.project import Project
-from patchgate.inputs.workloads import VARIANTS, checks_of_variant, load_workloads, name_of_variant, workloads_with
+from patchgate.inputs.workloads import (
+    VARIANTS,
+    checks_of_variant,
+    load_workloads,
+    name_of_variant,
+    workloads_with,
+)
 from patchgate.model.records import Workload
 
 BUILD = "def build(device, dtype, scale): ...\n"
@@ -13,15 +21,24 @@ ALL = ("kernels", "parity", "compile_cost", "cache")
 
 
 def test_a_workload_is_read_from_its_constants(folder):
-    path = write(folder, "stack.py", f'import torch\nDTYPE = "bfloat16"\nCHECKS = ("kernels",)\n{BUILD}')
+    path = write(
+        folder, "stack.py", f'import torch\nDTYPE = "bfloat16"\nCHECKS = ("kernels",)\n{BUILD}'
+    )
     (workload,) = load_workloads(folder).values()
     assert (workload.name, workload.dtype, workload.checks) == ("stack", "bfloat16", ("kernels",))
     assert (workload.path, workload.dynamic) == (str(path), False)
 
 
 def test_each_variant_of_a_workload_is_one(folder):
-    constants = 'DTYPE = "float32"\nCHECKS = ("kernels", "parity")\nPREMERGE = ("dynamic",)\nREADS = (2.0,)\n'
-    write(folder, "stack.py", f'{constants}VARIANTS = ("static", "dynamic", "training", "float16")\n{BUILD}')
+    constants = (
+        'DTYPE = "float32"\nCHECKS = ("kernels", "parity")\nPREMERGE = ("dynamic",)\nREADS '
+        "= (2.0,)\n"
+    )
+    write(
+        folder,
+        "stack.py",
+        f'{constants}VARIANTS = ("static", "dynamic", "training", "float16")\n{BUILD}',
+    )
     found = load_workloads(folder)
     assert {name: one.dynamic for name, one in found.items()} == {
         "stack": False,
@@ -38,7 +55,9 @@ def test_each_variant_of_a_workload_is_one(folder):
 
 def test_a_patch_may_bring_workloads_of_its_own(folder):
     (folder / "workloads").mkdir()
-    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
+    (folder / "workloads" / "own.py").write_text(
+        'DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n'
+    )
     (folder / "mine.diff").touch()
     for patch in (folder, folder / "mine.diff"):
         assert workloads_with(patch, Project()).keys() - load_workloads().keys() == {"own"}
@@ -50,18 +69,31 @@ def test_a_patch_may_bring_workloads_of_its_own(folder):
 )
 def test_a_workload_next_to_a_patch_is_judged_before_a_merge(folder, constants, judged):
     (folder / "workloads").mkdir()
-    text = f'DTYPE = "float32"\nCHECKS = ("kernels",)\nVARIANTS = ("static", "training")\n{constants}{BUILD}'
+    text = (
+        'DTYPE = "float32"\nCHECKS = ("kernels",)\nVARIANTS = ("static", '
+        f'"training")\n{constants}{BUILD}'
+    )
     (folder / "workloads" / "own.py").write_text(text)
     found = workloads_with(folder, Project())
-    assert [name for name, one in found.items() if one.premerge and name.startswith("own")] == judged
+    assert [
+        name for name, one in found.items() if one.premerge and name.startswith("own")
+    ] == judged
 
 
 def test_own_workload_without_checks_gets_facts_and_numbers(folder):
     (folder / "workloads").mkdir()
-    (folder / "workloads" / "own.py").write_text(f'DTYPE = "float32"\nVARIANTS = ("training", "dynamic")\n{BUILD}')
+    (folder / "workloads" / "own.py").write_text(
+        f'DTYPE = "float32"\nVARIANTS = ("training", "dynamic")\n{BUILD}'
+    )
     found = workloads_with(folder, Project())
-    assert (found["own_training"].checks, found["own_training"].premerge) == (("kernels", "parity"), True)
-    assert (found["own_dynamic"].checks, found["own_dynamic"].premerge) == (("kernels", "parity"), False)
+    assert (found["own_training"].checks, found["own_training"].premerge) == (
+        ("kernels", "parity"),
+        True,
+    )
+    assert (found["own_dynamic"].checks, found["own_dynamic"].premerge) == (
+        ("kernels", "parity"),
+        False,
+    )
 
 
 def test_a_module_that_is_no_workload_is_refused(folder):
@@ -127,13 +159,18 @@ def test_a_variant_is_checked_for_what_it_has(variant, checks):
     assert checks_of_variant(variant, ALL) == checks
 
 
-@pytest.mark.parametrize("variant", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+@pytest.mark.parametrize(
+    "variant", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+)
 def test_a_mode_of_a_file_that_is_timed_is_timed(variant):
     assert checks_of_variant(variant, (*ALL, "latency")) == ("latency",)
 
 
 def test_the_plain_variant_has_the_name_of_the_file():
-    assert [name_of_variant("mlp", variant) for variant in ("static", "dynamic-batch")] == ["mlp", "mlp_dynamic_batch"]
+    assert [name_of_variant("mlp", variant) for variant in ("static", "dynamic-batch")] == [
+        "mlp",
+        "mlp_dynamic_batch",
+    ]
 
 
 def test_a_variant_changes_fields_that_there_are():
@@ -148,9 +185,12 @@ def test_only_what_is_tuned_on_the_device_needs_one():
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"), [("CHECK", "CHECKS"), ("VARIANT", "VARIANTS"), ("PREMERGES", "PREMERGE"), ("FORM", "FORMS")]
+    ("name", "ours"),
+    [("CHECK", "CHECKS"), ("VARIANT", "VARIANTS"), ("PREMERGES", "PREMERGE"), ("FORM", "FORMS")],
 )
-def test_a_misspelt_constant_is_refused_with_its_line_and_the_name_that_is_meant(folder, name, ours):
+def test_a_misspelt_constant_is_refused_with_its_line_and_the_name_that_is_meant(
+    folder, name, ours
+):
     constants = 'DTYPE = "float32"\n' + ('CHECKS = ("kernels",)\n' if ours != "CHECKS" else "")
     write(folder, "stack.py", f"{constants}{name} = ()\n{BUILD}")
     told = refused(load_workloads, folder)

@@ -1,6 +1,8 @@
-"""Another way to see drift, to check the index by: the function's own lines, cut out and tokenized; no `ast`.
+"""Another way to see drift, to check the index by: the function's own lines, cut out and tokenized;
+no `ast`.
 
-Run as `python drift_by_tokens.py RELEASE=SITE_PACKAGES...` (oldest first) it prints the data of test_index_drift.py.
+Run as `python drift_by_tokens.py RELEASE=SITE_PACKAGES...` (oldest first) it prints the data of
+test_index_drift.py.
 """
 
 import hashlib
@@ -25,7 +27,9 @@ NAMES = {
     # Replaced on FxGraphCache and AOTAutogradCache, which have it from here.
     "torch._inductor.codecache.GuardedCache._get_shape_env": "vllm/compilation/compiler_interface.py",
     "torch._inductor.codecache.FxGraphCache._check_can_cache": "vllm/compilation/compiler_interface.py",
-    "torch._dynamo.convert_frame.GraphCaptureOutput.get_runtime_env": "pull requests 37234, 38763, 40636",
+    "torch._dynamo.convert_frame.GraphCaptureOutput.get_runtime_env": (
+        "pull requests 37234, 38763, 40636"
+    ),
     "torch._dynamo.symbolic_convert.InliningInstructionTranslator.inline_call_": "vllm/compilation/decorators.py",
 }
 
@@ -34,7 +38,9 @@ def cut(text, owner, name):
     """The lines of one function, from its decorators on, found by indentation alone."""
     lines, start, indent = text.splitlines(), 0, ""
     if owner:
-        start = next((at for at, line in enumerate(lines) if re.match(rf"class {owner}\b", line)), None)
+        start = next(
+            (at for at, line in enumerate(lines) if re.match(rf"class {owner}\b", line)), None
+        )
         if start is None:
             return None
         indent = "    "
@@ -47,7 +53,9 @@ def cut(text, owner, name):
     else:
         return None
     stop = at + 1
-    while stop < len(lines) and (not lines[stop].strip() or re.match(rf"{indent}(\s|\))", lines[stop])):
+    while stop < len(lines) and (
+        not lines[stop].strip() or re.match(rf"{indent}(\s|\))", lines[stop])
+    ):
         stop += 1
     first = at
     while lines[first - 1].startswith(f"{indent}@"):
@@ -57,7 +65,11 @@ def cut(text, owner, name):
 
 def tokens(text):
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
-    return [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in silent]
+    return [
+        each
+        for each in tokenize.generate_tokens(io.StringIO(text).readline)
+        if each.type not in silent
+    ]
 
 
 def seen(text):
@@ -100,7 +112,9 @@ def look(root, name):
 
 
 def steps(name, roots):
-    for (old, before), (new, after) in pairwise((version, look(root, name)) for version, root in roots):
+    for (old, before), (new, after) in pairwise(
+        (version, look(root, name)) for version, root in roots
+    ):
         if before is None or after is None:
             if before is not after:
                 yield old, new, "gone" if after is None else "new"

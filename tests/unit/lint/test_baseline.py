@@ -1,4 +1,6 @@
-"""A baseline: what is known is not red again, wherever its line has moved; what is new, or hurts sooner, is."""
+"""A baseline: what is known is not red again, wherever its line has moved; what is new, or hurts
+sooner, is.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def package(run: Run, tmp_path: Path) -> Path:
     (folder / "a.py").write_text(OLD)
     assert run("pkg").exit_code == 1
     written = run("pkg", "--write-baseline", "known.json")
-    assert (written.exit_code, written.output.splitlines()[0].partition(";")[0]) == (0, "1 known finding in known.json")
+    assert (written.exit_code, written.output.splitlines()[0].partition(";")[0]) == (
+        0,
+        "1 known finding in known.json",
+    )
     return folder
 
 
@@ -59,7 +64,9 @@ def test_a_stale_entry_is_named_where_its_file_was_judged(run: Run, package: Pat
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9, "known": []}', '{"schema": 1, "known": [{}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema": 9, "known": []}', '{"schema": 1, "known": [{}]}']
+)
 def test_what_is_no_baseline_is_told(run: Run, package: Path, text: str) -> None:
     Path("bad.json").write_text(text)
     result = run("pkg", "--baseline", "bad.json")

@@ -34,7 +34,9 @@ def test_ranges(releases: tuple[str, ...], text: str) -> None:
     assert show_releases(releases, KNOWN) == text
 
 
-@given(st.lists(st.booleans(), min_size=8, max_size=8), st.lists(st.booleans(), min_size=8, max_size=8))
+@given(
+    st.lists(st.booleans(), min_size=8, max_size=8), st.lists(st.booleans(), min_size=8, max_size=8)
+)
 def test_different_sets_of_releases_read_differently(first: list[bool], second: list[bool]) -> None:
     one = [version for version, there in zip(KNOWN, first, strict=True) if there]
     two = [version for version, there in zip(KNOWN, second, strict=True) if there]

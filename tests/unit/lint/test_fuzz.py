@@ -1,4 +1,7 @@
-"""Mutated patches: whatever the text is, lint answers with findings. Twenty thousand of them with `-m fuzz`."""
+"""Mutated patches: whatever the text is, lint answers with findings.
+
+Twenty thousand of them with `-m fuzz`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,22 @@ elif (2, 9) <= tuple(int(p) for p in torch.__version__.split(".")[:2]): setattr(
 else: ir.strides = _orig  # patchgate: ignore[PG118]
 """,
 ]
-TOKENS = sorted({*SEEDS[0].split(), *SEEDS[1].split(), "(", ")", ":", "\n", "    ", "0", "''", "\0", "ä", "lambda: ("})
+TOKENS = sorted(
+    {
+        *SEEDS[0].split(),
+        *SEEDS[1].split(),
+        "(",
+        ")",
+        ":",
+        "\n",
+        "    ",
+        "0",
+        "''",
+        "\0",
+        "ä",
+        "lambda: (",
+    }
+)
 EDIT = st.tuples(
     st.sampled_from(["delete", "repeat", "insert", "swap", "cut"]),
     st.floats(0, 1),
@@ -77,7 +95,12 @@ def renamed(seed: str, picks: list[int]) -> str:
     tree = ast.parse(seed)
     names = sorted({each.id for each in ast.walk(tree) if isinstance(each, ast.Name)})
     attributes = sorted({each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)})
-    in_text = {id(part) for each in ast.walk(tree) if isinstance(each, ast.JoinedStr) for part in ast.walk(each)}
+    in_text = {
+        id(part)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.JoinedStr)
+        for part in ast.walk(each)
+    }
     kinds = (ast.Name, ast.Attribute, ast.Constant)
     nodes = [each for each in ast.walk(tree) if isinstance(each, kinds) and id(each) not in in_text]
     for pick in picks:
@@ -97,7 +120,9 @@ def assert_ends_in_findings(source: str) -> None:
 
 
 TEXTS = st.builds(mutated, st.sampled_from(SEEDS), st.lists(EDIT, min_size=1, max_size=6))
-PROGRAMS = st.builds(renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12))
+PROGRAMS = st.builds(
+    renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12)
+)
 SLOW_IS_FINE = [HealthCheck.too_slow]
 
 

@@ -52,9 +52,14 @@ def test_a_value_is_not_read_through_a_link_out_of_the_repository(tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-@pytest.mark.parametrize("name", ["api/torch._inductor.ir.txt", "imports/torch._inductor.txt", "modules.txt"])
+@pytest.mark.parametrize(
+    "name", ["api/torch._inductor.ir.txt", "imports/torch._inductor.txt", "modules.txt"]
+)
 def test_a_damaged_index_is_told(tmp_path: Path, name: str, damage: str) -> None:
-    modules = {"torch._inductor.ir": "from torch._inductor.box import Box\ndef f(): ...\n", "torch._inductor.box": ""}
+    modules = {
+        "torch._inductor.ir": "from torch._inductor.box import Box\ndef f(): ...\n",
+        "torch._inductor.box": "",
+    }
     index = index_of(tmp_path, {"2.10.0": modules})
     assert index.release("2.10.0").resolve("torch._inductor.ir.f")
     file = tmp_path / name

@@ -55,8 +55,14 @@ def test_targets_are_what_is_assigned_below_torch(guess, line, targets):
         ('if Version(torch.__version__) >= Version("2.12"):\n    ', ">=2.12"),
         ("if Version(torch.__version__).release[:2] == (2, 11):\n    ", ">=2.11.0.dev0,<2.12"),
         ('if torch.__version__.startswith("2.11.0"):\n    ', ">=2.11.0.dev0,<2.11.1"),
-        ("if tuple(int(part) for part in torch.__version__.split('.')[:2]) >= (2, 12):\n    ", ">=2.12.0.dev0"),
-        ("if float('.'.join(torch.__version__.split('.')[:2])) >= 2.7:\n    ", ">=2.7.0.dev0,<2.10"),
+        (
+            "if tuple(int(part) for part in torch.__version__.split('.')[:2]) >= (2, 12):\n    ",
+            ">=2.12.0.dev0",
+        ),
+        (
+            "if float('.'.join(torch.__version__.split('.')[:2])) >= 2.7:\n    ",
+            ">=2.7.0.dev0,<2.10",
+        ),
         ('if hasattr(StorageBox, "realize"):\n    ', None),
         ("", None),
     ],
@@ -74,15 +80,15 @@ def test_a_check_that_is_a_part_of_a_test_is_cited_where_it_stands(guess):
 
 def test_what_names_a_release_has_is_no_version_check(guess):
     """The class came with 2.10; the check has no lower bound, and the gate would find that out."""
-    late = (
-        "from torch._dynamo.convert_frame import GraphCaptureOutput\n    GraphCaptureOutput.get_runtime_env = print\n"
-    )
+    late = "from torch._dynamo.convert_frame import GraphCaptureOutput\n    GraphCaptureOutput.get_runtime_env = print\n"
     found = guess(f'{HEAD}if Version(torch.__version__) < Version("2.12.0.dev0"):\n    {late}')
     assert found.applies_to.value == "<2.12"
 
 
 def test_two_stretches_of_releases_are_no_claim(guess):
-    found = guess(f'{HEAD}if Version(torch.__version__).public in ("2.9.0", "2.12.1"):\n    {ASSIGNED}')
+    found = guess(
+        f'{HEAD}if Version(torch.__version__).public in ("2.9.0", "2.12.1"):\n    {ASSIGNED}'
+    )
     assert (found.applies_to, found.holds_on) == (None, ("2.9.0", "2.12.1"))
 
 
@@ -108,13 +114,17 @@ def test_one_context_manager_is_the_scope_and_two_are_none(guess):
     by_another = one.replace("StorageBox.should_realize_on_reuse = print", "install()")
     assert guess(f"{head}def install():\n    {ASSIGNED}{by_another}").scope.value == "first"
     # What it patches is the project's own.
-    assert guess(head + one.replace("StorageBox.should_realize_on_reuse", "model.load")).scope is None
+    assert (
+        guess(head + one.replace("StorageBox.should_realize_on_reuse", "model.load")).scope is None
+    )
     assert guess(head + one + one.replace("first", "second")).scope is None
     assert guess("def first():\n    yield\n").scope is None
 
 
 def test_an_entry_of_a_table_has_no_name_yet(guess):
-    found = guess("import torch\nfrom torch._inductor import decomposition\ndecomposition.decompositions[1] = print\n")
+    found = guess(
+        "import torch\nfrom torch._inductor import decomposition\ndecomposition.decompositions[1] = print\n"
+    )
     assert (found.unnamed, found.targets) == ((3,), ())
 
 
@@ -124,22 +134,36 @@ def test_an_entry_of_a_table_has_no_name_yet(guess):
         ('"""Does a thing. And more."""\n# see (https://example.org/pull/1).\n', "Does a thing", 2),
         ('"""\nDoes a thing.\n"""\n', "Does a thing", None),
         ("x = 1\n", None, None),
-        ("# Licence: https://example.org/licenses/LICENSE-2.0\n# https://example.org/pull/1\n", None, 2),
+        (
+            "# Licence: https://example.org/licenses/LICENSE-2.0\n# https://example.org/pull/1\n",
+            None,
+            2,
+        ),
         ("# https://example.org/docs/compile.html\n", None, None),
     ],
 )
-def test_the_title_is_the_first_sentence_and_the_source_the_first_address(guess, text, title, source):
+def test_the_title_is_the_first_sentence_and_the_source_the_first_address(
+    guess, text, title, source
+):
     found = guess(text)
-    assert (found.title and found.title.value, found.source and found.source.line) == (title, source)
+    assert (found.title and found.title.value, found.source and found.source.line) == (
+        title,
+        source,
+    )
     assert not source or found.source.value == "https://example.org/pull/1"
 
 
 def test_what_changes_torch_and_nothing_calls_is_what_the_project_calls(guess):
     install = f"def install(scale=1):\n    {ASSIGNED}"
     assert values(guess(HEAD + install).apply) == ["install"]
-    assert values(guess(f"{HEAD}{install}def install_all():\n    install()\n").apply) == ["install_all"]
+    assert values(guess(f"{HEAD}{install}def install_all():\n    install()\n").apply) == [
+        "install_all"
+    ]
     assert guess(f"{HEAD}{install}install()\n").apply == ()
-    assert guess(f"import contextlib\n{HEAD}@contextlib.contextmanager\n{install}    yield\n").apply == ()
+    assert (
+        guess(f"import contextlib\n{HEAD}@contextlib.contextmanager\n{install}    yield\n").apply
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,11 +171,18 @@ def test_what_changes_torch_and_nothing_calls_is_what_the_project_calls(guess):
     [
         (ASSIGNED, "No version check was found"),
         (f"if mine(torch.__version__) > 2:\n    {ASSIGNED}", "p.py:4 could not be followed"),
-        (f"{ASSIGNED}if Version(torch.__version__) < Version('2.8'):\n    x = 1\n", "p.py:5 gives no one range"),
+        (
+            f"{ASSIGNED}if Version(torch.__version__) < Version('2.8'):\n    x = 1\n",
+            "p.py:5 gives no one range",
+        ),
     ],
 )
 def test_a_version_check_that_is_no_claim_is_named(guess, text, said):
-    [line] = [line for line in manifest_text(guess(HEAD + text), "p.py", "p", "x", ()).splitlines() if "PG211" in line]
+    [line] = [
+        line
+        for line in manifest_text(guess(HEAD + text), "p.py", "p", "x", ()).splitlines()
+        if "PG211" in line
+    ]
     assert said in line
 
 
@@ -161,7 +192,9 @@ def test_a_check_by_a_helper_of_the_project_is_followed(tmp_path):
     )
     file = tmp_path / "patch.py"
     file.write_text(f"{HEAD}from versions import RELEASE\n\nif RELEASE < (2, 12):\n    {ASSIGNED}")
-    found = infer_claims(file.read_text(), ast.parse(file.read_text()), [load("2.11.0"), load("2.12.1")], file)
+    found = infer_claims(
+        file.read_text(), ast.parse(file.read_text()), [load("2.11.0"), load("2.12.1")], file
+    )
     assert found.applies_to.value.startswith("<2.12")
 
 
@@ -182,7 +215,10 @@ def test_targets_of_different_branches_hold_by_release_in_the_manifest(guess):
         ("torch._inductor.scheduler.Scheduler.can_fuse", ">=2.12.0"),
     ]
     text = manifest_text(claims, "mine.py", "mine", "patchgate gate mine.py", releases())
-    assert '    { names = ["torch._inductor.scheduler.Scheduler.can_fuse"], applies_to = ">=2.12.0" },' in text
+    assert (
+        '    { names = ["torch._inductor.scheduler.Scheduler.can_fuse"], applies_to = ">=2.12.0" },'
+        in text
+    )
 
 
 def test_a_function_that_nothing_calls_installs_only_what_no_import_installs(guess):

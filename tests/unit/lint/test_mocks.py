@@ -1,4 +1,6 @@
-"""A test puts something in the place of a name of torch for the code that it tests, and not for all callers."""
+"""A test puts something in the place of a name of torch for the code that it tests, and not for all
+callers.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +45,8 @@ def test_it(monkeypatch):
 """
 
 
-def test_a_mock_that_fits_until_a_release_is_red_there_and_one_that_never_fits_is_not(tmp_path: Path) -> None:
+def test_a_mock_that_fits_until_a_release_is_red_there_and_one_that_never_fits_is_not(
+    tmp_path: Path,
+) -> None:
     assert _red(tmp_path, "test_it.py", CALLED.format(", users")) == ["PG113"]
     assert _red(tmp_path, "test_it.py", CALLED.format("")) == []

@@ -1,4 +1,6 @@
-"""Every rule is found by being there, runs or is called, has a test file of its own, and reports each of its codes."""
+"""Every rule is found by being there, runs or is called, has a test file of its own, and reports
+each of its codes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import pytest
 from patchgate.lint import rules
 from patchgate.lint.rules import CODES, RULES
 
-FILES = sorted(file for file in Path(str(rules.__file__)).parent.glob("*.py") if file.stem != "__init__")
+FILES = sorted(
+    file for file in Path(str(rules.__file__)).parent.glob("*.py") if file.stem != "__init__"
+)
 
 
 @pytest.mark.parametrize("rule", [file.stem for file in FILES])
@@ -20,11 +24,18 @@ def test_a_rule_has_a_test_file_of_its_own(rule: str) -> None:
 
 def test_every_file_of_a_rule_is_asked_or_called_by_name() -> None:
     called = {"misplaced_hunk", "not_judged", "unused_ignore"}
-    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == {file.stem for file in FILES} - called
+    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == {
+        file.stem for file in FILES
+    } - called
 
 
 def test_the_codes_are_those_of_the_files_in_order() -> None:
-    assert [code.code for code in CODES] == [*(f"PG{number}" for number in range(110, 132)), "PG140", "PG141", "PG142"]
+    assert [code.code for code in CODES] == [
+        *(f"PG{number}" for number in range(110, 132)),
+        "PG140",
+        "PG141",
+        "PG142",
+    ]
 
 
 def unreported(text: str) -> set[str]:
@@ -38,7 +49,11 @@ def unreported(text: str) -> set[str]:
         if isinstance(name, ast.Name)
     }
     assert codes, "a rule has codes"
-    return codes - {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return codes - {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -24,7 +24,11 @@ def version_in(low, high):
     [
         ("'2.11.0'", lambda text: text == "2.11.0", "==2.11.0"),
         ("'2.11.0'", version_in("2.11.0", "2.12.0.dev0"), ">=2.11.0,<2.12"),
-        ("'2.10.0.dev0', '2.12.0.dev0'", version_in("2.10.0.dev0", "2.12.0.dev0"), ">=2.10.0.dev0,<2.12"),
+        (
+            "'2.10.0.dev0', '2.12.0.dev0'",
+            version_in("2.10.0.dev0", "2.12.0.dev0"),
+            ">=2.10.0.dev0,<2.12",
+        ),
         ("(2, 11)", lambda text: Version(text) >= Version("2.11"), ">=2.11"),
         ("'2.9.2'", lambda text: Version(text) < Version("2.9.2"), "<2.9.2"),
         ("", lambda text: True, ""),
@@ -43,10 +47,15 @@ def test_the_specifier_holds_where_the_check_does(low, high):
     check = version_in(low, high)
     found = told(f"'{low}', '{high}'", check)
     if Version(low) < Version(high):
-        assert [SpecifierSet(found).contains(each) for each in RELEASES] == [check(each) for each in RELEASES]
+        assert [SpecifierSet(found).contains(each) for each in RELEASES] == [
+            check(each) for each in RELEASES
+        ]
     else:
         assert found is None
 
 
 def test_only_what_is_a_version_is_one():
-    assert versions_named(ast.parse("'2.11', 'a.b', '3', (2, 'x'), (2,), (2, 13), 2.5")) == {"2.11", "2.13"}
+    assert versions_named(ast.parse("'2.11', 'a.b', '3', (2, 'x'), (2,), (2, 13), 2.5")) == {
+        "2.11",
+        "2.13",
+    }

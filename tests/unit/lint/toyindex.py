@@ -1,4 +1,6 @@
-"""Small torch releases for the tests of lint, built from source texts as `index add` builds the shipped ones."""
+"""Small torch releases for the tests of lint, built from source texts as `index add` builds the
+shipped ones.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,26 @@ atexit.register(_FOLDERS.cleanup)
 
 
 def files_of(modules: dict[str, str]) -> dict[str, str]:
-    """Path below site-packages -> text of modules, and of the packages above them; `torch` itself has none."""
-    parents = {each.rsplit(".", depth)[0] for each in modules for depth in range(1, each.count("."))}
+    """Path below site-packages -> text of modules, and of the packages above them; `torch` itself
+    has none.
+    """
+    parents = {
+        each.rsplit(".", depth)[0] for each in modules for depth in range(1, each.count("."))
+    }
     texts = {**dict.fromkeys(parents, ""), **modules}
-    return {f"{name.replace('.', '/')}{'/__init__' * (name in parents)}.py": text for name, text in texts.items()}
+    return {
+        f"{name.replace('.', '/')}{'/__init__' * (name in parents)}.py": text
+        for name, text in texts.items()
+    }
 
 
 def built(version: str, modules: dict[str, str]) -> ReleaseRecords:
-    """The records of one release of these modules, {dotted name: text}, without the packages above them."""
-    return build([(f"{name.replace('.', '/')}.py", text) for name, text in modules.items()], version)
+    """The records of one release of these modules, {dotted name: text}, without the packages above
+    them.
+    """
+    return build(
+        [(f"{name.replace('.', '/')}.py", text) for name, text in modules.items()], version
+    )
 
 
 def index_of(folder: Path, releases: dict[str, dict[str, str]]) -> Index:
@@ -48,7 +61,9 @@ def toy_releases(releases: dict[str, dict[str, str]]) -> tuple[Release, ...]:
     folder = Path(_FOLDERS.name) / str(len(list(Path(_FOLDERS.name).iterdir())))
     files = {version: files_of(modules) for version, modules in releases.items()}
     write(folder, [build(each.items(), version) for version, each in files.items()])
-    texts = Sources(open_wheel=lambda project, requirement: _Wheel(files[requirement.removeprefix("==")]))
+    texts = Sources(
+        open_wheel=lambda project, requirement: _Wheel(files[requirement.removeprefix("==")])
+    )
     index = Index(folder)
     return tuple(index.release(version, texts) for version in releases)
 

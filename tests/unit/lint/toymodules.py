@@ -40,4 +40,8 @@ class Error(ValueError): ...
 '''
 TOOLS = "def helper(*a, d): ...\ndef other(): from torch._inductor import late\n"
 CONFIG = "depth = 3\nclass triton:\n    cudagraphs: bool = False\n"
-MODULES = {"torch._inductor.ir": IR, "torch._inductor.tools": TOOLS, "torch._inductor.config": CONFIG}
+MODULES = {
+    "torch._inductor.ir": IR,
+    "torch._inductor.tools": TOOLS,
+    "torch._inductor.config": CONFIG,
+}

@@ -24,8 +24,12 @@ def wheel_of(project: str, version: str, files: dict[str, str], metadata: str = 
 
 
 @contextmanager
-def serving(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, ranges: bool = True) -> Iterator[list[str]]:
-    """Makes pip's index this one; gives the ranges of the files that are asked for by GET, or `whole`."""
+def serving(
+    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, ranges: bool = True
+) -> Iterator[list[str]]:
+    """Makes pip's index this one; gives the ranges of the files that are asked for by GET, or
+    `whole`.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +64,14 @@ def serving(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, ranges:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_PROXY", "HTTP_PROXY", "http_proxy"):
+    for name in (
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "PIP_NO_INDEX",
+        "PIP_PROXY",
+        "HTTP_PROXY",
+        "http_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
     try:
         yield asked

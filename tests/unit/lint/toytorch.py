@@ -1,4 +1,6 @@
-"""Three small torch releases, and lint findings as short texts. 2.11 renames, 2.13 adds a parameter."""
+"""Three small torch releases, and lint findings as short texts. 2.11 renames, 2.13 adds a
+parameter.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,16 @@ def unused(x): ...
 """
 
 
-def toy_sources(*, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2") -> dict[str, str]:
-    """Module -> text: `hint` is the name of SizeVarAllocator's method, `extra` a parameter of should_realize."""
+def toy_sources(
+    *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2"
+) -> dict[str, str]:
+    """Module -> text: `hint` is the name of SizeVarAllocator's method, `extra` a parameter of
+    should_realize.
+    """
     return {
         "torch._inductor.ir": _IR.format(extra=extra, passed=passed, two=two),
-        "torch._inductor.config": "threshold = 8\n" + ("old_option = 1\n" if hint == "size_hint" else ""),
+        "torch._inductor.config": "threshold = 8\n"
+        + ("old_option = 1\n" if hint == "size_hint" else ""),
         "torch._inductor.virtualized": """
 class _V:
     @property
@@ -69,7 +76,9 @@ class GraphLowering:
         self.sizevars = 1
     def lower(self): return strides(1, 2)
 """,
-        "torch._inductor.sizevars": f"class SizeVarAllocator:\n    def {hint}(self, expr, fallback=None) -> int: ...\n",
+        "torch._inductor.sizevars": (
+            f"class SizeVarAllocator:\n    def {hint}(self, expr, fallback=None) -> int: ...\n"
+        ),
         f"torch._inductor.{'old' if hint == 'size_hint' else 'new'}": "def helper(): ...\n",
     }
 
@@ -88,7 +97,10 @@ def found(source: str, torches: Sequence[Release] = TORCHES) -> list[str]:
     """Each finding as `line: CODE severity message [releases]`."""
     findings, _ = lint_source(textwrap.dedent(source).lstrip(), "patch.py", torches)
     return [
-        f"{each.span.line}: {each.code} {each.severity.value} {each.message} [{each.shown_releases}]"
+        (
+            f"{each.span.line}: {each.code} {each.severity.value} {each.message} "
+            f"[{each.shown_releases}]"
+        )
         for each in findings
     ]
 

@@ -17,7 +17,9 @@ from patchgate.model.records import FactValue, Unmeasured
         (Unmeasured(reason="no device"), Unmeasured(reason="no device"), ""),
     ],
 )
-def test_fact_that_neither_side_could_take_shows_no_change(before: FactValue, after: FactValue, shown: str) -> None:
+def test_fact_that_neither_side_could_take_shows_no_change(
+    before: FactValue, after: FactValue, shown: str
+) -> None:
     assert changed_facts({"kernels": before}, {"kernels": after}) == shown
 
 

@@ -58,7 +58,10 @@ def repository(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".patchgate" / "gate").mkdir(parents=True)
     (tmp_path / ".patchgate" / "gate" / "judged.jsonl").write_text("forged\n")
-    subprocess.run(["git", "-C", tmp_path, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false"], check=True)
+    subprocess.run(
+        ["git", "-C", tmp_path, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false"],
+        check=True,
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

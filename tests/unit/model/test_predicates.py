@@ -42,7 +42,9 @@ def test_lists_and_numbers_are_not_mixed(text, value):
 @given(st.integers(), st.integers())
 def test_each_comparison_is_the_opposite_of_its_counterpart(value, bound):
     for one, other in (("<", ">="), (">", "<="), ("==", "!=")):
-        assert parse_predicate(f"{one} {bound}")(value) is not parse_predicate(f"{other} {bound}")(value)
+        assert parse_predicate(f"{one} {bound}")(value) is not parse_predicate(f"{other} {bound}")(
+            value
+        )
 
 
 @pytest.mark.parametrize("text", ["", "4", "> four", "=> 4", "> 4.", "> 4 or < 2", "contains"])
@@ -55,5 +57,6 @@ def test_the_refusal_shows_the_grammar():
     with pytest.raises(ValueError) as refused:
         parse_predicate("=> 4")
     assert_expected_inline(
-        str(refused.value), """not a predicate: '=> 4'; write one of < <= > >= == != contains and a number"""
+        str(refused.value),
+        """not a predicate: '=> 4'; write one of < <= > >= == != contains and a number""",
     )

@@ -1,4 +1,6 @@
-"""What models gain and lose: figures of both sides, their change, their order, and the line that sums up."""
+"""What models gain and lose: figures of both sides, their change, their order, and the line that
+sums up.
+"""
 
 from dataclasses import replace
 
@@ -7,7 +9,13 @@ import pytest
 from patchgate.model.public_model_figures import Change, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 
-FACTS = {"kernels.called": 4, "kernels.kind.extern": 2, "kernels.distinct": 3, "bytes.total": 100, "memory.peak": 10}
+FACTS = {
+    "kernels.called": 4,
+    "kernels.kind.extern": 2,
+    "kernels.distinct": 3,
+    "bytes.total": 100,
+    "memory.peak": 10,
+}
 
 
 def side(*, patch=None, failure=None, **facts):
@@ -16,7 +24,9 @@ def side(*, patch=None, failure=None, **facts):
 
 
 def part(moved=100, count=1, **facts):
-    return Part(count=count, before=side(), after=side(patch="p", **{"bytes.total": moved}, **facts))
+    return Part(
+        count=count, before=side(), after=side(patch="p", **{"bytes.total": moved}, **facts)
+    )
 
 
 def impact(**models):
@@ -48,7 +58,9 @@ def test_what_a_side_lacks_is_not_compared_and_no_column():
 
 def test_a_network_that_could_not_be_made_says_nothing_of_the_compiler():
     unmade = Part(before=side(), after=side(patch="p", failure=replace(FAILED, stage="build")))
-    both = impact(broken=[Part(before=side(), after=side(patch="p", failure=FAILED))], unmade=[unmade])
+    both = impact(
+        broken=[Part(before=side(), after=side(patch="p", failure=FAILED))], unmade=[unmade]
+    )
     assert [(row.model, row.broken) for row in both.rows] == [("broken", True), ("unmade", False)]
     assert both.summary == "2 models: 1 no longer compiles (broken), 1 not compared (unmade)"
 
@@ -59,17 +71,31 @@ def test_the_line_sums_up_and_what_matters_comes_first():
     both = impact(
         same=[part()],
         few=[part(**{"kernels.distinct": 2})],
-        little=[Part(before=side(**{"bytes.total": 1000}), after=side(patch="p", **{"bytes.total": 995}))],
+        little=[
+            Part(
+                before=side(**{"bytes.total": 1000}), after=side(patch="p", **{"bytes.total": 995})
+            )
+        ],
         much=[part(50)],
         worse=[part(120)],
         gone=[broken],
         never=[Part(before=side(failure=FAILED), after=side(failure=FAILED))],
         device=[Part(before=side(**missing), after=side(**missing))],
     )
-    assert [row.model for row in both.rows] == ["device", "gone", "never", "few", "much", "worse", "little", "same"]
+    assert [row.model for row in both.rows] == [
+        "device",
+        "gone",
+        "never",
+        "few",
+        "much",
+        "worse",
+        "little",
+        "same",
+    ]
     assert both.summary == (
         "8 models: 1 no longer compiles (gone), 1 with more bytes moved (+20.0 %: worse),"
-        " 1 with fewer bytes moved (-50.0 %: much), 2 changed in other figures only, or by less than 1 %, 1 unchanged,"
+        " 1 with fewer bytes moved (-50.0 %: much), 2 changed in other figures only, or by less "
+        "than 1 %, 1 unchanged,"
         " 2 not compared (device, never)"
     )
     assert both.rows[0].failed == "torch 2.11.0, unpatched: needs a real device"
@@ -84,7 +110,8 @@ def test_the_line_has_memory_beside_bytes():
         same=[part()],
     )
     assert both.summary == (
-        "4 models: 1 with more bytes moved (+20.0 %: much), 1 with fewer bytes moved (-50.0 %: less),"
+        "4 models: 1 with more bytes moved (+20.0 %: much), 1 with fewer bytes moved (-50.0 %: "
+        "less),"
         " 2 with more memory at the peak (up to +800.0 %: much),"
         " 1 with less memory at the peak (-90.0 %: less), 1 unchanged"
     )
@@ -98,7 +125,9 @@ def test_launches_come_before_kernels_before_bytes_before_memory():
         "kernels": part(**{"kernels.distinct": 4}),
         "launches": part(**{"kernels.called": 5}),
     }
-    assert [row.model for row in impact(**{name: [one] for name, one in figures.items()}).rows] == [*figures][::-1]
+    assert [row.model for row in impact(**{name: [one] for name, one in figures.items()}).rows] == [
+        *figures
+    ][::-1]
 
 
 def test_a_peak_that_alignment_moves_is_in_the_table_only():

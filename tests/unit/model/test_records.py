@@ -1,4 +1,6 @@
-"""The words themselves: exit codes from colours, ids from cases, and a missing fact that equals nothing."""
+"""The words themselves: exit codes from colours, ids from cases, and a missing fact that equals
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 
 def verdicts(*kinds: Kind) -> list[Verdict]:
     case = Case(torch="2.11.0", workload="stack")
-    return [Verdict(code="PG000", kind=kind, check="kernels", case=case, item="stack") for kind in kinds]
+    return [
+        Verdict(code="PG000", kind=kind, check="kernels", case=case, item="stack") for kind in kinds
+    ]
 
 
 @pytest.mark.parametrize(
@@ -39,8 +43,17 @@ def test_red_is_stronger_than_grey_and_grey_than_green(kinds, code):
     assert exit_code(verdicts(*kinds)) == code
 
 
-# The whole policy, written down again: kinds that block a merge, kinds that are notes, kinds that judge nothing.
-RED_KINDS = {Kind.REGRESSED, Kind.CHANGED, Kind.DRIFTED, Kind.STALE, Kind.ABSORBED, Kind.INERT, Kind.OVER}
+# The whole policy, written down again: kinds that block a merge, kinds that are notes, kinds that
+# judge nothing.
+RED_KINDS = {
+    Kind.REGRESSED,
+    Kind.CHANGED,
+    Kind.DRIFTED,
+    Kind.STALE,
+    Kind.ABSORBED,
+    Kind.INERT,
+    Kind.OVER,
+}
 NOTES = {Kind.NEW, Kind.FIRST, Kind.UNDER, Kind.WARNING}
 UNJUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
 
@@ -62,13 +75,16 @@ def test_nothing_is_judged_where_another_run_may_tell():
     assert {kind for kind in Kind if not verdicts(kind)[0].is_judged} == UNJUDGED
 
 
-@pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])
+@pytest.mark.parametrize(
+    ("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")]
+)
 def test_a_case_is_called_by_its_four_parts(patch, told):
     assert Case(torch="2.11.0", device="h200", workload="stack", patch=patch).id == told
 
 
 @pytest.mark.parametrize(
-    ("item", "fact", "subject"), [("stack.h200", "loads", "stack.h200 loads"), ("versions", "", "versions")]
+    ("item", "fact", "subject"),
+    [("stack.h200", "loads", "stack.h200 loads"), ("versions", "", "versions")],
 )
 def test_a_verdict_is_about_an_item_and_a_fact_of_it_on_the_torch_of_its_case(item, fact, subject):
     case = Case(torch="2.11.0", device="h200", workload="stack")
@@ -77,7 +93,10 @@ def test_a_verdict_is_about_an_item_and_a_fact_of_it_on_the_torch_of_its_case(it
 
 
 def test_a_command_is_typed_by_its_own_name():
-    assert str(Command(name="gate", arguments=("a.py", "--nightly"), when="then")) == "patchgate gate a.py --nightly"
+    assert (
+        str(Command(name="gate", arguments=("a.py", "--nightly"), when="then"))
+        == "patchgate gate a.py --nightly"
+    )
 
 
 def test_a_missing_fact_equals_nothing_not_even_itself():

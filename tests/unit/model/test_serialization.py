@@ -8,14 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Cause, Command, Failure, Kind, Observation, Unmeasured, Verdict
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Command,
+    Failure,
+    Kind,
+    Observation,
+    Unmeasured,
+    Verdict,
+)
 from patchgate.model.serialization import fact_from, fact_to, failure_of, from_dict, to_dict
 from patchgate.runner.run_settings import Run
 
 text = st.text(max_size=8)
 fact_values = st.integers() | text | st.lists(st.integers(), max_size=3).map(tuple)
 cases = st.builds(Case, torch=text, device=text, workload=text, patch=st.none() | text)
-failures = st.builds(Failure, cause=st.sampled_from(Cause), stage=text, signature=text, detail=text, where=text)
+failures = st.builds(
+    Failure, cause=st.sampled_from(Cause), stage=text, signature=text, detail=text, where=text
+)
 tables = st.dictionaries(text, text, max_size=3)
 observations = st.builds(
     Observation,
@@ -41,10 +52,14 @@ verdicts = st.builds(
     advice=text,
     commands=st.lists(commands, max_size=2).map(tuple),
 )
-runs = st.builds(Run, folder=text, patch=text, rows=tables, problems=tables, devices=st.lists(text).map(tuple))
+runs = st.builds(
+    Run, folder=text, patch=text, rows=tables, problems=tables, devices=st.lists(text).map(tuple)
+)
 
 
-@pytest.mark.parametrize(("kind", "records"), [(Observation, observations), (Verdict, verdicts), (Run, runs)])
+@pytest.mark.parametrize(
+    ("kind", "records"), [(Observation, observations), (Verdict, verdicts), (Run, runs)]
+)
 @given(data=st.data())
 def test_a_record_survives_json(kind, records, data):
     record = data.draw(records)
@@ -53,7 +68,9 @@ def test_a_record_survives_json(kind, records, data):
 
 def test_a_missing_fact_survives_json_with_its_reason():
     case = Case(torch="2.11.0", device="h200", workload="stack")
-    told = json.dumps(to_dict(Observation(case=case, facts={"bytes": Unmeasured(reason="no counter")})))
+    told = json.dumps(
+        to_dict(Observation(case=case, facts={"bytes": Unmeasured(reason="no counter")}))
+    )
     fact = from_dict(Observation, json.loads(told), where="here").facts["bytes"]
     assert (type(fact), fact.reason) == (Unmeasured, "no counter")
 
@@ -63,7 +80,9 @@ def test_a_fact_is_read_as_it_was_written(value):
     assert fact_from(fact_to(value)) == value
 
 
-@pytest.mark.parametrize("value", [None, True, 1.5, [1, "a"], [True], {"unmeasured": "x", "more": 1}, {}])
+@pytest.mark.parametrize(
+    "value", [None, True, 1.5, [1, "a"], [True], {"unmeasured": "x", "more": 1}, {}]
+)
 def test_what_is_no_fact_is_refused(value):
     with pytest.raises(ValueError, match="not a fact"):
         fact_from(value)
@@ -94,4 +113,6 @@ def test_an_answer_without_a_failure_has_none():
 
 def test_the_failure_of_an_answer_is_read_with_what_it_leaves_out():
     told = {"cause": "hung", "stage": "compile", "signature": "no end"}
-    assert failure_of({"failure": told}) == Failure(cause=Cause.HUNG, stage="compile", signature="no end")
+    assert failure_of({"failure": told}) == Failure(
+        cause=Cause.HUNG, stage="compile", signature="no end"
+    )

@@ -10,7 +10,9 @@ from patchgate.model.statistics import Interval, Round, quantiles, ratio_interva
 
 
 def rounds(ratio, *, placements, noise, pairs=40, seed=0):
-    """Rounds whose pairs share a placement: log-normal, sd `placements` between rounds and `noise` within."""
+    """Rounds whose pairs share a placement: log-normal, sd `placements` between rounds and `noise`
+    within.
+    """
     chance = random.Random(seed)
     made = []
     for _ in range(placements[1]):
@@ -41,8 +43,14 @@ def test_rounds_that_differ_widen_the_interval_as_pairs_cannot():
 
 
 def test_false_alarms_and_detection_are_as_promised():
-    equal = [ratio_interval(rounds(1.0, placements=(0.0007, 8), noise=0.005, seed=s), 0.99) for s in range(300)]
-    slower = [ratio_interval(rounds(1.003, placements=(0.0007, 8), noise=0.005, seed=s), 0.99) for s in range(300)]
+    equal = [
+        ratio_interval(rounds(1.0, placements=(0.0007, 8), noise=0.005, seed=s), 0.99)
+        for s in range(300)
+    ]
+    slower = [
+        ratio_interval(rounds(1.003, placements=(0.0007, 8), noise=0.005, seed=s), 0.99)
+        for s in range(300)
+    ]
     # 0.5 % expected either side of 1; the bounds are those of a binomial at one in a million.
     assert sum(one.low > 1 for one in equal) <= 10
     assert sum(one.high < 1 for one in equal) <= 10
@@ -64,7 +72,11 @@ def test_it_reads_as_a_figure_with_its_error():
 
 
 def test_quantiles():
-    assert quantiles(range(1, 101)) == (pytest.approx(50.5), pytest.approx(95.6, abs=0.5), pytest.approx(99.6, abs=0.5))
+    assert quantiles(range(1, 101)) == (
+        pytest.approx(50.5),
+        pytest.approx(95.6, abs=0.5),
+        pytest.approx(99.6, abs=0.5),
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from patchgate.model.records import Case, Command, Kind, Verdict
-from patchgate.model.results import FailureGroup, Point, Regressions, Transition, VerdictKey, VerdictSummary
+from patchgate.model.results import (
+    FailureGroup,
+    Point,
+    Regressions,
+    Transition,
+    VerdictKey,
+    VerdictSummary,
+)
 from patchgate.model.text import did_you_mean, escape_control
 from patchgate.report.github import annotation, render_annotations
 from patchgate.report.history import render_checklist, render_series, render_transitions
@@ -57,13 +64,19 @@ def reports():
     yield "terminal", out.getvalue()
     yield "markdown", render_markdown(HOSTILE, shown)
     yield "code", as_code(HOSTILE)
-    yield "series", "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)]))
+    yield (
+        "series",
+        "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)])),
+    )
     key = VerdictKey(HOSTILE, "2.11.0", "gate", HOSTILE, HOSTILE)
     failed = FailureGroup(bucket="new", code="PG201", signature=HOSTILE, keys=(key,))
     regressions = Regressions(runs=(), transitions=None, groups=(failed,), flaky=(key,))
     yield "checklist", "".join(render_checklist(regressions))
     colours = [VerdictSummary(colour, "PG201", HOSTILE) for colour in ("green", "red")]
-    yield "transitions", "".join(render_transitions([Transition(key=key, before=colours[0], after=colours[1])]))
+    yield (
+        "transitions",
+        "".join(render_transitions([Transition(key=key, before=colours[0], after=colours[1])])),
+    )
     yield "github", "".join(render_annotations(shown, Path("/nowhere")))
     yield "annotation", annotation("error", HOSTILE, file=HOSTILE)
 

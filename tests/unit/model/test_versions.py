@@ -49,7 +49,12 @@ def test_releases_are_ordered_as_versions_and_once():
 def test_sets_of_releases_as_masks_and_text():
     sets = ReleaseSets(["2.6.0", "2.7.0", "2.8.0", "2.9.0"])
     assert all(sets.mask(sets.text(mask)) == mask for mask in range(1, 16))
-    assert [sets.text(mask) for mask in (1, 3, 14, 13)] == ["2.6.0", "2.6.0..2.7.0", "2.7.0..", "2.6.0,2.8.0.."]
+    assert [sets.text(mask) for mask in (1, 3, 14, 13)] == [
+        "2.6.0",
+        "2.6.0..2.7.0",
+        "2.7.0..",
+        "2.6.0,2.8.0..",
+    ]
     with pytest.raises(KeyError):
         sets.mask("2.6.1")
 

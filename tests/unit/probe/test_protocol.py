@@ -1,4 +1,6 @@
-"""Every question has a handler with its types, and a request that is none is refused before anything is forked."""
+"""Every question has a handler with its types, and a request that is none is refused before
+anything is forked.
+"""
 
 import ast
 import json
@@ -20,7 +22,13 @@ from patchgate.probe.serve.server import Server
 from patchgate.runner.client import request_for
 
 COMMON = {"limits": {"seconds": 5, "bytes": 0}}
-DIFFER = {"do": "differ", **COMMON, "profile": {"kind": "codegen"}, "unpatched": "a", "patched": "b"}
+DIFFER = {
+    "do": "differ",
+    **COMMON,
+    "profile": {"kind": "codegen"},
+    "unpatched": "a",
+    "patched": "b",
+}
 TYPES = {do: handler.__args__ for do, handler in Questions.__annotations__.items()}
 
 
@@ -36,7 +44,11 @@ def test_a_question_has_typed_requests_and_answers(do):
 
 def test_every_question_has_a_handler_and_no_handler_is_left_over():
     tree = ast.parse((PACKAGE / "probe" / "serve" / "answers.py").read_text("utf-8"))
-    (table,) = (node for node in tree.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANSWERS")
+    (table,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANSWERS"
+    )
     # mypy holds each handler to the types of its question.
     assert ast.unparse(table.annotation) == "Questions"
     assert {key.value for key in table.value.keys} == TYPES.keys()
@@ -51,12 +63,16 @@ def test_a_request_needs_all_required_keys_and_may_have_the_others(do):
     assert refusal(most) is None
 
 
-@pytest.mark.parametrize("do", [do for do, (kind, *_) in TYPES.items() if "workload" in kind.__required_keys__])
+@pytest.mark.parametrize(
+    "do", [do for do, (kind, *_) in TYPES.items() if "workload" in kind.__required_keys__]
+)
 def test_what_the_host_says_of_a_case_fits_every_question_on_a_workload(do):
     workload = Workload(name="stack", path="stack.py", dtype="float32")
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
     kind = TYPES[do][0]
-    assert request_for(workload, {}, patch).keys() <= kind.__required_keys__ | kind.__optional_keys__
+    assert (
+        request_for(workload, {}, patch).keys() <= kind.__required_keys__ | kind.__optional_keys__
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +96,9 @@ def test_a_request_that_is_none_is_refused_with_the_reason(request_, why):
     assert refusal(DIFFER) is None
 
 
-@pytest.mark.parametrize("line", [b"not json\n", b"\n", b"{}\n", json.dumps(DIFFER | {"seeds": [0]}).encode() + b"\n"])
+@pytest.mark.parametrize(
+    "line", [b"not json\n", b"\n", b"{}\n", json.dumps(DIFFER | {"seeds": [0]}).encode() + b"\n"]
+)
 def test_the_server_answers_such_a_request_with_a_failure_of_the_machine(tmp_path, line):
     control, theirs = socket.socketpair()
     connection, channel = socket.socketpair()
@@ -103,14 +121,24 @@ def test_a_host_that_has_gone_ends_the_server(tmp_path):
         assert not Server(theirs, str(tmp_path))._start(theirs)
 
 
-REPLY = {"facts": {"loads": [2, 1], "bytes": {"unmeasured": "no counter"}}, "environment": {"torch": "2.11.0"}}
+REPLY = {
+    "facts": {"loads": [2, 1], "bytes": {"unmeasured": "no counter"}},
+    "environment": {"torch": "2.11.0"},
+}
 
 
 def of_facts(facts: object) -> object:
     return REPLY | {"facts": facts}
 
 
-FAILURE = {"cause": "raised", "stage": "", "signature": "", "detail": "", "where": None, "raised_at": None}
+FAILURE = {
+    "cause": "raised",
+    "stage": "",
+    "signature": "",
+    "detail": "",
+    "where": None,
+    "raised_at": None,
+}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The page in a real browser: reading, filtering, drilling down, keyboard, a phone, both themes, foreign text."""
+"""The page in a real browser: reading, filtering, drilling down, keyboard, a phone, both themes,
+foreign text.
+"""
 
 import os
 from importlib.util import find_spec
@@ -31,7 +33,9 @@ BAD = """<!doctype html><title>bad</title><body style="background: #fff">
 
 
 def need(there, reason):
-    """Skip without it; where a browser is required fail, so that nobody takes the skip for a look."""
+    """Skip without it; where a browser is required fail, so that nobody takes the skip for a
+    look.
+    """
     if not there:
         (pytest.fail if os.environ.get("PATCHGATE_BROWSER") == "required" else pytest.skip)(reason)
 
@@ -74,9 +78,13 @@ def compared(torch, after):
 
 
 def judged(name=NAME, items=3):
-    """Red facts on the first release, a line of greens, one that could not be judged, and foreign text everywhere."""
+    """Red facts on the first release, a line of greens, one that could not be judged, and foreign
+    text everywhere.
+    """
     symptom = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
-    patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name, source=name, symptom=symptom))
+    patch = Patch(
+        id=name, path="p.py", source="", claims=Claims(title=name, source=name, symptom=symptom)
+    )
     told = [
         verdict("2.11.0", "kernels", "stack.h200 loads.max", Kind.REGRESSED, "PG301", f"5 {NAME}"),
         verdict("2.12.1", "kernels", "stack.h200 loads.max"),
@@ -137,7 +145,10 @@ def test_the_page_opens_without_error_or_request_and_foreign_text_is_text(browse
 
 def test_text_that_would_become_markup_is_refused_by_the_policy(browser, page):
     browser.open(page)
-    tried = "try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (error) { return error.name }"
+    tried = (
+        "try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (error) { return "
+        "error.name }"
+    )
     assert browser.run(tried) == "TypeError"
 
 
@@ -145,7 +156,12 @@ def test_the_filter_shows_lines_with_that_verdict_only(browser, page):
     browser.open(page)
     assert lines(browser)[:2] == ["kernels", "stack.h200"]
     browser.one("input[value=green]").click()
-    assert lines(browser) == ["kernels", "stack.h200", "graph", *(f"item0000{n}.h200" for n in range(3))]
+    assert lines(browser) == [
+        "kernels",
+        "stack.h200",
+        "graph",
+        *(f"item0000{n}.h200" for n in range(3)),
+    ]
     assert browser.one("#shown").text == "4 of 5 lines"
     browser.one("input[value=grey]").click()
     assert lines(browser) == ["parity", NAME]
@@ -165,7 +181,9 @@ def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_histo
     first = browser.all(".facts tbody tr:first-child > *")
     assert first[:5] == ["loads.max", "4", "6", "5\N{MINUS SIGN}17 %", "regressed PG301"]
     assert browser.all(".facts svg", "aria-label") == ["loads.max, 2 runs: 4, then 5"]
-    assert browser.all("#cell figure svg", "ariaLabel") == ["loads per distinct kernel: unpatched 2 1 6, patched 2 1 5"]
+    assert browser.all("#cell figure svg", "ariaLabel") == [
+        "loads per distinct kernel: unpatched 2 1 6, patched 2 1 5"
+    ]
     assert browser.all(".code .gone code, .code .come code") == ["y = 'before'", "y = 'after'"]
     assert len(browser.all(".facts tbody tr")) == 2
     browser.one(".toggle input").click()
@@ -176,8 +194,13 @@ def test_the_keyboard_goes_everywhere_and_its_place_is_seen(browser, page):
     browser.open(page)
     browser.one("input[type=search]").click()
     browser.type(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
-    assert browser.focused("aria-label") == f"{NAME} kernels stack.h200 on torch 2.11.0: 1 red PG301"
-    style = "const style = getComputedStyle(document.activeElement); return style.outlineStyle + style.outlineWidth"
+    assert (
+        browser.focused("aria-label") == f"{NAME} kernels stack.h200 on torch 2.11.0: 1 red PG301"
+    )
+    style = (
+        "const style = getComputedStyle(document.activeElement); return style.outlineStyle + "
+        "style.outlineWidth"
+    )
     assert browser.run(style) == "solid3px"
     browser.type(Keys.ENTER)
     assert browser.run("return document.querySelector('dialog').open")
@@ -196,7 +219,10 @@ def test_back_closes_a_cell_and_an_address_opens_it(browser, page):
     browser.settle()
     assert not browser.run("return document.querySelector('dialog').open")
     browser.open(page, "#nothing/like/this@2.11.0")
-    assert (browser.errors(), browser.run("return document.querySelector('dialog').open")) == ([], False)
+    assert (browser.errors(), browser.run("return document.querySelector('dialog').open")) == (
+        [],
+        False,
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -221,9 +247,14 @@ def test_on_a_phone_the_page_never_scrolls_sideways(browser, page, width):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Every kind of page: made up with foreign text, a stored run as people read it, a sweep with what has turned."""
+    """Every kind of page: made up with foreign text, a stored run as people read it, a sweep with
+    what has turned.
+    """
     key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200", "loads.max")
-    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
+    runs = [
+        {key: VerdictSummary("green", "PG300", "4")},
+        {key: VerdictSummary("red", "PG301", "5")},
+    ]
     gate, stored, sweep = (tmp_path_factory.mktemp(name) for name in ("gate", "stored", "sweep"))
     return {
         "made up": (written(gate, judged()), f"#{CELL}"),
@@ -251,14 +282,22 @@ def test_axe_finds_no_violation(axe, pages, name, width, theme):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(axe, tmp_path, width, theme):
+def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(
+    axe, tmp_path, width, theme
+):
     rows = [
         ModelImpact(
-            model=name, changes={"bytes": Change(before=100, after=after), "kernels": Change(before=1, after=2)}
+            model=name,
+            changes={
+                "bytes": Change(before=100, after=after),
+                "kernels": Change(before=1, after=2),
+            },
         )
         for name, after in ((NAME, 150), ("llama-3-8b", 60), ("bert", 100))
     ]
-    impact = Impact(before="unpatched", after=NAME, rows=(ModelImpact(model="gpt", failed=NAME), *rows))
+    impact = Impact(
+        before="unpatched", after=NAME, rows=(ModelImpact(model="gpt", failed=NAME), *rows)
+    )
     path = tmp_path / "impact.html"
     path.write_text(impact_html(NAME, impact, at="now"), encoding="utf-8")
     axe.open(path, width=width, theme=theme)
@@ -292,7 +331,9 @@ def test_tab_reaches_every_control_and_each_shows_its_focus(browser, pages, name
     for _ in range(controls):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         nowhere, visible, element = browser.run(FOCUS)
-        assert not nowhere, f"only {len(reached)} of {controls} controls are reached, the last is {reached[-1]}"
+        assert not nowhere, (
+            f"only {len(reached)} of {controls} controls are reached, the last is {reached[-1]}"
+        )
         assert visible, element
         reached.append(element)
 
@@ -302,7 +343,15 @@ def test_no_colour_stands_alone(browser, pages):
         for part in ("", cell):
             browser.open(path, part)
             coloured = browser.all(".badge, #grid .cell.red, #grid .cell.green, #grid .cell.grey")
-            words = ("\N{CHECK MARK}", "\N{BALLOT X}", "?", "new", "still", "closed", "newly silent")
+            words = (
+                "\N{CHECK MARK}",
+                "\N{BALLOT X}",
+                "?",
+                "new",
+                "still",
+                "closed",
+                "newly silent",
+            )
             assert coloured
             assert [text for text in coloured if not any(word in text for word in words)] == []
 
@@ -313,8 +362,13 @@ def test_on_paper_everything_is_open_and_nothing_needs_a_click(browser, pages):
     assert len(browser.all("details:not([open])")) > 0
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.all("details:not([open])") == []
-    assert [len(browser.all("#grid .inner .row")) + 1] == [int(n) for n in browser.all("#grid", "ariaRowCount")]
-    assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert [len(browser.all("#grid .inner .row")) + 1] == [
+        int(n) for n in browser.all("#grid", "ariaRowCount")
+    ]
+    assert (
+        browser.run("return getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert [browser.one(part).is_displayed() for part in ("form", ".copy")] == [False, False]
     assert browser.faint() == []
     browser.run("dispatchEvent(new Event('afterprint'))")
@@ -323,7 +377,10 @@ def test_on_paper_everything_is_open_and_nothing_needs_a_click(browser, pages):
 
 def test_the_changes_of_a_sweep_lead_to_their_cells(browser, tmp_path):
     key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200", "loads.max")
-    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
+    runs = [
+        {key: VerdictSummary("green", "PG300", "4")},
+        {key: VerdictSummary("red", "PG301", "5")},
+    ]
     told = regressions_in(runs)
     browser.open(written(tmp_path, judged(), judged("sound"), told=told))
     browser.one("section ul a").click()

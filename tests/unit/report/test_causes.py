@@ -1,4 +1,6 @@
-"""Which red verdicts share a cause, in which order causes are read, and which verdict is the evidence."""
+"""Which red verdicts share a cause, in which order causes are read, and which verdict is the
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,12 @@ def test_a_code_that_the_table_does_not_name_is_a_cause_of_its_own_with_its_titl
 def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
     told = [verdict(RED, code) for code in ("PG999", "PG701", "PG501", "PG203", "PG510")]
     groups = group_by_cause([*told, verdict(Kind.PASS), verdict(Kind.NEW, "PG303")])
-    assert [group.cause.name for group in groups] == ["numbers", "version check too narrow", "cache", "PG999"]
+    assert [group.cause.name for group in groups] == [
+        "numbers",
+        "version check too narrow",
+        "cache",
+        "PG999",
+    ]
 
 
 def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
@@ -93,11 +100,16 @@ def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
 
 def test_a_failure_at_the_line_of_a_missing_name_has_that_name_as_its_cause():
     missing = verdict(RED, "PG103", "api", subject="attribute A.b", where="mine.py:4")
-    crash = verdict(RED, "PG301", subject="stack.h200 compiles", where="mine.py:4", actual="AttributeError")
+    crash = verdict(
+        RED, "PG301", subject="stack.h200 compiles", where="mine.py:4", actual="AttributeError"
+    )
     (group,) = group_by_cause([crash, missing])
     assert (group.cause.name, group.verdicts) == ("does not fit", (missing, crash))
     elsewhere = replace(crash, where="mine.py:9")
-    assert [one.cause.name for one in group_by_cause([elsewhere, missing])] == ["does not compile", "does not fit"]
+    assert [one.cause.name for one in group_by_cause([elsewhere, missing])] == [
+        "does not compile",
+        "does not fit",
+    ]
 
 
 def test_changed_facts_of_a_case_are_one_line_with_both_values():
@@ -107,11 +119,20 @@ def test_changed_facts_of_a_case_are_one_line_with_both_values():
         "bytes.total": ("1000", "900", "1000"),
     }
     (group,) = group_by_cause(
-        verdict(RED, "PG301", torch="2.11.0", subject=f"stack.h200 {fact}", before=old, after=new, recorded=recorded)
+        verdict(
+            RED,
+            "PG301",
+            torch="2.11.0",
+            subject=f"stack.h200 {fact}",
+            before=old,
+            after=new,
+            recorded=recorded,
+        )
         for fact, (old, new, recorded) in changed.items()
     )
     assert group.changes == (
-        "PG301 stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> [2 4],"
+        "PG301 stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> "
+        "[2 4],"
         " bytes.total 1,000 -> 900",
     )
 
@@ -119,19 +140,35 @@ def test_changed_facts_of_a_case_are_one_line_with_both_values():
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"kernels.called": ("7", "6")}, "better: kernels called 7 -> 6 (-14.3%) (stack.h200 on torch 2.11.0)"),
+        (
+            {"kernels.called": ("7", "6")},
+            "better: kernels called 7 -> 6 (-14.3%) (stack.h200 on torch 2.11.0)",
+        ),
         (
             {"kernels.called": ("4", "5"), "bytes.total": ("2000", "1900")},
             "better and worse: kernels called 4 -> 5 (+25.0%), bytes moved 2,000 -> 1,900 (-5.0%)"
             " (stack.h200 on torch 2.11.0)",
         ),
-        ({"memory.peak": ("0", "8")}, "worse: bytes of memory at the peak 0 -> 8 (stack.h200 on torch 2.11.0)"),
-        ({"loads": ("[1]", "[2]")}, "no change in kernels called, bytes moved, bytes of memory at the peak"),
+        (
+            {"memory.peak": ("0", "8")},
+            "worse: bytes of memory at the peak 0 -> 8 (stack.h200 on torch 2.11.0)",
+        ),
+        (
+            {"loads": ("[1]", "[2]")},
+            "no change in kernels called, bytes moved, bytes of memory at the peak",
+        ),
     ],
 )
 def test_changed_code_is_called_better_or_worse_by_what_it_costs(changes, line):
     (group,) = group_by_cause(
-        verdict(Kind.CHANGED, "PG301", torch="2.11.0", subject=f"stack.h200 {fact}", before=before, after=after)
+        verdict(
+            Kind.CHANGED,
+            "PG301",
+            torch="2.11.0",
+            subject=f"stack.h200 {fact}",
+            before=before,
+            after=after,
+        )
         for fact, (before, after) in changes.items()
     )
     assert group.costs == (line,)

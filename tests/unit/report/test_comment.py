@@ -18,7 +18,9 @@ def results(folder):
     """Leaves results as a job would, and tells their folder."""
 
     def leave(name, verdicts, patch="mine", torch="2.11.0"):
-        save_run(Run(folder=str(folder / name), patch=f"/elsewhere/{patch}", rows={torch: "python"}))
+        save_run(
+            Run(folder=str(folder / name), patch=f"/elsewhere/{patch}", rows={torch: "python"})
+        )
         save_verdicts(folder / name, verdicts)
         return folder / name
 
@@ -28,7 +30,9 @@ def results(folder):
 def test_the_torches_of_several_machines_stand_side_by_side(verdicts, results):
     mine = [replace(verdict, case=Case(torch="2.11.0")) for verdict in verdicts]
     theirs = [replace(verdict, case=Case(torch="2.12.1")) for verdict in verdicts]
-    text = render_comment([results("a", mine), results("b", theirs, torch="2.12.1"), results("c", mine, "other")])
+    text = render_comment(
+        [results("a", mine), results("b", theirs, torch="2.12.1"), results("c", mine, "other")]
+    )
     assert text.startswith(f"{MARKER}\n## ` mine `\n")
     assert "| check | item | torch 2.11.0 | torch 2.12.1 |" in text
     assert "\n## ` other `\n" in text
@@ -47,7 +51,9 @@ def test_what_was_said_is_text_only(verdicts, results):
     command = Command(name=EVIL, arguments=(EVIL,), when=EVIL)
     evil = [replace(verdict, **words, commands=(command,)) for verdict in verdicts]
     text = render_comment([results("a", evil, patch="@everyone")])
-    outside = "".join(part for at, part in enumerate(text.replace("```", "\0").split("\0")) if at % 2 == 0)
+    outside = "".join(
+        part for at, part in enumerate(text.replace("```", "\0").split("\0")) if at % 2 == 0
+    )
     assert "@everyone" in text
     assert not [word for word in ("![", "<img", "owner/repo") if word in outside]
     rows = [line for line in text.splitlines() if line.startswith("| ```")]
@@ -58,11 +64,15 @@ def test_what_was_said_is_text_only(verdicts, results):
 def test_a_span_ends_where_it_should(text):
     span = as_code(text)
     fence = span[: len(span) - len(span.lstrip("`"))]
-    assert span == "" or (span.endswith(f" {fence}") and fence not in span[len(fence) : -len(fence)])
+    assert span == "" or (
+        span.endswith(f" {fence}") and fence not in span[len(fence) : -len(fence)]
+    )
     assert "\n" not in span
 
 
-@pytest.mark.parametrize("change", [{"case": Case(torch="2.11.0 | x")}, {"code": "PG999"}, {"code": "../x"}])
+@pytest.mark.parametrize(
+    "change", [{"case": Case(torch="2.11.0 | x")}, {"code": "PG999"}, {"code": "../x"}]
+)
 def test_what_cannot_be_a_result_is_refused(verdicts, results, change):
     with pytest.raises(UsageError):
         render_comment([results("a", [replace(verdicts[0], **change)])])

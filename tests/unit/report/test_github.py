@@ -1,4 +1,6 @@
-"""Annotations: one a block, on a line of the checkout or on none; whatever is said stays inside its command."""
+"""Annotations: one a block, on a line of the checkout or on none; whatever is said stays inside its
+command.
+"""
 
 import json
 from dataclasses import replace
@@ -16,10 +18,15 @@ def told(verdicts, where, checkout):
 def test_each_block_is_one_command_at_its_place(verdicts, folder):
     (folder / "patch.py").write_text("")
     lines = told(verdicts, str(folder / "patch.py:7"), folder)
-    assert [line.partition("::")[2].partition(" ")[0] for line in lines] == ["error", "error", "warning"]
+    assert [line.partition("::")[2].partition(" ")[0] for line in lines] == [
+        "error",
+        "error",
+        "warning",
+    ]
     assert lines[1] == (
         "::error file=patch.py,line=7,title=PG301 kernel facts changed::"
-        "stack.h200 loads on torch 2.9.0, 2.12.1: [2 6] (expected: [2 4])%0Aand 1 more like it%0Afix: mend the patch"
+        "stack.h200 loads on torch 2.9.0, 2.12.1: [2 6] (expected: [2 4])%0Aand 1 more like "
+        "it%0Afix: mend the patch"
     )
 
 
@@ -47,7 +54,10 @@ def test_only_between_two_secret_lines_a_runner_takes_a_line_for_a_command(monke
 
 def test_no_text_of_a_patch_is_a_link_in_sarif():
     result = SarifResult(
-        code="PG210", is_red=True, message="see [the fix](https://evil)", place=Place(path="x", line=1)
+        code="PG210",
+        is_red=True,
+        message="see [the fix](https://evil)",
+        place=Place(path="x", line=1),
     )
     (found,) = json.loads(render_sarif([], [result]))["runs"][0]["results"]
     assert found["message"]["text"] == "see [the fix] (https://evil)"

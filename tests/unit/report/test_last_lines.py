@@ -21,11 +21,15 @@ from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
-WORKLOADS = {name: Workload(name=name, path="", dtype="float32") for name in ("stack", "chain", "mlp")}
+WORKLOADS = {
+    name: Workload(name=name, path="", dtype="float32") for name in ("stack", "chain", "mlp")
+}
 
 
 def answer(*kinds: Kind, code: int = 0, **given: Any) -> list[str]:
-    verdicts = [verdict(kind, code="PG501" if kind is Kind.REGRESSED else "PG300") for kind in kinds]
+    verdicts = [
+        verdict(kind, code="PG501" if kind is Kind.REGRESSED else "PG300") for kind in kinds
+    ]
     run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **given)
     scope, last = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
     return [*scope, *last]
@@ -34,16 +38,27 @@ def answer(*kinds: Kind, code: int = 0, **given: Any) -> list[str]:
 def test_a_green_run_says_what_was_judged_and_what_was_not():
     assert answer(Kind.PASS) == [
         "judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.9.0",
-        "not judged: time and memory on a GPU (`--device cuda`); 2 workloads that only `--nightly` judges",
+        "not judged: time and memory on a GPU (`--device cuda`); 2 workloads that only `--nightly` "
+        "judges",
         "nothing red, 1 green; exit code 0",
     ]
 
 
 def test_it_is_said_what_was_kept_from_an_earlier_run():
-    verdicts, run = [verdict(Kind.PASS)], Run(folder="out", patch="mine.py", rows={"2.9.0": "python"})
+    verdicts, run = (
+        [verdict(Kind.PASS)],
+        Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}),
+    )
     for kept, count in ((0, 0), (3, 1)):
-        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept).scope
-        assert lines.count("not measured again: 3 results of the same patch, kept in .patchgate/patched") == count
+        lines = answer_lines(
+            run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept
+        ).scope
+        assert (
+            lines.count(
+                "not measured again: 3 results of the same patch, kept in .patchgate/patched"
+            )
+            == count
+        )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +67,10 @@ def test_it_is_said_what_was_kept_from_an_earlier_run():
         ([], "nothing red, 0 green"),
         ([Kind.STALE], "1 cause, 1 red verdict, 0 green"),
         ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
-        ([Kind.PASS, Kind.NEW, Kind.WARNING, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
+        (
+            [Kind.PASS, Kind.NEW, Kind.WARNING, Kind.INFRA],
+            "nothing red, 1 green, 1 not judged, 2 grey notes",
+        ),
         ([Kind.PASS, Kind.INFRA], "nothing red, 1 green, 1 not judged"),
     ],
 )
@@ -64,8 +82,14 @@ def test_the_counts_are_by_cause_and_colour(kinds: list[Kind], line: str) -> Non
     ("given", "missing"),
     [
         ({"nightly": True}, "not judged: time and memory on a GPU (`--device cuda`)"),
-        ({"devices": ("cuda", "h200", "cpu")}, "not judged: 2 workloads that only `--nightly` judges"),
-        ({"devices": ("cuda", "cpu"), "nightly": True}, "not judged: h200 (this run has `--device`)"),
+        (
+            {"devices": ("cuda", "h200", "cpu")},
+            "not judged: 2 workloads that only `--nightly` judges",
+        ),
+        (
+            {"devices": ("cuda", "cpu"), "nightly": True},
+            "not judged: h200 (this run has `--device`)",
+        ),
         (
             {"devices": ("cuda", "h200", "cpu"), "workloads": ("stack",)},
             "not judged: 2 other workloads (this run has `--workload`)",
@@ -83,7 +107,11 @@ def test_the_counts_are_by_cause_and_colour(kinds: list[Kind], line: str) -> Non
             "not judged: 2 other checks: latency, interaction (this run has `--check`)",
         ),
         (
-            {"devices": ("cuda", "h200", "cpu"), "nightly": True, "problems": {"2.12.1": "no wheel"}},
+            {
+                "devices": ("cuda", "h200", "cpu"),
+                "nightly": True,
+                "problems": {"2.12.1": "no wheel"},
+            },
             "not judged: torch 2.12.1, which could not be installed",
         ),
     ],
@@ -94,7 +122,10 @@ def test_what_was_not_judged_depends_on_the_run(given, missing):
 
 def test_where_everything_was_judged_nothing_is_said_to_be_missing():
     told = answer(Kind.PASS, nightly=True, devices=("cuda", "h200", "cpu"))
-    assert [line.partition(":")[0] for line in told] == ["judged", "nothing red, 1 green; exit code 0"]
+    assert [line.partition(":")[0] for line in told] == [
+        "judged",
+        "nothing red, 1 green; exit code 0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +151,9 @@ WHOLE = Project(releases=("2.9.0",))
 
 def look_at(*kinds: Kind, **given: Any) -> tuple[Run, list[Verdict]]:
     settings: dict[str, Any] = {"project": WHOLE, "premerge": ("stack",)} | given
-    return Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **settings), [verdict(kind) for kind in kinds]
+    return Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **settings), [
+        verdict(kind) for kind in kinds
+    ]
 
 
 @pytest.mark.parametrize("option", NARROWED)
@@ -155,15 +188,24 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
 
 
 @pytest.mark.parametrize(
-    ("kinds", "so_far"), [([], "nothing red"), ([Kind.STALE], "1 problem"), ([Kind.PASS], "nothing red")]
+    ("kinds", "so_far"),
+    [([], "nothing red"), ([Kind.STALE], "1 problem"), ([Kind.PASS], "nothing red")],
 )
 def test_an_interrupted_run_says_so_in_one_line(kinds, so_far):
     stopped = [verdict(Kind.STOPPED, code="PG907", subject=f"w{n}.cpu runs") for n in range(166)]
-    run, verdicts = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}), [*map(verdict, kinds), *stopped]
+    run, verdicts = (
+        Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}),
+        [*map(verdict, kinds), *stopped],
+    )
     shown = replace(view(verdicts, run.torches), done=14)
     line = f"Interrupted after 14 of 180 checks ({so_far} so far). Run the same command to resume."
     assert answer_lines(run, verdicts, shown, WORKLOADS, 4).last == ["exit code 4", line]
     file = io.StringIO()
-    show_run(Console(file=file, width=100), "mine", shown, answer_lines(run, verdicts, shown, WORKLOADS, 4))
+    show_run(
+        Console(file=file, width=100),
+        "mine",
+        shown,
+        answer_lines(run, verdicts, shown, WORKLOADS, 4),
+    )
     assert "PG907" not in file.getvalue()
     assert len(file.getvalue().splitlines()) < 20

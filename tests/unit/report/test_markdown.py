@@ -1,5 +1,4 @@
 """The view as Markdown, word for word."""
-# ruff: noqa: E501 -- a row of a table is one line
 
 from dataclasses import replace
 

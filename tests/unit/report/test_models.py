@@ -12,7 +12,10 @@ ROWS = (
     ModelImpact(model="<gone>|x", failed="torch 2.11.0, p: \x1bKeyError", broken=True),
     ModelImpact(
         model="moe",
-        changes={"launches": Change(before=100, after=111), "bytes": Change(before=2e9, after=2.5e9)},
+        changes={
+            "launches": Change(before=100, after=111),
+            "bytes": Change(before=2e9, after=2.5e9),
+        },
     ),
     ModelImpact(model="llama", changes={"launches": Change(before=10, after=10)}),
 )
@@ -23,7 +26,10 @@ def test_a_cell_has_one_value_where_nothing_changed_and_both_with_the_change_els
     assert cell_text(Change(before=13, after=13), LAUNCHES) == "13"
     assert cell_text(Change(before=13, after=14), LAUNCHES) == "13 -> 14 (+7.7 %)"
     assert cell_text(Change(before=0, after=2), KERNELS) == "0 -> 2 (new)"
-    assert cell_text(Change(before=1_241_528_320, after=1_216_362_496), BYTES) == "1.24 GB -> 1.22 GB (-2.0 %)"
+    assert (
+        cell_text(Change(before=1_241_528_320, after=1_216_362_496), BYTES)
+        == "1.24 GB -> 1.22 GB (-2.0 %)"
+    )
     assert cell_text(Change(before=632_040_000, after=632_010_000), BYTES) == "632 MB (-0.00 %)"
 
 
@@ -32,7 +38,8 @@ def test_the_terminal_says_all():
     show_impact(Console(file=file, width=140), IMPACT)
     text = file.getvalue()
     assert text.splitlines()[0] == (
-        "3 models: 1 no longer compiles (<gone>|x), 1 with more bytes moved (+25.0 %: moe), 1 unchanged"
+        "3 models: 1 no longer compiles (<gone>|x), 1 with more bytes moved (+25.0 %: moe), 1 "
+        "unchanged"
     )
     assert "100 -> 111 (+11.0 %)" in text
     assert "not compared: <gone>|x: torch 2.11.0, p: \\x1bKeyError" in text

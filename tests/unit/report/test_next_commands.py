@@ -69,6 +69,8 @@ def test_words_and_commands_are_one_line(advice, given, step):
 
 
 def test_the_command_that_was_typed_is_not_repeated_with_all_its_options():
-    again = Command(name="gate", arguments=("mine.py", "--row 2.11.0=python"), when="then", is_again=True)
+    again = Command(
+        name="gate", arguments=("mine.py", "--row 2.11.0=python"), when="then", is_again=True
+    )
     assert next_step("Correct it.", [again]) == "Correct it; then: run the same command again"
     assert "--row 2.11.0=python" in next_step("Correct it.", [replace(again, is_again=False)])

@@ -6,7 +6,9 @@ from dataclasses import replace
 from patchgate import __version__
 from patchgate.report.sarif import Place, SarifResult, render_sarif
 
-RESULT = SarifResult(code="PG301", is_red=True, message="6", place=Place(path="a.py", line=3), subject="mine loads")
+RESULT = SarifResult(
+    code="PG301", is_red=True, message="6", place=Place(path="a.py", line=3), subject="mine loads"
+)
 
 
 def prints(*results):

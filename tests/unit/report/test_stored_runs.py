@@ -1,4 +1,5 @@
-"""Real runs in a terminal of 100 columns, word for word: sound, vLLM #42686, broken, one's own workload.
+"""Real runs in a terminal of 100 columns, word for word: sound, vLLM #42686, broken, one's own
+workload.
 
 benchmarks/report/stored holds their verdicts: what is not green in full, green verdicts as counts.
 """
@@ -28,16 +29,30 @@ def lines_of(
     """The lines that the run prints at its end."""
     stored = load_run(name)
     verdicts = stored.verdicts
-    run = Run(folder="out", patch=name, rows=dict.fromkeys(stored.torches, "python"), workloads=workloads)
+    run = Run(
+        folder="out", patch=name, rows=dict.fromkeys(stored.torches, "python"), workloads=workloads
+    )
     seen, code = view(verdicts, run.torches), exit_code(verdicts)
     file = io.StringIO()
-    known = load_workloads() | {one: Workload(name=one, path="", dtype="bfloat16") for one in workloads}
-    console = Console(file=file, width=width, color_system="standard" if color else None, force_terminal=color)
+    known = load_workloads() | {
+        one: Workload(name=one, path="", dtype="bfloat16") for one in workloads
+    }
+    console = Console(
+        file=file, width=width, color_system="standard" if color else None, force_terminal=color
+    )
     show_run(console, title_of(name), seen, answer_lines(run, verdicts, seen, known, code, results))
-    # An expectation is ASCII: the rule of the table is dashes, and a line that was cut ends in a tilde.
-    text = file.getvalue().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-").replace("\N{HORIZONTAL ELLIPSIS}", "~")
+    # An expectation is ASCII: the rule of the table is dashes, and a line that was cut ends in a
+    # tilde.
+    text = (
+        file.getvalue()
+        .replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-")
+        .replace("\N{HORIZONTAL ELLIPSIS}", "~")
+    )
     # How many workloads there are changes with every new one.
-    return [re.sub(r"\b\d\d (other workloads|workloads that)", r"NN \1", line.rstrip()) for line in text.splitlines()]
+    return [
+        re.sub(r"\b\d\d (other workloads|workloads that)", r"NN \1", line.rstrip())
+        for line in text.splitlines()
+    ]
 
 
 def test_a_sound_patch():
@@ -207,7 +222,10 @@ def test_the_problems_are_the_end_of_the_output():
     *last, files, answer = lines_of("vllm-42686", results=("out/report.html",))[-12:]
     listed = [line.split()[1] for line in last[-4:]]
     assert listed == ["PG510", "PG203", "PG701", "PG601"]
-    assert (files, answer) == ("results: out/report.html", "4 causes, 10 red verdicts, 2519 green; exit code 1")
+    assert (files, answer) == (
+        "results: out/report.html",
+        "4 causes, 10 red verdicts, 2519 green; exit code 1",
+    )
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -18,7 +18,9 @@ def printed(show, *arguments, width=100):
     file = io.StringIO()
     show(Console(file=file, width=width, color_system=None), *arguments)
     return "\n".join(
-        line.rstrip().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-").replace("\N{HORIZONTAL ELLIPSIS}", "~")
+        line.rstrip()
+        .replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-")
+        .replace("\N{HORIZONTAL ELLIPSIS}", "~")
         for line in file.getvalue().splitlines()
     )
 
@@ -74,8 +76,13 @@ def test_long_lists_are_cut_and_say_so(verdicts):
     told = printed(show_run, "mine", view(many, ["2.12.1"]))
     assert "4 more rows, in the report" in told
     assert ("w15" in told, "w16" in told) == (True, False)
-    assert "also PG301 w01.cpu fact01, w02.cpu fact02, w03.cpu fact03, w04.cpu fact04 and 15 more: [2 6]" in told
-    told = printed(show_run, "mine", view([replace(one, actual=one.fact) for one in many], ["2.12.1"]))
+    assert (
+        "also PG301 w01.cpu fact01, w02.cpu fact02, w03.cpu fact03, w04.cpu fact04 and 15 more: [2 "
+        "6]"
+    ) in told
+    told = printed(
+        show_run, "mine", view([replace(one, actual=one.fact) for one in many], ["2.12.1"])
+    )
     assert "also PG301 w01.cpu fact01: fact01" in told
     assert "and 13 more, in the report" in told
     grey = [replace(one, kind=Kind.UNMEASURED, actual="word " * 90) for one in many]
@@ -97,7 +104,9 @@ def test_text_of_a_patch_is_never_taken_for_markup(verdicts):
 
 
 def test_a_code_is_explained():
-    code = Code(code="PG000", title="a title", what="what it is", why="why it matters", fix="how to fix it")
+    code = Code(
+        code="PG000", title="a title", what="what it is", why="why it matters", fix="how to fix it"
+    )
     assert_expected_inline(
         printed(show_code, code, width=60),
         """\
@@ -108,7 +117,9 @@ PG000  a title
     )
 
 
-def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(verdicts, capsys, monkeypatch):
+def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(
+    verdicts, capsys, monkeypatch
+):
     widest = {}
     verdicts = [replace(one, actual="word " * 50) for one in verdicts]
     for columns in ("60", "90", None):
@@ -142,7 +153,9 @@ def test_the_name_of_a_check_is_never_cut(verdicts):
         ("absent.py", False),
     ],
 )
-def test_a_line_is_quoted_of_the_repositorys_sources_only(verdicts, tmp_path, monkeypatch, place, quoted):
+def test_a_line_is_quoted_of_the_repositorys_sources_only(
+    verdicts, tmp_path, monkeypatch, place, quoted
+):
     here = tmp_path / "here"
     (here / ".git").mkdir(parents=True)
     (here / ".cargo").mkdir()

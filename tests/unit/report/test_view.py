@@ -27,11 +27,19 @@ def test_rows_are_in_reading_order(verdicts):
 
 
 def test_a_check_that_nobody_has_ranked_comes_last(verdicts):
-    assert view([*verdicts, one(Kind.PASS, check="a new one")], TORCHES).lines[-1].check == "a new one"
+    assert (
+        view([*verdicts, one(Kind.PASS, check="a new one")], TORCHES).lines[-1].check == "a new one"
+    )
 
 
 def test_where_nothing_was_judged_there_is_no_cell(verdicts):
-    assert [line.cells[1] is None for line in view(verdicts, TORCHES).lines] == [True, True, False, True, True]
+    assert [line.cells[1] is None for line in view(verdicts, TORCHES).lines] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +55,9 @@ def test_a_cell_says_its_worst_colour_and_how_often(kinds, colour, count):
     assert (line.cells[0].colour, line.cells[0].count) == (colour, count)
 
 
-@pytest.mark.parametrize(("kind", "unjudged"), [(Kind.INFRA, True), (Kind.NEW, False), (Kind.PASS, False)])
+@pytest.mark.parametrize(
+    ("kind", "unjudged"), [(Kind.INFRA, True), (Kind.NEW, False), (Kind.PASS, False)]
+)
 def test_a_cell_and_a_block_say_whether_something_was_not_judged(kind, unjudged):
     shown = view([one(Kind.PASS), one(kind, "PG309")], ["2.9.0"])
     assert shown.lines[0].cells[0].unjudged is unjudged
@@ -55,26 +65,46 @@ def test_a_cell_and_a_block_say_whether_something_was_not_judged(kind, unjudged)
 
 
 def test_a_cell_has_the_codes_of_its_worst_colour_only():
-    told = [one(Kind.NEW, "PG303"), one(Kind.CHANGED, "PG301"), one(Kind.STALE, "PG306"), one(Kind.CHANGED, "PG301")]
+    told = [
+        one(Kind.NEW, "PG303"),
+        one(Kind.CHANGED, "PG301"),
+        one(Kind.STALE, "PG306"),
+        one(Kind.CHANGED, "PG301"),
+    ]
     assert view(told, ["2.9.0"]).lines[0].cells[0].codes == ("PG301", "PG306")
 
 
 def test_blocks_are_red_first_and_then_in_reading_order(verdicts):
     told = [*verdicts, one(Kind.INFRA, "PG905", "machine")]
-    assert [block.code for block in view(told, TORCHES).blocks] == ["PG201", "PG301", "PG905", "PG508"]
+    assert [block.code for block in view(told, TORCHES).blocks] == [
+        "PG201",
+        "PG301",
+        "PG905",
+        "PG508",
+    ]
 
 
 def test_equal_findings_of_several_releases_share_an_entry(verdicts):
     block = view(verdicts, TORCHES).blocks[1]
     assert block.entries == (
-        Entry(torches=("2.9.0", "2.12.1"), subject="stack.h200 loads", expected="[2 4]", actual="[2 6]"),
+        Entry(
+            torches=("2.9.0", "2.12.1"),
+            subject="stack.h200 loads",
+            expected="[2 4]",
+            actual="[2 6]",
+        ),
         Entry(torches=("2.9.0",), subject="stack.h200 loads.max", expected="4", actual="6"),
     )
 
 
 def test_facts_to_record_are_those_that_the_patch_does_not_change():
     first = one(Kind.FIRST, "PG303", subject="changed.cpu changes", actual="loads 2 -> 3")
-    new = one(Kind.NEW, "PG303", subject="equal.cpu", actual="13 facts, the same with and without the patch")
+    new = one(
+        Kind.NEW,
+        "PG303",
+        subject="equal.cpu",
+        actual="13 facts, the same with and without the patch",
+    )
     told = view([first, new], ["2.9.0"]).unrecorded
     assert "facts of equal.cpu are the same" in told and "changed.cpu" not in told
 
@@ -108,8 +138,14 @@ def test_the_order_of_verdicts_does_not_matter(verdicts, order):
 
 def test_what_the_patch_replaces_is_one_line_for_releases_on_which_it_is_the_same():
     told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing: the patch does not apply"}
-    verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
-    shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
+    verdicts = [
+        one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch])
+        for torch in told
+    ]
+    shown = view(
+        [*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")],
+        tuple(told),
+    )
     assert shown.replaces == (
         "torch.a (on torch 2.9.0, 2.12.1)",
         "nothing: the patch does not apply (on torch 2.13.0)",
@@ -127,6 +163,8 @@ def test_what_the_patch_changes_as_recorded_is_one_line_a_case():
         one(Kind.REGRESSED, subject="other.h200 loads", before="[2]", after="[1]"),
     ]
     shown = view(verdicts, TORCHES)
-    assert shown.changes == {"2.9.0": ["stack.h200: loads [2 1 6] -> [2 1 4], bytes 1,241,528,320 -> 1,216,362,496"]}
+    assert shown.changes == {
+        "2.9.0": ["stack.h200: loads [2 1 6] -> [2 1 4], bytes 1,241,528,320 -> 1,216,362,496"]
+    }
     assert shown.notes[0][0] == "changes on torch 2.9.0, already accepted"
     assert shown.notes[1][1][0].endswith("accept -- --reason '...'")

@@ -57,7 +57,9 @@ def test_what_a_patch_does_to_its_copy_does_not_reach_what_is_kept(tmp_path):
     "damage",
     [
         lambda entry, file: entry.write_bytes(entry.read_bytes()[:-9]),
-        lambda entry, file: entry.write_bytes(entry.read_bytes().replace(b"environment", b"environmemt")),
+        lambda entry, file: entry.write_bytes(
+            entry.read_bytes().replace(b"environment", b"environmemt")
+        ),
         lambda entry, file: entry.write_bytes(b"\xff\xfe"),
         lambda entry, file: entry.write_bytes(b"[" * 100_000),
         lambda entry, file: entry.write_bytes(b"7"),

@@ -50,7 +50,13 @@ def test_a_key_is_of_the_content(patch, folder):
 
 def test_a_patch_is_also_what_it_may_import(folder):
     (folder / "engine" / "patches").mkdir(parents=True)
-    for file in ("engine/__init__.py", "engine/version.py", "engine/patches/reuse.py", "script.py", "beside.py"):
+    for file in (
+        "engine/__init__.py",
+        "engine/version.py",
+        "engine/patches/reuse.py",
+        "script.py",
+        "beside.py",
+    ):
         (folder / file).write_text("x = 1\n")
     module = load_patch(folder / "engine/patches/reuse.py")
     (folder / "script.py").write_text("import beside\nopen('table.json')\n")
@@ -68,9 +74,16 @@ def test_a_patch_is_also_what_it_may_import(folder):
 
 @pytest.mark.parametrize(
     ("source", "is_same"),
-    [("x = 1\n", True), ("import tomllib\n", False), ("import plain\n", True), ("import reader\n", False)],
+    [
+        ("x = 1\n", True),
+        ("import tomllib\n", False),
+        ("import plain\n", True),
+        ("import reader\n", False),
+    ],
 )
-def test_a_manifest_is_no_part_of_what_is_loaded_but_for_how_and_for_what_reads_it(folder, source, is_same):
+def test_a_manifest_is_no_part_of_what_is_loaded_but_for_how_and_for_what_reads_it(
+    folder, source, is_same
+):
     (folder / "plain.py").write_text("x = 1\n")
     (folder / "reader.py").write_text("import tomllib\n")
     (folder / "one.py").write_text(source)
@@ -80,8 +93,13 @@ def test_a_manifest_is_no_part_of_what_is_loaded_but_for_how_and_for_what_reads_
     (folder / "one.toml").write_text('title = "One"\nnumerics = "rounding"\n')
     after = load_patch(folder / "one.py")
     assert (after.manifest, after.claims.numerics) == (before.manifest, Numerics.ROUNDING)
-    assert (loaded_digest(after) == digests[0], patch_digest(after) == digests[1]) == (is_same, False)
-    assert loaded_digest(replace(after, claims=replace(after.claims, environment=("A=1",)))) != loaded_digest(after)
+    assert (loaded_digest(after) == digests[0], patch_digest(after) == digests[1]) == (
+        is_same,
+        False,
+    )
+    assert loaded_digest(
+        replace(after, claims=replace(after.claims, environment=("A=1",)))
+    ) != loaded_digest(after)
     (folder / "one.py").write_text(f"{source}y = 1\n")
     assert loaded_digest(load_patch(folder / "one.py")) != digests[0]
 
@@ -92,8 +110,12 @@ def test_a_patch_is_also_what_it_names_in_the_folders_of_its_project(folder, pat
     module.parent.mkdir(parents=True)
     module.write_text("x = 1\n")
     (folder / "src" / "other.py").write_text("x = 1\n")
-    importing = replace(patch, path=str(folder / place / "patch.py" if place == "mine" else folder / place))
-    importing = replace(importing, source="from costs.model import x\n", paths=(str(folder / "src"),))
+    importing = replace(
+        patch, path=str(folder / place / "patch.py" if place == "mine" else folder / place)
+    )
+    importing = replace(
+        importing, source="from costs.model import x\n", paths=(str(folder / "src"),)
+    )
     before = patch_digest(importing)
     (folder / "src" / "other.py").write_text("x = 2\n")
     assert patch_digest(importing) == before
@@ -117,7 +139,9 @@ def test_a_workload_that_imports_code_of_its_project_has_no_key(folder, imports,
     (folder / "own.py").write_text(f"{imports}\n")
     workload = replace(load_workloads()["pointwise"], path=str(folder / "own.py"))
     assert (key_of(workload, "here") is not None) is has_key
-    assert (answer_key({"do": "run", "workload_path": workload.path}, "here") is not None) is has_key
+    assert (
+        answer_key({"do": "run", "workload_path": workload.path}, "here") is not None
+    ) is has_key
 
 
 def test_the_file_that_makes_a_device_known_is_part_of_the_keys(folder):
@@ -139,7 +163,13 @@ def test_the_file_that_makes_a_device_known_is_part_of_the_keys(folder):
 def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
     path = tmp_path / "stack.py"
     path.write_text("a")
-    asked = {"do": "run", "workload_path": str(path), "seeds": [0, 1], "env": {"A": "b"}, "outputs": "here"}
+    asked = {
+        "do": "run",
+        "workload_path": str(path),
+        "seeds": [0, 1],
+        "env": {"A": "b"},
+        "outputs": "here",
+    }
     key = answer_key(asked, "torch")
     assert key == answer_key(asked | {"env": {}, "outputs": "there"}, "torch")
     others = {answer_key(asked | {"seeds": [0]}, "torch"), answer_key(asked, "another")}
@@ -153,7 +183,9 @@ def test_an_environment_without_torch_is_refused():
         read_environment(sys.executable)
 
 
-def test_no_module_of_a_package_is_read_through_a_link_out_of_the_repository(folder, tmp_path_factory):
+def test_no_module_of_a_package_is_read_through_a_link_out_of_the_repository(
+    folder, tmp_path_factory
+):
     outside = tmp_path_factory.mktemp("outside") / "data"
     outside.write_text("x = 1\n")
     (folder / ".git").mkdir()

@@ -24,11 +24,16 @@ WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
 PATCH = Patch(id="mine", path="mine.py", source="", claims=Claims(title="Mine"))
 MACHINE = {"failure": {"cause": "machine", "stage": "server", "signature": "disk full"}}
 RAISED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
-FACTS = {"facts": {"loads": [2, 6], "bytes": {"unmeasured": "no counter"}}, "environment": {"torch": "2.11.0"}}
+FACTS = {
+    "facts": {"loads": [2, 6], "bytes": {"unmeasured": "no counter"}},
+    "environment": {"torch": "2.11.0"},
+}
 
 
 class FakeServer:
-    """Gives the answers that it was told, one a question; `asked` holds the questions that it got."""
+    """Gives the answers that it was told, one a question; `asked` holds the questions that it
+    got.
+    """
 
     def __init__(self):
         self.asked, self.answers, self.threads = [], [], []
@@ -41,14 +46,18 @@ class FakeServer:
         if not self.answers:
             raise OSError("no server")
         ours, theirs = socket.socketpair()
-        self.threads.append(threading.Thread(target=self._answer, args=[theirs, self.answers.pop(0)], daemon=True))
+        self.threads.append(
+            threading.Thread(target=self._answer, args=[theirs, self.answers.pop(0)], daemon=True)
+        )
         self.threads[-1].start()
         return ours
 
     def _answer(self, connection, answer):
         with connection, connection.makefile("rb") as file:
             self.asked.append(json.loads(file.readline()))
-            connection.sendall(answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n")
+            connection.sendall(
+                answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n"
+            )
 
 
 @pytest.fixture
@@ -62,7 +71,9 @@ def server():
 @pytest.fixture
 def runner(folder, server):
     run = Run(folder=str(folder), patch="", rows={}, limits=Limits(seconds=5, bytes=1000))
-    return Runner(run=run, connect=server.connect, logs={"2.11.0": "log"}, identities={"2.11.0": "torch"})
+    return Runner(
+        run=run, connect=server.connect, logs={"2.11.0": "log"}, identities={"2.11.0": "torch"}
+    )
 
 
 def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner):
@@ -76,9 +87,16 @@ def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner
 
 def test_a_request_is_noted_with_what_its_child_computed(folder, runner, server):
     server({"changed": [], "cpu": {"child": 1.5, "warm_up": 4.0}})
-    assert replace(runner, costs=folder / COSTS).ask("2.11.0", "apply", version="2.12.0") == {"changed": []}
+    assert replace(runner, costs=folder / COSTS).ask("2.11.0", "apply", version="2.12.0") == {
+        "changed": []
+    }
     (note,) = load_costs(folder)
-    assert (note["do"], note["version"], note["child"], note["warm_up"]) == ("apply", "2.12.0", 1.5, 4.0)
+    assert (note["do"], note["version"], note["child"], note["warm_up"]) == (
+        "apply",
+        "2.12.0",
+        1.5,
+        4.0,
+    )
     assert load_costs(folder / "elsewhere") == []
 
 
@@ -99,7 +117,9 @@ def test_a_request_is_noted_with_what_its_child_computed(folder, runner, server)
         ("def f(:\n", {}, 2),
     ],
 )
-def test_what_was_measured_with_the_same_patch_is_kept(folder, runner, server, text, changed, questions):
+def test_what_was_measured_with_the_same_patch_is_kept(
+    folder, runner, server, text, changed, questions
+):
     """But not where other modules decide, which are no part of the patch's digest."""
     asked = server(*[FACTS | {"ran": [3]}] * questions)
     for name in ("mine.py", "stack.py"):
@@ -118,10 +138,15 @@ def test_a_file_that_a_folder_patch_opens_is_part_of_what_is_kept(folder, runner
     place.mkdir()
     (place / "patch.py").write_text("open(f'{name}.json')\n")
     (folder / "stack.py").write_text("import torch\n")
-    workload, patch = replace(WORKLOAD, path=str(folder / "stack.py")), replace(PATCH, path=str(place / "patch.py"))
+    workload, patch = (
+        replace(WORKLOAD, path=str(folder / "stack.py")),
+        replace(PATCH, path=str(place / "patch.py")),
+    )
     for number, table in enumerate(("{}", "{}", "[]")):
         (place / "h100.json").write_text(table)
-        run = replace(runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept"))
+        run = replace(
+            runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept")
+        )
         replace(runner, run=run).observe(replace(CASE, patch="mine"), workload, patch)
     assert len(asked) == 2
 
@@ -132,8 +157,12 @@ def test_a_file_that_a_folder_patch_opens_is_part_of_what_is_kept(folder, runner
     ids=str,
 )
 @pytest.mark.parametrize("side", ["patched", "unpatched"])
-def test_what_read_a_file_that_no_key_covers_is_not_kept(folder, runner, server, opened, questions, side):
-    asked = server(*[FACTS | {"opened": [str(folder / name) if name != "?" else name for name in opened]}] * 2)
+def test_what_read_a_file_that_no_key_covers_is_not_kept(
+    folder, runner, server, opened, questions, side
+):
+    asked = server(
+        *[FACTS | {"opened": [str(folder / name) if name != "?" else name for name in opened]}] * 2
+    )
     for name in ("mine.py", "stack.py", "helper.py"):
         (folder / name).write_text("import torch\n")
     patch = replace(PATCH, path=str(folder / "mine.py")) if side == "patched" else None
@@ -141,7 +170,9 @@ def test_what_read_a_file_that_no_key_covers_is_not_kept(folder, runner, server,
     for number in range(2):
         kept = {"patched_cache": str(folder / "kept"), "shared_cache": str(folder / "shared")}
         one = replace(
-            runner, run=replace(runner.run, folder=str(folder / str(number)), **kept), identities={"2.11.0": "a"}
+            runner,
+            run=replace(runner.run, folder=str(folder / str(number)), **kept),
+            identities={"2.11.0": "a"},
         )
         assert one.observe(replace(CASE, patch=patch and patch.id), workload, patch).facts
     assert len(asked) == (questions if patch or "mine.py" not in opened else 2)
@@ -152,15 +183,22 @@ def test_lines_of_the_same_patch_are_traced_once(folder, runner, server):
     asked = server(FACTS, FACTS | {"ran": [3]})
     for name in ("mine.py", "stack.py"):
         (folder / name).write_text("import torch\n")
-    patch, workload = replace(PATCH, path=str(folder / "mine.py")), replace(WORKLOAD, path=str(folder / "stack.py"))
+    patch, workload = (
+        replace(PATCH, path=str(folder / "mine.py")),
+        replace(WORKLOAD, path=str(folder / "stack.py")),
+    )
     for number, cover in enumerate((False, True, False, True)):
-        run = replace(runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept"))
+        run = replace(
+            runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept")
+        )
         replace(runner, run=run).observe(replace(CASE, patch="mine"), workload, patch, cover=cover)
     assert [question["cover"] for question in asked] == [False, True]
 
 
 @pytest.mark.parametrize(("session", "questions"), [(False, 2), (True, 1)])
-def test_an_edited_manifest_is_measured_again_but_within_a_watch(folder, runner, server, session, questions):
+def test_an_edited_manifest_is_measured_again_but_within_a_watch(
+    folder, runner, server, session, questions
+):
     for name in ("mine.py", "stack.py"):
         (folder / name).write_text("x = 1\n")
     asked, workload = server(FACTS, FACTS), replace(WORKLOAD, path=str(folder / "stack.py"))
@@ -206,7 +244,9 @@ LATE = {"failure": {"cause": "hung", "stage": "differ", "signature": "did not en
 
 @pytest.mark.parametrize("do", sorted(OWN_STEPS))
 @pytest.mark.parametrize("failure", [LATE, RAISED])
-def test_a_step_of_ours_is_tried_once_more_and_never_held_against_a_patch(runner, server, do, failure):
+def test_a_step_of_ours_is_tried_once_more_and_never_held_against_a_patch(
+    runner, server, do, failure
+):
     asked = server(failure, {"metrics": {}}, failure, failure, failure)
     assert runner.ask("2.11.0", do) == {"metrics": {}}
     failed = runner.ask("2.11.0", do)["failure"]
@@ -215,12 +255,16 @@ def test_a_step_of_ours_is_tried_once_more_and_never_held_against_a_patch(runner
     assert runner.ask("2.11.0", "run", patch="patch.py") == failure, "the patch's own step is"
 
 
-def test_a_step_of_ours_has_time_by_the_size_of_its_work_whatever_a_case_has(runner, server, folder):
+def test_a_step_of_ours_has_time_by_the_size_of_its_work_whatever_a_case_has(
+    runner, server, folder
+):
     asked = server(*[{"metrics": {}}] * 2, {"changed": []})
     (folder / "outputs").write_bytes(bytes(3 << 20))
     sides = dict.fromkeys(("unpatched", "patched"), str(folder / "outputs"))
     runner.ask("2.11.0", "differ", **sides)
-    replace(runner, run=replace(runner.run, limits=Limits(seconds=500))).ask("2.11.0", "differ", **sides)
+    replace(runner, run=replace(runner.run, limits=Limits(seconds=500))).ask(
+        "2.11.0", "differ", **sides
+    )
     runner.ask("2.11.0", "apply")
     assert [question["limits"]["seconds"] for question in asked] == [66, 506, 5]
 
@@ -238,7 +282,9 @@ def test_what_is_tried_alone_waits_for_the_others_and_they_for_it(runner):
         alone.start()
         assert not began.wait(0.3)
     assert began.wait(10)
-    other = threading.Thread(target=lambda: runner._beside_others(alone=False).__enter__(), daemon=True)
+    other = threading.Thread(
+        target=lambda: runner._beside_others(alone=False).__enter__(), daemon=True
+    )
     other.start()
     other.join(0.3)
     assert other.is_alive()
@@ -249,7 +295,13 @@ def test_what_is_tried_alone_waits_for_the_others_and_they_for_it(runner):
 
 
 KILLED = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL"}}
-SHORT = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL, as memory was short"}}
+SHORT = {
+    "failure": {
+        "cause": "machine",
+        "stage": "patch",
+        "signature": "killed by SIGKILL, as memory was short",
+    }
+}
 
 
 @pytest.mark.parametrize(
@@ -261,7 +313,9 @@ SHORT = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed 
         ((MACHINE, MACHINE), "patch.py", Cause.MACHINE),
     ],
 )
-def test_a_patch_that_is_killed_twice_with_memory_to_spare_has_killed_itself(runner, server, answers, patch, cause):
+def test_a_patch_that_is_killed_twice_with_memory_to_spare_has_killed_itself(
+    runner, server, answers, patch, cause
+):
     server(*answers)
     assert runner.ask("2.11.0", "apply", patch=patch)["failure"]["cause"] == cause.value
 
@@ -297,7 +351,11 @@ def test_a_case_is_measured_once(runner, server):
 def test_a_case_names_its_workload_and_patch(runner, server, patch, path):
     asked = server(FACTS)
     runner.observe(CASE, WORKLOAD, patch)
-    assert (asked[0]["do"], asked[0]["workload_path"], asked[0]["patch"]) == ("observe", "stack.py", path)
+    assert (asked[0]["do"], asked[0]["workload_path"], asked[0]["patch"]) == (
+        "observe",
+        "stack.py",
+        path,
+    )
     assert refusal(asked[0]) is None
     assert asked[0]["profile"]["kind"] == "simulated"
 
@@ -340,5 +398,7 @@ def test_what_compares_files_may_hold_them_in_memory(runner, server, folder):
     asked = server({})
     for side in ("unpatched", "patched"):
         (folder / side).write_bytes(bytes(500))
-    runner.ask("2.11.0", "differ", unpatched=str(folder / "unpatched"), patched=str(folder / "patched"))
+    runner.ask(
+        "2.11.0", "differ", unpatched=str(folder / "unpatched"), patched=str(folder / "patched")
+    )
     assert asked[0]["limits"]["bytes"] == 1000 + 4 * 1000

@@ -1,4 +1,6 @@
-"""Sources of a commit laid over an installed package: the commit's where it has them, links to the installed else."""
+"""Sources of a commit laid over an installed package: the commit's where it has them, links to the
+installed else.
+"""
 
 import pytest
 
@@ -24,10 +26,16 @@ def installed(tmp_path):
 def test_what_the_commit_changes_is_its_own_and_all_else_is_linked(installed, tmp_path):
     laid = tmp_path / "laid"
     (laid / "_inductor").mkdir(parents=True)
-    for name, text in {"_inductor/ir.py": "new", "_inductor/same.py": "same", "_inductor/added.py": "new"}.items():
+    for name, text in {
+        "_inductor/ir.py": "new",
+        "_inductor/same.py": "same",
+        "_inductor/added.py": "new",
+    }.items():
         (laid / name).write_text(text)
     link_missing(installed, laid)
-    assert {str(path.relative_to(laid)): path.is_symlink() for path in laid.rglob("*") if path.is_file()} == {
+    assert {
+        str(path.relative_to(laid)): path.is_symlink() for path in laid.rglob("*") if path.is_file()
+    } == {
         "__init__.py": True,
         "version.py": True,
         "_inductor/ir.py": False,
@@ -35,7 +43,10 @@ def test_what_the_commit_changes_is_its_own_and_all_else_is_linked(installed, tm
         "_inductor/added.py": False,
     }
     assert (laid / "lib").is_symlink()
-    assert ((laid / "_inductor" / "ir.py").read_text(), (laid / "__init__.py").read_text()) == ("new", "old")
+    assert ((laid / "_inductor" / "ir.py").read_text(), (laid / "__init__.py").read_text()) == (
+        "new",
+        "old",
+    )
     assert (installed / "_inductor" / "ir.py").read_text() == "old"
     assert not (laid / "_inductor" / "__pycache__").exists()
 

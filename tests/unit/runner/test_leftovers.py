@@ -1,4 +1,6 @@
-"""Nothing that a command starts outlives it, however it ends, and neither do its temporary files."""
+"""Nothing that a command starts outlives it, however it ends, and neither do its temporary
+files.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,20 @@ from patchgate.runner.leftovers import temporary_files_below
 
 
 def sleepers(seconds: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if f"sleep {seconds}" in line and not line.startswith("Z")]
+    listed = subprocess.run(
+        ["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True
+    ).stdout
+    return [
+        line
+        for line in listed.splitlines()
+        if f"sleep {seconds}" in line and not line.startswith("Z")
+    ]
 
 
 def cleaner_of(folder: Path) -> int:
-    listed = subprocess.run(["ps", "-wweo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-wweo", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout
     (line,) = [line for line in listed.splitlines() if line.endswith(f"leftovers.py {folder}")]
     return int(line.split()[0])
 
@@ -46,7 +56,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_temporary_files_and_what_was_started_end_with_the_command(place: Path, unique: str) -> None:
+def test_temporary_files_and_what_was_started_end_with_the_command(
+    place: Path, unique: str
+) -> None:
     before = os.environ.get("TMPDIR")
     with temporary_files_below():
         own = subprocess.Popen(["sh", "-c", f"mkdir $TMPDIR/a; setsid sleep {unique}"])
@@ -62,7 +74,9 @@ def test_temporary_files_and_what_was_started_end_with_the_command(place: Path, 
 
 def test_the_folder_goes_also_where_rights_were_taken_away(place: Path) -> None:
     with temporary_files_below():
-        subprocess.run("mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b", shell=True, check=True)
+        subprocess.run(
+            "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b", shell=True, check=True
+        )
     assert list(place.iterdir()) == []
 
 
@@ -88,9 +102,16 @@ _LEAVES = "setsid sleep {0} & touch $TMPDIR/file; sleep {0}"
 
 @pytest.mark.parametrize(
     ("whom", "number"),
-    [("command", signal.SIGKILL), ("command", signal.SIGTERM), ("command", signal.SIGINT), ("both", signal.SIGKILL)],
+    [
+        ("command", signal.SIGKILL),
+        ("command", signal.SIGTERM),
+        ("command", signal.SIGINT),
+        ("both", signal.SIGKILL),
+    ],
 )
-def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, unique: str, whom: str, number: int) -> None:
+def test_nothing_outlives_a_command_that_is_killed(
+    tmp_path: Path, unique: str, whom: str, number: int
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _OWNER, _LEAVES.format(unique)],
         env=os.environ | {"TMPDIR": str(tmp_path)},

@@ -8,7 +8,9 @@ from patchgate.runner.observations import ResultStore
 
 
 def observation(torch="2.11.0", patch=None, **facts):
-    return Observation(case=Case(torch=torch, device="h200", workload="stack", patch=patch), facts=facts)
+    return Observation(
+        case=Case(torch=torch, device="h200", workload="stack", patch=patch), facts=facts
+    )
 
 
 def test_what_was_saved_is_loaded(tmp_path):

@@ -1,4 +1,6 @@
-"""One run holds its folder; what an earlier one left is put aside, taken over or put back, and never shown again."""
+"""One run holds its folder; what an earlier one left is put aside, taken over or put back, and
+never shown again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from patchgate.runner.results_folder import Journal, held, put_aside, red_before
 from patchgate.runner.run_settings import OBSERVATIONS, VERDICTS, Run, save_run, save_verdicts
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
-GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
+GREEN = Verdict(
+    code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads"
+)
 
 
 def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(tmp_path: Path) -> None:
@@ -44,10 +48,14 @@ def journal_of(folder: Path, *cells: str) -> None:
     journal = Journal(folder)
     journal.begin("key")
     for cell in cells:
-        journal.append(JudgedCell(name=cell, seconds=1.0, verdicts=(replace(GREEN, kind=Kind.REGRESSED),)))
+        journal.append(
+            JudgedCell(name=cell, seconds=1.0, verdicts=(replace(GREEN, kind=Kind.REGRESSED),))
+        )
 
 
-def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(tmp_path: Path) -> None:
+def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(
+    tmp_path: Path,
+) -> None:
     journal_of(tmp_path, "one", "two")
     (file,) = tmp_path.glob("judged*")
     file.write_bytes(file.read_bytes()[:-20])
@@ -71,7 +79,9 @@ def test_an_interrupted_run_is_taken_over_after_one_that_did_not_begin(tmp_path:
     assert [cell.name for cell in Journal(tmp_path).begin("key")] == ["one"]
 
 
-def test_what_cannot_be_put_aside_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_put_aside_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_verdicts(tmp_path, [GREEN])
     monkeypatch.setattr(Path, "mkdir", Mock(side_effect=OSError(errno.ENOSPC, "full")))
     put_aside(tmp_path)
@@ -79,14 +89,18 @@ def test_what_cannot_be_put_aside_is_deleted(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("below", [".", "one"])
-def test_results_are_put_back_where_the_next_command_is_bad_usage(tmp_path: Path, below: str) -> None:
+def test_results_are_put_back_where_the_next_command_is_bad_usage(
+    tmp_path: Path, below: str
+) -> None:
     place = tmp_path / "out" / below
     save_run(Run(folder=str(place), patch="mine.py", rows={}))
     save_verdicts(place, [GREEN])
     (tmp_path / "out" / "report.html").write_text("")
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
     with pytest.raises(UsageError), results_folder(tmp_path / "out", "--folder"):
-        assert [path for path in (tmp_path / "out").rglob(VERDICTS) if PUT_ASIDE not in path.parts] == []
+        assert [
+            path for path in (tmp_path / "out").rglob(VERDICTS) if PUT_ASIDE not in path.parts
+        ] == []
         raise UsageError("bad", where="--check", got="x", next="y")
     assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*")} == before
 
@@ -109,7 +123,10 @@ with held(Path(sys.argv[1])):
 
 def test_two_runs_never_write_into_one_folder(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", _HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _HOLDS, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as other:
         assert other.stdout and other.stdout.readline() == "held\n"
         with pytest.raises(UsageError, match=f"got:  process {other.pid}, since "), held(tmp_path):

@@ -26,10 +26,14 @@ from patchgate.runner.run_settings import (
 )
 
 
-def verdict(item: str = "stack.h200", torch: str = "2.11.0", check: str = "kernels", code: str = "PG300") -> Verdict:
+def verdict(
+    item: str = "stack.h200", torch: str = "2.11.0", check: str = "kernels", code: str = "PG300"
+) -> Verdict:
     case = Case(torch=torch, device="h200", workload="stack", patch="mine")
     values = {"before": "6", "after": "4", "recorded": "4"}
-    return Verdict(code=code, kind=Kind.PASS, check=check, case=case, item=item, fact="loads", **values)
+    return Verdict(
+        code=code, kind=Kind.PASS, check=check, case=case, item=item, fact="loads", **values
+    )
 
 
 def test_a_run_is_loaded_as_it_was_saved(tmp_path):
@@ -52,12 +56,19 @@ def test_a_run_that_was_moved_belongs_to_the_folder_that_it_is_in(tmp_path):
 
 
 def test_the_torches_of_a_run_are_those_with_a_row_and_those_with_a_problem(tmp_path):
-    run = Run(folder=str(tmp_path), patch="p", rows={"2.12.1": "python"}, problems={"2.11.0": "no wheel"})
+    run = Run(
+        folder=str(tmp_path), patch="p", rows={"2.12.1": "python"}, problems={"2.11.0": "no wheel"}
+    )
     assert run.torches == ("2.12.1", "2.11.0")
 
 
 def test_verdicts_are_loaded_as_they_were_saved_in_an_order_of_their_own(tmp_path):
-    saved = [verdict("b"), verdict("a", torch="2.12.1"), verdict("a"), verdict(check="gate", code="PG211")]
+    saved = [
+        verdict("b"),
+        verdict("a", torch="2.12.1"),
+        verdict("a"),
+        verdict(check="gate", code="PG211"),
+    ]
     save_verdicts(tmp_path, saved)
     text = (tmp_path / VERDICTS).read_text()
     save_verdicts(tmp_path, saved[::-1])
@@ -114,7 +125,10 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
     assert typed(run.again) == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
     monkeypatch.setenv(THROUGH, "nox")
     run = replace(run, by_release=True)
-    assert typed(run.again) == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
+    assert (
+        typed(run.again)
+        == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
+    )
     premerge = {row.torch: "python" for row in load_matrix() if "premerge" in row.tags}
     plain = Run(folder=".patchgate/gate", patch="p.py", rows=premerge, by_release=True)
     assert typed(plain.again) == "nox -s gate -- p.py"
@@ -157,7 +171,9 @@ def test_the_command_that_accepts_a_run_names_its_folder_once(folder, where):
     save_verdicts(folder / where, [replace(verdict(), commands=(run.accept,))])
     (saved,) = load_verdicts(folder / where)
     assert saved.commands == (run.accept,)
-    assert typed(run.accept) == f"patchgate accept {'--folder out ' * (where == 'out')}--reason '...'"
+    assert (
+        typed(run.accept) == f"patchgate accept {'--folder out ' * (where == 'out')}--reason '...'"
+    )
 
 
 @pytest.mark.parametrize(

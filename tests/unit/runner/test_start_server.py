@@ -20,7 +20,13 @@ def server(tmp_path):
     """A server whose other ends are held by the test: that with torch, and that without."""
     (control, theirs), (without_torch, other) = socket.socketpair(), socket.socketpair()
     folder = tempfile.TemporaryDirectory(dir=tmp_path)
-    with subprocess.Popen([sys.executable, "-c", ""]) as process, control, theirs, without_torch, other:
+    with (
+        subprocess.Popen([sys.executable, "-c", ""]) as process,
+        control,
+        theirs,
+        without_torch,
+        other,
+    ):
         made = Server("2.11.0", process, folder, control, without_torch)
         yield made, theirs, other
     folder.cleanup()
@@ -65,7 +71,10 @@ def test_servers_can_be_asked_until_they_end(server, monkeypatch):
     monkeypatch.setattr(start_server, "start_server", lambda torch, python: made)
     monkeypatch.setattr(start_server, "environment_digest", lambda python: f"digest of {python}")
     with start_server.running_servers({"2.11.0": "python"}) as servers:
-        assert (servers.logs, servers.identities) == ({"2.11.0": made.log}, {"2.11.0": "digest of python"})
+        assert (servers.logs, servers.identities) == (
+            {"2.11.0": made.log},
+            {"2.11.0": "digest of python"},
+        )
         with servers.connect("2.11.0", "observe") as channel:
             answer(theirs)
             assert channel.recv(9) == b"hello"

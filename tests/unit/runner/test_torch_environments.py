@@ -1,4 +1,6 @@
-"""Environments that are there, and how others are made: from an index, from one of nightly builds, over a release."""
+"""Environments that are there, and how others are made: from an index, from one of nightly builds,
+over a release.
+"""
 
 import subprocess
 import sys
@@ -17,23 +19,36 @@ from patchgate.runner.torch_environments import (
     nightlies,
 )
 
-BUILDS = ["2.13.0", "2.14.0.dev20260102+cu130", "2.14.0.dev20260101+cpu", "2.14.0", "2.15.0.dev20260401", "2.14.0rc1"]
+BUILDS = [
+    "2.13.0",
+    "2.14.0.dev20260102+cu130",
+    "2.14.0.dev20260101+cpu",
+    "2.14.0",
+    "2.15.0.dev20260401",
+    "2.14.0rc1",
+]
 
 
 @pytest.fixture
 def calls(monkeypatch):
     made = []
     monkeypatch.setattr(torch_environments.shutil, "which", lambda name, path: "uv")
-    monkeypatch.setattr(torch_environments, "_call", lambda *command: made.append(" ".join(command)))
+    monkeypatch.setattr(
+        torch_environments, "_call", lambda *command: made.append(" ".join(command))
+    )
     return made
 
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
     """A package index in a folder, which pip reads as it reads one of the web."""
-    links = "".join(f'<a href="torch-{build.replace("+", "%2B")}-py3-none-any.whl">x</a>\n' for build in BUILDS)
+    links = "".join(
+        f'<a href="torch-{build.replace("+", "%2B")}-py3-none-any.whl">x</a>\n' for build in BUILDS
+    )
     (tmp_path / "simple" / "torch").mkdir(parents=True)
-    (tmp_path / "simple" / "torch" / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+    (tmp_path / "simple" / "torch" / "index.html").write_text(
+        f"<!DOCTYPE html><html><body>{links}</body></html>"
+    )
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(NIGHTLY_INDEX, f"file://{tmp_path}/simple")
@@ -53,10 +68,15 @@ def test_a_release_is_installed_once(calls):
     made.close()
 
 
-def test_a_nightly_build_comes_from_its_own_index_and_what_it_stands_on_does_not(calls, index, monkeypatch):
+def test_a_nightly_build_comes_from_its_own_index_and_what_it_stands_on_does_not(
+    calls, index, monkeypatch
+):
     made = Environments({})
     made.python("2.14.0.dev20260101")
-    assert [("--index-url" in call, "torch==" in call) for call in calls[1:]] == [(False, False), (True, True)]
+    assert [("--index-url" in call, "torch==" in call) for call in calls[1:]] == [
+        (False, False),
+        (True, True),
+    ]
     monkeypatch.delenv(NIGHTLY_INDEX)
     with pytest.raises(NotInstallable, match=NIGHTLY_INDEX):
         made.python("2.14.0.dev20260102")
@@ -74,14 +94,21 @@ def test_the_nightly_builds_between_two_releases_are_read_from_the_index(index, 
 
 def test_a_commit_is_named_with_the_release_that_it_is_laid_over():
     assert commit_version("2.13.0", "0123456789abcdef") == "2.13.0+git0123456789ab"
-    assert (installed_release("2.13.0+git0123456789ab"), installed_release("2.13.0")) == ("2.13.0", "2.13.0")
+    assert (installed_release("2.13.0+git0123456789ab"), installed_release("2.13.0")) == (
+        "2.13.0",
+        "2.13.0",
+    )
 
 
-@pytest.mark.parametrize(("checkout", "told"), [(False, "--checkout"), (True, "bad revision|not a valid|Not a valid")])
+@pytest.mark.parametrize(
+    ("checkout", "told"), [(False, "--checkout"), (True, "bad revision|not a valid|Not a valid")]
+)
 def test_a_commit_that_cannot_be_laid_is_reported(checkout, told, tmp_path, monkeypatch):
     if checkout:
         subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    monkeypatch.setattr(torch_environments, "read_environment", lambda python: {"home": str(tmp_path)})
+    monkeypatch.setattr(
+        torch_environments, "read_environment", lambda python: {"home": str(tmp_path)}
+    )
     made = Environments({"2.13.0": "python"}, tmp_path if checkout else None)
     with pytest.raises(NotInstallable, match=told):
         made.python("2.13.0+git0123456789ab")
@@ -107,7 +134,12 @@ def cache(tmp_path, monkeypatch):
 
     def install(torch, home, more):
         home.mkdir(parents=True, exist_ok=True)
-        made.append([sorted(path.name for path in Path(each).rglob("*")) if "/" in each else each for each in more])
+        made.append(
+            [
+                sorted(path.name for path in Path(each).rglob("*")) if "/" in each else each
+                for each in more
+            ]
+        )
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(torch_environments, "_install", install)
@@ -126,7 +158,13 @@ def test_an_environment_is_made_once_for_what_is_in_it(cache):
 @pytest.mark.parametrize("git", [True, False])
 def test_a_package_is_installed_from_a_copy_and_again_when_it_has_changed(cache, tmp_path, git):
     package = tmp_path / "package"
-    for name in ("setup.py", "engine/__init__.py", ".venv/junk", ".patchgate/gate/run.json", "build.log"):
+    for name in (
+        "setup.py",
+        "engine/__init__.py",
+        ".venv/junk",
+        ".patchgate/gate/run.json",
+        "build.log",
+    ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")
     (package / ".gitignore").write_text("*.log\n")
@@ -155,6 +193,10 @@ def test_what_was_interrupted_is_made_anew(cache, tmp_path, monkeypatch):
     assert ((home / "half").exists(), (home / "complete").is_file()) == (False, True)
 
 
-def test_what_installs_does_not_stand_in_the_users_folder_where_a_stranger_may_have_left_settings(tmp_path):
-    torch_environments._call(sys.executable, "-c", f"import os; open({str(tmp_path / 'at')!r}, 'w').write(os.getcwd())")
+def test_what_installs_does_not_stand_in_the_users_folder_where_a_stranger_may_have_left_settings(
+    tmp_path,
+):
+    torch_environments._call(
+        sys.executable, "-c", f"import os; open({str(tmp_path / 'at')!r}, 'w').write(os.getcwd())"
+    )
     assert (tmp_path / "at").read_text() == "/"

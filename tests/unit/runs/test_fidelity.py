@@ -17,11 +17,15 @@ from patchgate.runs.fidelity import compare_sides
 
 def observed(device="cuda", **facts):
     case = Case(torch="2.11.0", device=device, workload="stack")
-    return Observation(case=case, facts={name.replace("__", "."): value for name, value in facts.items()})
+    return Observation(
+        case=case, facts={name.replace("__", "."): value for name, value in facts.items()}
+    )
 
 
 def failed(device):
-    failure = Failure(cause=Cause.RAISED, stage="compile", signature="RuntimeError: no", detail="", where=None)
+    failure = Failure(
+        cause=Cause.RAISED, stage="compile", signature="RuntimeError: no", detail="", where=None
+    )
     return replace(observed(device), failure=failure)
 
 
@@ -32,7 +36,9 @@ def text_of(*told):
 
 
 def test_equal_facts():
-    told = compare_sides(observed(loads=(2, 1), kernels__called=3), observed("h200", loads=(2, 1), kernels__called=3))
+    told = compare_sides(
+        observed(loads=(2, 1), kernels__called=3), observed("h200", loads=(2, 1), kernels__called=3)
+    )
     assert (told.compared, told.unlike, told.failed) == (2, (), "")
     assert exit_code([told]) == 0
     assert "2 of 2 facts equal in 1 cases" in text_of(told)
@@ -46,12 +52,16 @@ def test_a_difference_is_reported_with_both_values():
 
 
 def test_a_fact_of_one_side_only_is_a_difference_unless_it_counts_something():
-    told = compare_sides(observed(loads=(2,), aten__op__mul=1), observed("h200", aten__op__mul=1, fx__op__add=0))
+    told = compare_sides(
+        observed(loads=(2,), aten__op__mul=1), observed("h200", aten__op__mul=1, fx__op__add=0)
+    )
     assert [one.fact for one in told.unlike] == ["loads"]
 
 
 def test_what_only_a_device_can_tell_is_left_out_with_the_reason():
-    told = compare_sides(observed(loads=(2,)), observed("h200", loads=Unmeasured(reason="needs a real device")))
+    told = compare_sides(
+        observed(loads=(2,)), observed("h200", loads=Unmeasured(reason="needs a real device"))
+    )
     assert (told.compared, told.excluded) == (0, {"loads": "needs a real device"})
     assert exit_code([told]) == 3
     assert "not compared: loads of stack: needs a real device" in text_of(told)
@@ -59,13 +69,16 @@ def test_what_only_a_device_can_tell_is_left_out_with_the_reason():
 
 def test_a_case_that_only_a_device_can_compile():
     told = compare_sides(
-        observed(loads=(2,)), observed("h200", compiles=Unmeasured(reason="needs a real device: autotunes"))
+        observed(loads=(2,)),
+        observed("h200", compiles=Unmeasured(reason="needs a real device: autotunes")),
     )
     assert (told.compared, told.excluded) == (0, {"every fact": "needs a real device: autotunes"})
 
 
 def test_occupancy_has_nothing_to_be_compared_with():
-    told = compare_sides(observed(loads=(2,)), observed("h200", loads=(2,), resources__occupancy=(50,)))
+    told = compare_sides(
+        observed(loads=(2,)), observed("h200", loads=(2,), resources__occupancy=(50,))
+    )
     assert (told.compared, told.unlike) == (1, ())
     assert list(told.excluded) == ["resources.occupancy"]
 
@@ -79,7 +92,12 @@ def test_a_case_that_failed_proves_nothing():
 
 @pytest.mark.parametrize(
     ("arguments", "got"),
-    [([], "none"), (["--row", "2.11.0"], "2.11.0"), (["--profile", "cpu"], "cpu"), (["--workload", "stck"], "stck")],
+    [
+        ([], "none"),
+        (["--row", "2.11.0"], "2.11.0"),
+        (["--profile", "cpu"], "cpu"),
+        (["--workload", "stck"], "stck"),
+    ],
 )
 def test_usage(arguments, got):
     with pytest.raises(UsageError) as told:

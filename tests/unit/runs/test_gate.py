@@ -1,4 +1,6 @@
-"""How a run is carried out: what each cell gives, what an early end leaves, and what the next run takes over."""
+"""How a run is carried out: what each cell gives, what an early end leaves, and what the next run
+takes over.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from patchgate.runs import gate
 from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
-GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
+GREEN = Verdict(
+    code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads"
+)
 ROWS = {"2.11.0": "python"}
 Ask = Callable[[CheckContext, Instance], Iterable[Verdict]]
 Judge = Callable[..., list[Verdict]]
@@ -67,11 +71,15 @@ def judge(run: Run, monkeypatch: pytest.MonkeyPatch) -> Judge:
     monkeypatch.setattr(gate, "content_key", lambda run, patch, environments: "key")
 
     def judge(ask: Ask, patch: tuple[str, str] = ("mine.py", ""), **given: Any) -> list[Verdict]:
-        check = replace(all_checks()["kernels"], ask=ask, axes=("torch",), first=True, unchanged="all")
+        check = replace(
+            all_checks()["kernels"], ask=ask, axes=("torch",), first=True, unchanged="all"
+        )
         monkeypatch.setattr(gate, "all_checks", lambda: {"kernels": check})
         path = Path(run.patch).with_name(patch[0])
         path.write_text(patch[1])
-        options = {name: given.pop(name) for name in ("progress", "workers", "servers") if name in given}
+        options = {
+            name: given.pop(name) for name in ("progress", "workers", "servers") if name in given
+        }
         made = replace(run, patch=str(path), **given)
         verdicts = judge_patch(made, load_patch(path), **{"workers": 2, **options})
         assert verdicts == load_verdicts(Path(run.folder))
@@ -84,14 +92,24 @@ def judge(run: Run, monkeypatch: pytest.MonkeyPatch) -> Judge:
 
 
 def test_the_verdicts_of_each_cell_are_left_with_its_time(judge: Judge, run: Run) -> None:
-    assert [found.kind for found in judge(says(Kind.PASS, Kind.REGRESSED))] == [Kind.PASS, Kind.REGRESSED]
+    assert [found.kind for found in judge(says(Kind.PASS, Kind.REGRESSED))] == [
+        Kind.PASS,
+        Kind.REGRESSED,
+    ]
     assert '"kernels-2.11.0"' in Path(run.folder, TIMES).read_text()
-    assert {path.name for path in Path(run.folder).iterdir()} == {NAME, VERDICTS, TIMES, "judged.jsonl"}
+    assert {path.name for path in Path(run.folder).iterdir()} == {
+        NAME,
+        VERDICTS,
+        TIMES,
+        "judged.jsonl",
+    }
 
 
 def test_each_verdict_is_made_json_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr(run_settings, "to_dict", lambda record: made.append(record) or to_dict(record))
+    monkeypatch.setattr(
+        run_settings, "to_dict", lambda record: made.append(record) or to_dict(record)
+    )
     run_settings.verdict_json.cache_clear()
     verdicts = judge(says(Kind.PASS, Kind.REGRESSED))
     assert [record for record in made if isinstance(record, Verdict)] == verdicts
@@ -105,7 +123,9 @@ def test_each_verdict_is_made_json_once(judge: Judge, monkeypatch: pytest.Monkey
         (raises(SystemExit(3)), "SystemExit: 3"),
     ],
 )
-def test_a_cell_that_ends_without_a_verdict_is_never_green(judge: Judge, ask: Ask, told: str) -> None:
+def test_a_cell_that_ends_without_a_verdict_is_never_green(
+    judge: Judge, ask: Ask, told: str
+) -> None:
     (judged,) = judge(ask)
     assert (judged.code, judged.kind, judged.subject) == ("PG904", Kind.INFRA, "kernels-2.11.0")
     assert judged.actual == told
@@ -174,9 +194,15 @@ class Told:
         self.events.append((cell.name, [verdict.kind for verdict in cell.red]))
 
 
-def test_what_happens_is_told_as_it_happens_with_the_red_verdicts_of_each_cell(judge: Judge) -> None:
+def test_what_happens_is_told_as_it_happens_with_the_red_verdicts_of_each_cell(
+    judge: Judge,
+) -> None:
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
-        return [verdict(Kind.PASS)] if at.case.torch == "2.12.1" else [verdict(Kind.PASS), verdict(Kind.STALE)]
+        return (
+            [verdict(Kind.PASS)]
+            if at.case.torch == "2.12.1"
+            else [verdict(Kind.PASS), verdict(Kind.STALE)]
+        )
 
     told = Told()
     judge(ask, rows=ROWS | {"2.12.1": "python"}, progress=told, workers=1)
@@ -211,7 +237,9 @@ def test_the_longest_come_first_and_what_is_timed_last() -> None:
     assert order(["facts-2.11.0"]) == ["facts", "script", "parity", "latency"]
 
 
-def test_servers_that_outlast_the_run_are_asked_and_go_on(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_that_outlast_the_run_are_asked_and_go_on(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gate, "running_servers", None)  # none is started
     assert [found.kind for found in judge(says(Kind.PASS), servers=Servers({}, {}))] == [Kind.PASS]
 
@@ -237,7 +265,10 @@ TWO = ROWS | {"2.12.1": "python"}
     ("error", "reason"),
     [
         (KeyboardInterrupt("SIGTERM"), "the run was ended by SIGTERM"),
-        (OSError(errno.ENOSPC, "No space left on device"), "the machine failed: [Errno 28] No space left on device"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "the machine failed: [Errno 28] No space left on device",
+        ),
         (TypeError("ours"), "patchgate failed: TypeError: ours"),
     ],
 )
@@ -247,7 +278,10 @@ def test_a_run_that_is_ended_keeps_what_it_judged_and_says_what_it_did_not(
     with pytest.raises(type(error)):
         judge(says(Kind.PASS), rows=TWO, workers=1, progress=interrupted_at("2.12.1", error))
     verdicts = sorted(load_verdicts(Path(run.folder)), key=lambda v: v.torch)
-    assert [(v.torch, v.kind) for v in verdicts] == [("2.11.0", Kind.PASS), ("2.12.1", Kind.STOPPED)]
+    assert [(v.torch, v.kind) for v in verdicts] == [
+        ("2.11.0", Kind.PASS),
+        ("2.12.1", Kind.STOPPED),
+    ]
     assert (verdicts[1].code, verdicts[1].actual) == ("PG907", f"not judged: {reason}")
     assert exit_code(verdicts) == 4
 
@@ -279,7 +313,9 @@ def test_the_next_run_of_the_same_content_goes_on_and_another_one_begins_anew(
 # -- what an earlier run left
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt("SIGTERM"), OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt("SIGTERM"), OSError(errno.ENOSPC, "No space left on device")]
+)
 def test_a_run_that_ends_before_its_first_cell_never_shows_what_an_earlier_one_found(
     judge: Judge, run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
@@ -292,7 +328,9 @@ def test_a_run_that_ends_before_its_first_cell_never_shows_what_an_earlier_one_f
     assert Path(run.folder, NAME).is_file()
 
 
-def test_a_run_that_was_not_begun_says_so_whatever_an_earlier_one_found(judge: Judge, run: Run) -> None:
+def test_a_run_that_was_not_begun_says_so_whatever_an_earlier_one_found(
+    judge: Judge, run: Run
+) -> None:
     judge(says(Kind.PASS))
     put_aside(Path(run.folder))
     verdicts = leave_partial(run, load_patch(Path(run.patch)), "the run was ended by SIGTERM")
@@ -300,11 +338,15 @@ def test_a_run_that_was_not_begun_says_so_whatever_an_earlier_one_found(judge: J
     assert runs_in(Path(run.folder)) == [run]
 
 
-@pytest.mark.parametrize(("number", "ends"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EOPNOTSUPP, False)])
+@pytest.mark.parametrize(
+    ("number", "ends"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EOPNOTSUPP, False)]
+)
 def test_a_run_for_whose_report_there_is_no_space_does_not_begin(
     judge: Judge, run: Run, number: int, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(number, os.strerror(number))))
+    monkeypatch.setattr(
+        os, "posix_fallocate", Mock(side_effect=OSError(number, os.strerror(number)))
+    )
     with pytest.raises(OSError, match="a run needs 16 MiB below") if ends else nullcontext():
         judge(says(Kind.PASS))
     assert not Path(run.folder, ".reserved").exists()

@@ -1,4 +1,6 @@
-"""Cases that are observed without a check: the simulation is given what the real device decided by a timing."""
+"""Cases that are observed without a check: the simulation is given what the real device decided by
+a timing.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,17 @@ class Decides:
     seen: ClassVar[list[tuple[str, str, str]]] = []
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
-        self.seen.append((case.device, str(case.patch), self.run.profile("h200")["padding"].get(PRODUCT, "unknown")))
+        self.seen.append(
+            (
+                case.device,
+                str(case.patch),
+                self.run.profile("h200")["padding"].get(PRODUCT, "unknown"),
+            )
+        )
         decision = "padded" if case.patch else "kept"
-        return Observation(case=case, facts={f"padding.{PRODUCT}": decision} if case.device == REAL else {})
+        return Observation(
+            case=case, facts={f"padding.{PRODUCT}": decision} if case.device == REAL else {}
+        )
 
 
 def test_a_simulated_device_is_given_the_decisions_of_the_real_one(

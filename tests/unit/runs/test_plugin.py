@@ -1,4 +1,6 @@
-"""`pytest --patchgate PATCH`: an item for each cell, red where the cell is; and nothing else before it is asked for."""
+"""`pytest --patchgate PATCH`: an item for each cell, red where the cell is; and nothing else before
+it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_of_somebody():
 
 def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
     """The exit status of a pytest that is started as a user would, with what it printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *options]
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return ended.returncode, ended.stdout + ended.stderr
@@ -60,7 +64,9 @@ def suite(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [("-p", "no:xdist"), ("-n", "2")])
-@pytest.mark.parametrize(("kind", "told"), [("pass", "PASSED"), ("regressed", "FAILED"), ("infra", "SKIPPED")])
+@pytest.mark.parametrize(
+    ("kind", "told"), [("pass", "PASSED"), ("regressed", "FAILED"), ("infra", "SKIPPED")]
+)
 def test_each_cell_is_an_item_beside_the_suite_and_all_are_judged_once(
     suite: Path, kind: str, told: str, options: tuple[str, ...]
 ) -> None:
@@ -89,12 +95,16 @@ def test_a_patch_that_is_none_is_bad_usage(suite: Path) -> None:
     assert "none.py: no such patch" in printed
 
 
-def test_until_it_is_asked_for_pytest_imports_nothing_of_patchgate_but_the_plugin(tmp_path: Path) -> None:
+def test_until_it_is_asked_for_pytest_imports_nothing_of_patchgate_but_the_plugin(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     lines = "import json, sys\n\n\ndef test_modules():\n    print(json.dumps([*sys.modules]))\n"
     (tmp_path / "test_bare.py").write_text(lines)
     status, printed = pytest_in(tmp_path, "-s")
-    (line,) = [line for line in printed.splitlines() if "[" in line and "patchgate.runs.plugin" in line]
+    (line,) = [
+        line for line in printed.splitlines() if "[" in line and "patchgate.runs.plugin" in line
+    ]
     modules = json.loads(line[line.index("[") : line.rindex("]") + 1])
     assert status == 0
     own = {name for name in modules if name.partition(".")[0] == "patchgate"}

@@ -1,4 +1,6 @@
-"""Items are worked on in threads: each ends once, with a result or an error, and none waits for another."""
+"""Items are worked on in threads: each ends once, with a result or an error, and none waits for
+another.
+"""
 
 from __future__ import annotations
 
@@ -84,4 +86,9 @@ def test_events_come_in_the_thread_of_the_caller_and_in_order() -> None:
         started=lambda item: told.append(("started", item, threading.get_ident() == own)),
         ended=lambda one: told.append(("ended", one.item, threading.get_ident() == own)),
     )
-    assert told == [("started", "a", True), ("ended", "a", True), ("started", "b", True), ("ended", "b", True)]
+    assert told == [
+        ("started", "a", True),
+        ("ended", "a", True),
+        ("started", "b", True),
+        ("ended", "b", True),
+    ]

@@ -1,4 +1,5 @@
-"""A shard that is judged elsewhere leaves here what it would have left here: results, paths, and no patch.
+"""A shard that is judged elsewhere leaves here what it would have left here: results, paths, and no
+patch.
 
 No cluster is started: those tests are in tests/ray (`nox -s tests_ray`).
 """
@@ -37,7 +38,9 @@ def patches(folder):
 
 @pytest.fixture
 def judged(folder, monkeypatch):
-    """What was launched, instead of the gate; each verdict names the patch's file and the results' folder."""
+    """What was launched, instead of the gate; each verdict names the patch's file and the results'
+    folder.
+    """
     launched = []
     monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "input_digests", lambda: ["digest"])
@@ -50,7 +53,13 @@ def judged(folder, monkeypatch):
         Journal(Path(run.folder)).begin(content_key.content_key(run, patch, run.rows))
         case = Case(torch=torch, device="h200", workload="stack")
         run.store.save(Observation(case=case, facts={"loads.max": 2}))
-        told = {"code": "PG300", "kind": Kind.PASS, "check": "kernels", "case": case, "item": case.name}
+        told = {
+            "code": "PG300",
+            "kind": Kind.PASS,
+            "check": "kernels",
+            "case": case,
+            "item": case.name,
+        }
         verdict = Verdict(**told, where=f"{run.patch}:1", actual=f"{run.shared_cache}/code")
         save_verdicts(Path(run.folder), [verdict])
         return [verdict]
@@ -79,11 +88,19 @@ def test_a_folder_travels_whole_and_a_file_with_its_manifest(patches):
 def test_what_was_found_is_here_under_our_names(patches, judged, folder):
     result = run_task(task(patches))
     unpack(result, folder / "sweep")
-    (first,), (second,) = (load_verdicts(folder / "sweep" / "jobs" / f"{name}.2.11.0") for name in ("mine", "other"))
-    assert (first.where, first.actual, second.where) == ("mine:1", "sweep/shared_cache/code", "other.py:1")
+    (first,), (second,) = (
+        load_verdicts(folder / "sweep" / "jobs" / f"{name}.2.11.0") for name in ("mine", "other")
+    )
+    assert (first.where, first.actual, second.where) == (
+        "mine:1",
+        "sweep/shared_cache/code",
+        "other.py:1",
+    )
     assert [each.seconds is not None for each in result.results] == [True, True]
     assert not [
-        path for path in (folder / "sweep").rglob("*") if path.name in ("patches", "history.sqlite", "patch.py")
+        path
+        for path in (folder / "sweep").rglob("*")
+        if path.name in ("patches", "history.sqlite", "patch.py")
     ]
     assert json.loads((folder / "sweep/jobs/mine.2.11.0/run.json").read_text())["patch"] == "mine"
 
@@ -102,13 +119,17 @@ def test_the_row_is_ours_where_it_is_there_too(patches, judged):
 @pytest.fixture
 def sweep(folder):
     history = History(folder / "sweep" / "history.sqlite")
-    yield Sweep(folder / "sweep", Environments({}, failed={"2.11.0": "no wheel"}), history, print, TEMPLATE)
+    yield Sweep(
+        folder / "sweep", Environments({}, failed={"2.11.0": "no wheel"}), history, print, TEMPLATE
+    )
     history.close()
 
 
 def test_a_torch_without_an_environment_is_not_sent(sweep, patches):
     (result,) = sweep_on_cluster("nowhere", sweep, [Job(torch="2.11.0", patch=Path("other.py"))])
-    assert [(verdict.code, verdict.actual) for verdict in result.verdicts] == [("PG901", "no wheel")]
+    assert [(verdict.code, verdict.actual) for verdict in result.verdicts] == [
+        ("PG901", "no wheel")
+    ]
 
 
 def test_without_ray_the_command_to_type_is_reported(sweep, patches, monkeypatch):

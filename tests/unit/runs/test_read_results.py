@@ -21,7 +21,9 @@ PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
 def run(folder):
     """A run with one case, its code, and golden that says 6, and 4 with the patch."""
     span = parse_range("2.11.0")
-    golden = GoldenFile("stack", "h200", {"unpatched": {"loads.max": {span: 6}}, "mine": {"loads.max": {span: 4}}})
+    golden = GoldenFile(
+        "stack", "h200", {"unpatched": {"loads.max": {span: 6}}, "mine": {"loads.max": {span: 4}}}
+    )
     (folder / "golden").mkdir()
     golden_path("stack", "h200", folder / "golden").write_text(format_golden(golden))
     project = Project(root=str(folder), golden="golden")
@@ -38,13 +40,21 @@ def run(folder):
 
 def rounds(ratio):
     pair = {"unpatched": [100.0] * 10, "patched": [100.0 * ratio] * 10}
-    return {"rounds": [pair] * 4, "peak_memory": {}, "first_call": {"unpatched": 1.0, "patched": 1.0}, "more": 1}
+    return {
+        "rounds": [pair] * 4,
+        "peak_memory": {},
+        "first_call": {"unpatched": 1.0, "patched": 1.0},
+        "more": 1,
+    }
 
 
 def test_a_case_is_golden_and_both_sides_of_this_patch(run):
     (found,) = results_of(run, PATCH, []).compared
     assert (found.case.name, found.on) == ("stack.h200", "simulated (h200)")
-    assert (found.golden.facts, found.golden_unpatched.facts) == ({"loads.max": 4}, {"loads.max": 6})
+    assert (found.golden.facts, found.golden_unpatched.facts) == (
+        {"loads.max": 4},
+        {"loads.max": 6},
+    )
     assert (found.unpatched.facts, found.patched.facts) == ({"loads.max": 6}, {"loads.max": 5})
     assert found.code == ("x = 6", "x = 5")
 
@@ -69,7 +79,13 @@ def test_all_looks_at_one_size_are_one_ratio(run, folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"case": {"torch": "2.11.0"}, "size": "64", "rounds": 1, "peak_memory": {}}']
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"case": {"torch": "2.11.0"}, "size": "64", "rounds": 1, "peak_memory": {}}',
+    ],
 )
 def test_times_that_are_none_are_refused_with_their_file(run, folder, text):
     path = folder / "out" / "times" / "stack.cuda.64.2.11.0.1.json"
@@ -80,5 +96,7 @@ def test_times_that_are_none_are_refused_with_their_file(run, folder, text):
 
 
 def test_a_run_that_left_nothing_has_no_evidence(folder):
-    empty = results_of(Run(folder=str(folder), patch="p.py", rows={}, problems={"2.13.0": "no wheel"}), PATCH, [])
+    empty = results_of(
+        Run(folder=str(folder), patch="p.py", rows={}, problems={"2.13.0": "no wheel"}), PATCH, []
+    )
     assert (empty.torches, empty.compared, empty.times) == (("2.13.0",), (), ())

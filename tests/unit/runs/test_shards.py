@@ -14,7 +14,9 @@ COSTS = {("a", "2.11.0"): 90.0, ("b", "2.11.0"): 50.0, ("c", "2.11.0"): 40.0, ("
     st.lists(st.sampled_from(TORCHES), unique=True, min_size=1),
     st.lists(st.sampled_from(PATCHES), unique=True),
     st.integers(0, 30),
-    st.dictionaries(st.tuples(st.sampled_from(PATCHES), st.sampled_from(TORCHES)), st.floats(0.1, 1000)),
+    st.dictionaries(
+        st.tuples(st.sampled_from(PATCHES), st.sampled_from(TORCHES)), st.floats(0.1, 1000)
+    ),
 )
 def test_every_job_is_given_once_and_no_machine_is_idle(torches, patches, machines, costs):
     given = shards_by_cost(torches, patches, machines, costs)
@@ -25,11 +27,16 @@ def test_every_job_is_given_once_and_no_machine_is_idle(torches, patches, machin
 
 
 def test_the_dear_ones_are_kept_apart():
-    assert [shard.patches for shard in shards_by_cost(["2.11.0"], list("abcd"), 2, COSTS)] == [("a", "d"), ("b", "c")]
+    assert [shard.patches for shard in shards_by_cost(["2.11.0"], list("abcd"), 2, COSTS)] == [
+        ("a", "d"),
+        ("b", "c"),
+    ]
 
 
 def test_the_slow_row_gets_the_second_machine():
-    slow = {(patch, torch): 10.0 if torch == "2.12.1" else 1.0 for patch in PATCHES for torch in TORCHES}
+    slow = {
+        (patch, torch): 10.0 if torch == "2.12.1" else 1.0 for patch in PATCHES for torch in TORCHES
+    }
     assert [(shard.torch, shard.part) for shard in shards_by_cost(TORCHES, PATCHES, 4, slow)] == [
         ("2.10.0", "1/1"),
         ("2.11.0", "1/1"),
@@ -39,7 +46,10 @@ def test_the_slow_row_gets_the_second_machine():
 
 
 def test_what_was_never_measured_counts_as_the_mean():
-    assert [shard.patches for shard in shards_by_cost(["2.11.0"], list("abz"), 2, COSTS)] == [("a",), ("b", "z")]
+    assert [shard.patches for shard in shards_by_cost(["2.11.0"], list("abz"), 2, COSTS)] == [
+        ("a",),
+        ("b", "z"),
+    ]
 
 
 def test_every_nth_job_of_each_machine_is_all_jobs_together():

@@ -1,4 +1,6 @@
-"""A sweep judges each row and patch once for the same content, and what it could not judge again."""
+"""A sweep judges each row and patch once for the same content, and what it could not judge
+again.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,9 @@ TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 @pytest.fixture
 def made(folder, monkeypatch):
-    """Makes a sweep whose jobs are judged by `answer` instead of the gate; it tells what was launched."""
+    """Makes a sweep whose jobs are judged by `answer` instead of the gate; it tells what was
+    launched.
+    """
     launched, told = [], []
     (folder / "mine.py").write_text("x = 1\n")
     monkeypatch.setattr(module, "environment_digest", lambda python: python)
@@ -37,17 +41,23 @@ def made(folder, monkeypatch):
             Journal(Path(run.folder)).begin(content_key.content_key(run, patch, run.rows))
             case = Case(torch=torch, device="h200", workload="stack")
             run.store.save(Observation(case=case, facts={"loads.max": 2}))
-            verdict = Verdict(code="PG300", kind=answer(torch), check="kernels", case=case, item=case.name)
+            verdict = Verdict(
+                code="PG300", kind=answer(torch), check="kernels", case=case, item=case.name
+            )
             save_verdicts(folder / "sweep" / "jobs" / f"mine.{torch}", [verdict])
             return [verdict]
 
         monkeypatch.setattr(module, "judge_patch", judge_patch)
-        environments = Environments({"2.11.0": "python11", "2.12.1": "python12"}, failed={"2.13.0": "no wheel"})
+        environments = Environments(
+            {"2.11.0": "python11", "2.12.1": "python12"}, failed={"2.13.0": "no wheel"}
+        )
         history = History(folder / "sweep" / "history.sqlite")
         return Sweep(folder / "sweep", environments, history, told.append, TEMPLATE)
 
     make.launched, make.told = launched, told
-    make.jobs = [Job(torch=torch, patch=folder / "mine.py") for torch in ("2.11.0", "2.12.1", "2.13.0")]
+    make.jobs = [
+        Job(torch=torch, patch=folder / "mine.py") for torch in ("2.11.0", "2.12.1", "2.13.0")
+    ]
     return make
 
 
@@ -56,7 +66,13 @@ def test_what_was_judged_is_not_judged_again_and_gives_the_same(made):
     assert first == second
     assert made.launched == ["2.11.0", "2.12.1"]
     assert made().history.costs().keys() == {("mine", "2.11.0"), ("mine", "2.12.1")}
-    assert made().history.counts() == {"run": 2, "content": 4, "judged": 6, "observed": 4, "cost": 2}
+    assert made().history.counts() == {
+        "run": 2,
+        "content": 4,
+        "judged": 6,
+        "observed": 4,
+        "cost": 2,
+    }
 
 
 def test_releases_that_differ_in_their_last_part_are_known_each_for_itself(made):
@@ -70,12 +86,18 @@ def test_releases_that_differ_in_their_last_part_are_known_each_for_itself(made)
 
 def test_a_row_without_environment_is_a_verdict_and_the_others_go_on(made):
     verdicts = made().judge_all(made.jobs[::-1], "r1", "r1")
-    assert [(v.torch, v.code) for v in verdicts] == [("2.13.0", "PG901"), ("2.12.1", "PG300"), ("2.11.0", "PG300")]
+    assert [(v.torch, v.code) for v in verdicts] == [
+        ("2.13.0", "PG901"),
+        ("2.12.1", "PG300"),
+        ("2.11.0", "PG300"),
+    ]
     assert made.told[0] == "[1/3] mine on torch 2.13.0: no environment, 0 red of 1"
 
 
 def test_what_the_machine_kept_from_judging_is_tried_again(made):
-    made(lambda torch: Kind.INFRA if torch == "2.11.0" else Kind.PASS).judge_all(made.jobs, "r1", "r1")
+    made(lambda torch: Kind.INFRA if torch == "2.11.0" else Kind.PASS).judge_all(
+        made.jobs, "r1", "r1"
+    )
     made().judge_all(made.jobs, "r2", "r2")
     assert made.launched == ["2.11.0", "2.12.1", "2.11.0"]
 
@@ -111,7 +133,10 @@ def test_a_job_that_was_killed_is_the_only_one_that_is_done_again(made):
 def test_the_results_of_a_sweep_are_what_each_job_left(made):
     sweep = made()
     sweep.judge_all(made.jobs, "r1", "r1")
-    told = [(result.patch.id, result.torches, [v.code for v in result.verdicts]) for result in sweep.results()]
+    told = [
+        (result.patch.id, result.torches, [v.code for v in result.verdicts])
+        for result in sweep.results()
+    ]
     assert told == [
         ("mine", ("2.11.0",), ["PG300"]),
         ("mine", ("2.12.1",), ["PG300"]),
@@ -122,9 +147,17 @@ def test_the_results_of_a_sweep_are_what_each_job_left(made):
 def test_the_files_of_a_project_are_those_of_its_devices_too(folder):
     (folder / "patchgate.toml").write_text("devices = ['devices/npu.toml']\n")
     (folder / "devices").mkdir()
-    (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../device.py"\n')
+    (folder / "devices" / "npu.toml").write_text(
+        'kind = "plugin"\nbackend = "npu"\nplugin = "../device.py"\n'
+    )
     (folder / "device.py").write_text("def register(): ...\n")
-    assert project_files(find_project(folder)).keys() == {"patchgate.toml", "devices/npu.toml", "device.py"}
-    (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../../device.py"\n')
+    assert project_files(find_project(folder)).keys() == {
+        "patchgate.toml",
+        "devices/npu.toml",
+        "device.py",
+    }
+    (folder / "devices" / "npu.toml").write_text(
+        'kind = "plugin"\nbackend = "npu"\nplugin = "../../device.py"\n'
+    )
     with pytest.raises(UsageError, match=r"npu\.toml: outside of the project"):
         project_files(find_project(folder))

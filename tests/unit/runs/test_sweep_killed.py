@@ -1,4 +1,7 @@
-"""A sweep that is killed twenty times ends as one that was left alone. What judges is a stand-in, the rest is real."""
+"""A sweep that is killed twenty times ends as one that was left alone.
+
+What judges is a stand-in, the rest is real.
+"""
 
 import os
 import random
@@ -22,7 +25,9 @@ TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
 def judge_patch(run, patch, *, workers):
-    """Measures two workloads, one after the other, as the gate would: what is cached is not measured again."""
+    """Measures two workloads, one after the other, as the gate would: what is cached is not
+    measured again.
+    """
     (torch,) = run.rows
     put_aside(module.Path(run.folder))
     save_run(run)
@@ -36,7 +41,9 @@ def judge_patch(run, patch, *, workers):
         shared_cache.save(key, found)
         run.store.save(Observation(case=case, facts=found))
         told = {"check": "kernels", "case": case, "item": case.name, "fact": "loads.max"}
-        verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))
+        verdicts.append(
+            Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told)
+        )
     save_verdicts(module.Path(run.folder), verdicts)
     return load_verdicts(module.Path(run.folder))
 
@@ -54,7 +61,9 @@ def jobs(folder, monkeypatch):
 def judge_all(folder, jobs):
     """One life of a sweep: its verdicts, and what its history counts."""
     history = History(folder / "history.sqlite")
-    sweep = Sweep(folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, TEMPLATE)
+    sweep = Sweep(
+        folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, TEMPLATE
+    )
     verdicts = sweep.judge_all(jobs, "night", "2026-01-01")
     counts = history.counts()
     history.close()
@@ -85,5 +94,8 @@ def test_killed_at_twenty_moments_it_says_the_same_and_keeps_nothing_twice(folde
     assert done == sorted(done)
     assert judge_all(folder / "killed", jobs) == whole
     assert judge_all(folder / "killed", jobs) == whole
-    names = [{path.name for path in (folder / each).rglob("*.json")} for each in ("undisturbed", "killed")]
+    names = [
+        {path.name for path in (folder / each).rglob("*.json")}
+        for each in ("undisturbed", "killed")
+    ]
     assert names[0] == names[1]

@@ -1,4 +1,6 @@
-"""Whose fault a failure is: every combination of what became of both sides, written down, and held to by checks."""
+"""Whose fault a failure is: every combination of what became of both sides, written down, and held
+to by checks.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")
 STATES: tuple[Cause | None, ...] = (None, *Cause)
 MACHINE, TORCH, OURS = Fault.MACHINE, Fault.TORCH, Fault.PATCH
 
-# What became of the unpatched side -> whose fault it is, by what became of the patched side in the order of `PATCHED`:
-# it ran, raised, hung, exited, crashed, ran out of memory, tampered with the judge, lacked a module, or the
-# machine failed.
+# What became of the unpatched side -> whose fault it is, by what became of the patched side in the
+# order of `PATCHED`: it ran, raised, hung, exited, crashed, ran out of memory, tampered with the
+# judge, lacked a module, or the machine failed.
 TABLE: dict[Cause | None, tuple[Fault | None, ...]] = {
     None: (None, OURS, OURS, OURS, OURS, OURS, OURS, MACHINE, MACHINE),
     Cause.RAISED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE, MACHINE),
@@ -37,7 +39,15 @@ TABLE: dict[Cause | None, tuple[Fault | None, ...]] = {
     Cause.MACHINE: (MACHINE,) * 9,
 }
 ORDER = (
-    *(None, Cause.RAISED, Cause.HUNG, Cause.EXITED, Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.TAMPERED),
+    *(
+        None,
+        Cause.RAISED,
+        Cause.HUNG,
+        Cause.EXITED,
+        Cause.CRASHED,
+        Cause.OUT_OF_MEMORY,
+        Cause.TAMPERED,
+    ),
     *(Cause.MISSING, Cause.MACHINE),
 )
 
@@ -48,7 +58,11 @@ def failure(cause: Cause | None) -> Failure | None:
 
 def answer(cause: Cause | None, **otherwise: Any) -> dict[str, Any]:
     """What a probe answers that failed for a cause, or that did not."""
-    return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}} if cause else otherwise
+    return (
+        {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}}
+        if cause
+        else otherwise
+    )
 
 
 def test_the_table_has_every_combination():
@@ -61,7 +75,9 @@ def test_every_combination_has_its_fault(unpatched, patched):
     assert fault_of(failure(unpatched), failure(patched)) is TABLE[unpatched][ORDER.index(patched)]
 
 
-@pytest.mark.parametrize(("fault", "kind"), [(MACHINE, Kind.INFRA), (TORCH, Kind.ASSUMED), (OURS, Kind.REGRESSED)])
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(MACHINE, Kind.INFRA), (TORCH, Kind.ASSUMED), (OURS, Kind.REGRESSED)]
+)
 def test_a_fault_comes_to_one_kind_of_verdict(fault, kind):
     assert fault.kind is kind
 
@@ -91,7 +107,9 @@ def cache(unpatched: Cause | None, patched: Cause | None) -> Kind:
 
 
 def compile_cost(unpatched: Cause | None, patched: Cause | None) -> Kind:
-    return judge_calls(CASE, PATCH, answer(unpatched, calls={"a": 1}), answer(patched, calls={"a": 1})).kind
+    return judge_calls(
+        CASE, PATCH, answer(unpatched, calls={"a": 1}), answer(patched, calls={"a": 1})
+    ).kind
 
 
 def recompile(unpatched: Cause | None, patched: Cause | None) -> Kind:
@@ -109,7 +127,8 @@ def kind_of(verdict: Verdict | None) -> Kind:
 
 # Every check that asks both sides, beside the one of scopes, which holds no side against torch.
 BOTH_SIDES = (facts, parity, cache, compile_cost, recompile, hooks)
-# Facts are judged where the patched side has them, although the unpatched one failed: test_compare.py has that table.
+# Facts are judged where the patched side has them, although the unpatched one failed:
+# test_compare.py has that table.
 UNPATCHED_FAILS = [
     (kind_in, unpatched, patched)
     for kind_in, unpatched, patched in product(BOTH_SIDES, Cause, STATES)
@@ -127,4 +146,6 @@ def test_where_the_unpatched_side_fails_every_check_blames_the_same(kind_in, unp
 @pytest.mark.parametrize("kind_in", [check for check in BOTH_SIDES if check is not compile_cost])
 @pytest.mark.parametrize("cause", Cause)
 def test_where_the_patched_side_alone_fails_every_check_blames_the_same(kind_in, cause):
-    assert kind_in(None, cause) is (Kind.INFRA if cause in (Cause.MACHINE, Cause.MISSING) else Kind.REGRESSED)
+    assert kind_in(None, cause) is (
+        Kind.INFRA if cause in (Cause.MACHINE, Cause.MISSING) else Kind.REGRESSED
+    )

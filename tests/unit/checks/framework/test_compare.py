@@ -41,9 +41,19 @@ def oracle(record, unpatched, patched, accepted=True, worse=False):
         (known is not None, Kind.STALE),
         (MISSING in (unpatched, patched), Kind.UNMEASURED),
         (record == "none" and not unpatched_failed and patched == unpatched, Kind.NEW),
-        ((record == "none" or (not accepted and (unpatched_failed or patched != unpatched))) and worse, Kind.CHANGED),
-        (record == "none" or (not accepted and (unpatched_failed or patched != unpatched)), Kind.FIRST),
-        (patched == held_patched and held_patched != held_unpatched and patched == unpatched, Kind.ABSORBED),
+        (
+            (record == "none" or (not accepted and (unpatched_failed or patched != unpatched)))
+            and worse,
+            Kind.CHANGED,
+        ),
+        (
+            record == "none" or (not accepted and (unpatched_failed or patched != unpatched)),
+            Kind.FIRST,
+        ),
+        (
+            patched == held_patched and held_patched != held_unpatched and patched == unpatched,
+            Kind.ABSORBED,
+        ),
         (patched == held_patched, Kind.PASS),
         ((None if unpatched_failed else unpatched) != held_unpatched, Kind.DRIFTED),
         (patched == unpatched, Kind.INERT),
@@ -69,11 +79,15 @@ def recorded(record, accepted=True):
 @pytest.mark.parametrize("record", RECORDS)
 def test_every_combination_gives_the_kind_of_the_first_row_that_fits(record, accepted, worse):
     told = {
-        (unpatched, patched): compare(recorded(record, accepted), side(unpatched), side(patched), worse=worse)
+        (unpatched, patched): compare(
+            recorded(record, accepted), side(unpatched), side(patched), worse=worse
+        )
         for held, unpatched, patched in TABLE
         if held == record
     }
-    assert told == {(u, p): oracle(held, u, p, accepted, worse) for held, u, p in TABLE if held == record}
+    assert told == {
+        (u, p): oracle(held, u, p, accepted, worse) for held, u, p in TABLE if held == record
+    }
 
 
 def test_the_table_reaches_every_kind_of_the_comparison():
@@ -104,5 +118,8 @@ def test_two_missing_facts_are_never_a_pass(record):
 
 def test_an_unpatched_failure_does_not_hide_a_changed_fact():
     failed = side((Cause.RAISED, "torch broke"))
-    kinds = [compare(recorded("only the patched side"), failed, Side(value=value)) for value in (NEW, OTHER)]
+    kinds = [
+        compare(recorded("only the patched side"), failed, Side(value=value))
+        for value in (NEW, OTHER)
+    ]
     assert kinds == [Kind.PASS, Kind.REGRESSED]

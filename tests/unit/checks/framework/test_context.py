@@ -48,11 +48,15 @@ class Asked(list[SimpleNamespace]):
         super().__init__()
         self.answer = answer
 
-    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
+    def ask(
+        self, torch: str, do: str, seconds: float | None = None, **request: Any
+    ) -> dict[str, Any]:
         self.append(SimpleNamespace(torch=torch, do=do, seconds=seconds, **request))
         return self.answer
 
-    def observe(self, case: Case, workload: Workload, patch: Patch | None, cover: bool = False) -> Observation:
+    def observe(
+        self, case: Case, workload: Workload, patch: Patch | None, cover: bool = False
+    ) -> Observation:
         self.append(SimpleNamespace(case=case, patch=patch, cover=cover))
         facts = {"loads.max": 4 if patch else 6}
         return Observation(case=case, facts=facts, ran=(1, 2) if cover else ())
@@ -68,13 +72,17 @@ Make = Callable[..., tuple[CheckContext, Asked]]
 def made(folder: Path) -> Make:
     """The context of a patch below the working directory, and what it asked."""
 
-    def make(answer: dict[str, Any] = COUNTS, manifest: str | None = None) -> tuple[CheckContext, Asked]:
+    def make(
+        answer: dict[str, Any] = COUNTS, manifest: str | None = None
+    ) -> tuple[CheckContext, Asked]:
         (folder / "mine.py").write_text("x = 1\n")
         if manifest is not None:
             (folder / "mine.toml").write_text(manifest)
         path = str(folder / "mine.toml") if manifest is not None else None
         claims = Claims(title="Mine", targets=("torch.a",))
-        patch = Patch(id="mine", path=str(folder / "mine.py"), source="x = 1\n", claims=claims, manifest=path)
+        patch = Patch(
+            id="mine", path=str(folder / "mine.py"), source="x = 1\n", claims=claims, manifest=path
+        )
         asked = Asked(answer)
         run, runner = Run(folder=str(folder / "out"), patch=patch.path, rows={}), asked
         return CheckContext(run, patch, dict(WORKLOADS), runner), asked  # type: ignore[arg-type]
@@ -102,7 +110,12 @@ def test_nothing_is_asked_of_a_patch_that_does_not_run(made):
 
 def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
     context, asked = made()
-    for torch, device in [("2.11.0", "h200"), ("2.11.0", "cpu"), ("2.11.0", "h200"), ("2.12.1", "h200")]:
+    for torch, device in [
+        ("2.11.0", "h200"),
+        ("2.11.0", "cpu"),
+        ("2.11.0", "h200"),
+        ("2.12.1", "h200"),
+    ]:
         context.sentinel(torch, device)
     assert [(question.torch, question.profile["backend"]) for question in asked] == [
         ("2.11.0", "cuda"),
@@ -112,7 +125,8 @@ def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "where"), [(None, "mine.py:1"), ('title = "T"\ntargets = []\n', "mine.toml:2"), ("", "mine.toml")]
+    ("manifest", "where"),
+    [(None, "mine.py:1"), ('title = "T"\ntargets = []\n', "mine.toml:2"), ("", "mine.toml")],
 )
 def test_a_claim_is_found_in_the_manifest_or_else_in_the_patch(made, manifest, where):
     assert made(manifest=manifest)[0].manifest_location("targets") == where
@@ -143,7 +157,12 @@ def test_both_sides_of_a_workload_are_observed(made):
         ({"loads.max": 4}, {}, {"measured": True}, ["mine", None]),
         ({"loads.max": 4}, {}, {"nightly": True}, ["mine", None]),  # its facts have a history
         ({"loads.max": 4}, {}, {"device": "cuda"}, ["mine", None]),  # its facts are recorded
-        ({"loads.max": 4}, {}, {"torch": "2.12.0.dev20260101"}, ["mine", None]),  # and these, for the release itself
+        (
+            {"loads.max": 4},
+            {},
+            {"torch": "2.12.0.dev20260101"},
+            ["mine", None],
+        ),  # and these, for the release itself
         ({"loads.max": 4, "stores.max": 1}, {}, {}, ["mine", None]),  # a fact that is gone
         ({"loads.max": 6}, {}, {}, ["mine", None]),
         ({"loads.max": 6}, {"loads.max": 4}, {}, ["mine", None]),  # torch may do the same by now
@@ -164,11 +183,15 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
     }
     context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
     sides = context.observations(
-        replace(CASE, **{name: how[name] for name in ("device", "torch") if name in how}), measured="measured" in how
+        replace(CASE, **{name: how[name] for name in ("device", "torch") if name in how}),
+        measured="measured" in how,
     )
     assert [one.case.patch for one in asked if hasattr(one, "case")] == asked_for
     assert [side.case.patch for side in sides] == [None, "mine"]
-    assert [side.facts for side in sides] == [{"loads.max": 6 if None in asked_for else 4}, {"loads.max": 4}]
+    assert [side.facts for side in sides] == [
+        {"loads.max": 6 if None in asked_for else 4},
+        {"loads.max": 4},
+    ]
 
 
 def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path) -> None:
@@ -181,7 +204,9 @@ def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path) -> 
     assert len(load_costs(folder)) == 1
 
 
-def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(made: Make) -> None:
+def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(
+    made: Make,
+) -> None:
     context, asked = made()
     for patch in (None, context.patch):
         context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=OWN)
@@ -191,8 +216,11 @@ def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_
     assert Path(patched.env["TORCHINDUCTOR_CACHE_DIR"]).parent == Path(patched.libraries).parent
 
 
-def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_answer(made: Make, folder: Path) -> None:
-    """An edit of the manifest measures nothing again; one of the code does, with the C++ that is built already.
+def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_answer(
+    made: Make, folder: Path
+) -> None:
+    """An edit of the manifest measures nothing again; one of the code does, with the C++ that is
+    built already.
 
     Outside of a watch what is kept is of the same manifest.
     """
@@ -207,7 +235,12 @@ def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_an
         context.ask_building("2.11.0", question, "cpu", patch=patch, workload=OWN)
         return len(asked) - before
 
-    assert [ask(first.patch), ask(first.patch), ask(first.patch, watch=""), ask(first.patch, watch="")] == [1, 0, 1, 0]
+    assert [
+        ask(first.patch),
+        ask(first.patch),
+        ask(first.patch, watch=""),
+        ask(first.patch, watch=""),
+    ] == [1, 0, 1, 0]
     (folder / "mine.toml").write_text('title = "Ours"\n')
     assert ask(replace(first.patch, claims=Claims(title="Ours"))) == 0
     assert ask(replace(first.patch, claims=Claims(title="Ours")), watch="") == 1
@@ -219,7 +252,9 @@ def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_an
     assert not Path(built[1]).name.startswith("watch-1")
 
 
-def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_side(made: Make) -> None:
+def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_side(
+    made: Make,
+) -> None:
     context, asked = made()
     for patch, workload in ((None, OWN), (None, FOREIGN), (context.patch, FOREIGN)):
         context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=workload)
@@ -247,9 +282,20 @@ def test_where_a_patch_hangs_under_one_version_each_is_asked_alone(made: Make) -
         return hung if "2.12.0" in versions else {"versions": dict.fromkeys(versions, changes)}
 
     asked.ask = ask  # type: ignore[method-assign]
-    assert context.apply_under("2.11.0", ["2.10.0", "2.11.1"], context.patch) == {"2.10.0": changes, "2.11.1": changes}
-    assert context.apply_under("2.11.0", ["2.10.0", "2.12.0"], context.patch) == {"2.10.0": changes, "2.12.0": hung}
-    assert [one.versions for one in asked] == [["2.10.0", "2.11.1"], ["2.10.0", "2.12.0"], ["2.10.0"], ["2.12.0"]]
+    assert context.apply_under("2.11.0", ["2.10.0", "2.11.1"], context.patch) == {
+        "2.10.0": changes,
+        "2.11.1": changes,
+    }
+    assert context.apply_under("2.11.0", ["2.10.0", "2.12.0"], context.patch) == {
+        "2.10.0": changes,
+        "2.12.0": hung,
+    }
+    assert [one.versions for one in asked] == [
+        ["2.10.0", "2.11.1"],
+        ["2.10.0", "2.12.0"],
+        ["2.10.0"],
+        ["2.12.0"],
+    ]
 
 
 NOTHING: dict[str, Any] = {
@@ -259,23 +305,36 @@ NOTHING: dict[str, Any] = {
     "expected": {"kernels.defined": 1},
 }
 OTHERWISE = NOTHING | {"changed": ["torch.a"]}
-# Of a project, and of those that come with patchgate the two that are measured where nothing changed.
+# Of a project, and of those that come with patchgate the two that are measured where nothing
+# changed.
 SUITE = {
-    name: Workload(name=name, path=str(paths.WORKLOADS / f"{name}.py"), dtype="float32", checks=("kernels", "parity"))
+    name: Workload(
+        name=name,
+        path=str(paths.WORKLOADS / f"{name}.py"),
+        dtype="float32",
+        checks=("kernels", "parity"),
+    )
     for name in ("residual_chain", "prenorm_mlp", "pointwise")
 }
 
 
-def unchanged(made: Make, applied: dict[str, Any] = NOTHING, moved: str = "", **run: Any) -> CheckContext:
+def unchanged(
+    made: Make, applied: dict[str, Any] = NOTHING, moved: str = "", **run: Any
+) -> CheckContext:
     """The context of a patch that does this, and changes a fact of the workload `moved` alone."""
     context, asked = made(applied)
-    context.patch = replace(context.patch, claims=replace(context.patch.claims, applies_to="==2.12.1"))
+    context.patch = replace(
+        context.patch, claims=replace(context.patch.claims, applies_to="==2.12.1")
+    )
     context.run, context.workloads = replace(context.run, rows={"2.11.0": ""}, **run), dict(SUITE)
     observe = asked.observe
 
-    def observed(case: Case, workload: Workload, patch: Patch | None, cover: bool = False) -> Observation:
+    def observed(
+        case: Case, workload: Workload, patch: Patch | None, cover: bool = False
+    ) -> Observation:
         return replace(
-            observe(case, workload, patch, cover), facts={"loads.max": 4 + bool(patch and case.workload == moved)}
+            observe(case, workload, patch, cover),
+            facts={"loads.max": 4 + bool(patch and case.workload == moved)},
         )
 
     asked.observe = observed  # type: ignore[method-assign]
@@ -329,21 +388,35 @@ def test_where_nothing_changed_few_workloads_are_measured_with_the_patch_and_the
         for at in instances_of(check, context)
         if is_asked(check, at, context)
     }
-    few = {(name, workload) for name in ("kernels", "parity") for workload in ("prenorm_mlp", "pointwise")}
+    few = {
+        (name, workload)
+        for name in ("kernels", "parity")
+        for workload in ("prenorm_mlp", "pointwise")
+    }
     rest = {("kernels", "residual_chain"), ("parity", "residual_chain"), ("tokens", "decoder")}
     assert asked == few | {("plain_run", "")} | (rest if moved else set())
 
 
 @pytest.mark.parametrize(
     ("applies_to", "elsewhere", "is_unchanged"),
-    [("==2.12.1", NOTHING, True), ("==2.11.0", NOTHING, False), (None, NOTHING, False), (None, OTHERWISE, True)],
+    [
+        ("==2.12.1", NOTHING, True),
+        ("==2.11.0", NOTHING, False),
+        (None, NOTHING, False),
+        (None, OTHERWISE, True),
+    ],
 )
 def test_a_patch_is_measured_in_full_on_a_release_that_it_is_for(
     made: Make, applies_to: str | None, elsewhere: dict[str, Any], is_unchanged: bool
 ) -> None:
-    """It may offer functions that a workload calls. Without a claim it is for those on which it changes something."""
+    """It may offer functions that a workload calls.
+
+    Without a claim it is for those on which it changes something.
+    """
     context = unchanged(made)
-    context.patch = replace(context.patch, claims=replace(context.patch.claims, applies_to=applies_to))
+    context.patch = replace(
+        context.patch, claims=replace(context.patch.claims, applies_to=applies_to)
+    )
     context.run = replace(context.run, rows={"2.11.0": "", "2.12.1": ""})
     context._shared["apply 2.12.1"] = elsewhere
     assert context.is_unchanged("2.11.0") is is_unchanged
@@ -351,7 +424,9 @@ def test_a_patch_is_measured_in_full_on_a_release_that_it_is_for(
 
 def test_what_a_project_brings_is_measured_first_where_nothing_changed(made: Make) -> None:
     context = unchanged(made)
-    context.workloads["theirs"] = replace(SUITE["pointwise"], name="theirs", path="workloads/theirs.py")
+    context.workloads["theirs"] = replace(
+        SUITE["pointwise"], name="theirs", path="workloads/theirs.py"
+    )
     assert context.few_workloads("parity") == ["theirs", "pointwise"]
 
 
@@ -385,7 +460,10 @@ mine.toml:2: no workload `stak`
 
 def test_facts_are_judged_by_the_check_that_they_belong_to(made):
     context, _ = made()
-    judged = {name: fact_verdicts(context, name, CASE, partial(judge_facts, name)) for name in ("kernels", "graph")}
+    judged = {
+        name: fact_verdicts(context, name, CASE, partial(judge_facts, name))
+        for name in ("kernels", "graph")
+    }
     assert [verdict.code for verdict in judged["kernels"]] == ["PG303"]
     assert list(judged["graph"]) == []
     with pytest.raises(NothingToJudge, match="judged by the kernels check"):
@@ -400,7 +478,9 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
     assert unpatched != patched
     assert {question.profile["backend"] for question in asked} == {"cpu"}
     assert [question.patch for question in asked] == [None, context.patch.path]
-    assert all(binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched))
+    assert all(
+        binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched)
+    )
 
 
 @pytest.mark.parametrize(
@@ -438,7 +518,9 @@ def test_a_foreign_workload_of_another_text_finds_nothing_that_was_built(made, f
     for text in ("x = 1\n", "x = 2\n", "x = 1\n"):
         (folder / "own.py").write_text(text)
         workload = replace(WORKLOADS["stack"], path=str(folder / "own.py"))
-        places.append([context._binaries("2.11.0", side, workload) for side in (None, context.patch)])
+        places.append(
+            [context._binaries("2.11.0", side, workload) for side in (None, context.patch)]
+        )
     assert places[0] == places[2]
     assert len({place for both in places for place in both}) == 4
 
@@ -462,7 +544,8 @@ def test_two_files_of_outputs_are_compared_on_the_cpu(made):
 
 
 @pytest.mark.parametrize(
-    ("signature", "times"), [("ImportError: /x/c4v.main.so: file too short", 2), ("ImportError: no module x", 1)]
+    ("signature", "times"),
+    [("ImportError: /x/c4v.main.so: file too short", 2), ("ImportError: no module x", 1)],
 )
 def test_half_a_library_that_somebody_left_is_nobody_s_fault(made, folder, signature, times):
     context, asked = made({"failure": {"cause": "raised", "stage": "run", "signature": signature}})

@@ -32,15 +32,27 @@ AGAIN = Command(name="gate", arguments=("mine.py",), when="then")
 Two = tuple[FactValue | None, FactValue | None]
 
 
-def observation(facts: Facts | None = None, cause: Cause | None = None, patch: str | None = None) -> Observation:
+def observation(
+    facts: Facts | None = None, cause: Cause | None = None, patch: str | None = None
+) -> Observation:
     signature = "TypeError: boom"
     case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
-    failure = Failure(cause=cause, stage="compile", signature=signature, where="patch.py:3") if cause else None
-    return Observation(case=case, facts=facts or {}, failure=failure, artifacts={"code": "code/stack.py"})
+    failure = (
+        Failure(cause=cause, stage="compile", signature=signature, where="patch.py:3")
+        if cause
+        else None
+    )
+    return Observation(
+        case=case, facts=facts or {}, failure=failure, artifacts={"code": "code/stack.py"}
+    )
 
 
 def compared(
-    unpatched: Observation, patched: Observation, recorded: Facts, recorded_unpatched: Facts, **more: Any
+    unpatched: Observation,
+    patched: Observation,
+    recorded: Facts,
+    recorded_unpatched: Facts,
+    **more: Any,
 ) -> Compared:
     """Both sides of a case against what is recorded of them on the same release."""
     return Compared(
@@ -67,7 +79,9 @@ def judge(
     unpatched = observation({} if causes[0] else facts[2], causes[0])
     patched = observation({} if causes[1] else facts[3], causes[1], "mine")
     both = compared(unpatched, patched, facts[1], facts[0], release=release)
-    return list(judge_facts(check, replace(both, recorded=replace(both.recorded, known_failure=known))))
+    return list(
+        judge_facts(check, replace(both, recorded=replace(both.recorded, known_failure=known)))
+    )
 
 
 # codes of kernels, graph and options -> what raises it, and a neighbour that gives another.
@@ -111,18 +125,26 @@ def test_a_fact_is_judged_by_one_check_only(state):
 )
 def test_a_case_that_failed_has_one_verdict_in_the_kernels_check(causes, known, code):
     (verdict,) = judge(causes=causes, known=known)
-    assert (verdict.code, verdict.subject, verdict.where) == (code, "stack.h200 compiles", "patch.py:3")
+    assert (verdict.code, verdict.subject, verdict.where) == (
+        code,
+        "stack.h200 compiles",
+        "patch.py:3",
+    )
     side = "patched" if causes[1] else "unpatched"
     machine = "machine: " * (Cause.MACHINE in causes)
     assert verdict.actual == f"{side}: {machine}TypeError: boom, during `compile`"
     if verdict.colour is Colour.RED and causes[1] and not causes[0]:
-        assert [command.name for command in verdict.commands] == ["gate"], "no failure is meant to be accepted"
+        assert [command.name for command in verdict.commands] == ["gate"], (
+            "no failure is meant to be accepted"
+        )
     assert judge("graph", fact="fx.ops", causes=causes, known=known) == []
 
 
 @pytest.mark.parametrize(("now", "code"), [(4, "PG300"), (5, "PG302")])
 def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, code):
-    assert [verdict.code for verdict in judge(now=(None, now), causes=(Cause.RAISED, None))] == [code]
+    assert [verdict.code for verdict in judge(now=(None, now), causes=(Cause.RAISED, None))] == [
+        code
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +161,8 @@ def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, co
         ),
         (
             {"held": (None, None), "fact": "bytes.total", "now": (100, 103)},
-            "at most 2.0% more bytes moved than without the patch, 100 (nothing is accepted of this patch yet)",
+            "at most 2.0% more bytes moved than without the patch, 100 (nothing is accepted of "
+            "this patch yet)",
             "103",
         ),
         ({"now": (6, None)}, "4 (unpatched 6)", "absent"),
@@ -177,13 +200,19 @@ def test_a_case_that_failed_has_no_values():
     assert (verdict.before, verdict.after, verdict.recorded) == (None, None, None)
 
 
-@pytest.mark.parametrize(("now", "where"), [((6, 5), "code/stack.py"), ((6, 4), None), ((4, 4), None)])
+@pytest.mark.parametrize(
+    ("now", "where"), [((6, 5), "code/stack.py"), ((6, 4), None), ((4, 4), None)]
+)
 def test_the_generated_code_is_shown_where_it_explains_the_figure(now, where):
     assert judge(now=now)[0].where == where
 
 
 def test_only_a_regression_has_the_next_step_of_its_case():
-    steps = [(verdict.advice, verdict.commands) for now in ((6, 5), (5, 5), (4, 4)) for verdict in judge(now=now)]
+    steps = [
+        (verdict.advice, verdict.commands)
+        for now in ((6, 5), (5, 5), (4, 4))
+        for verdict in judge(now=now)
+    ]
     assert [step == ("read the code", (AGAIN,)) for step in steps] == [True, False, False]
 
 
@@ -200,9 +229,18 @@ def test_a_worse_cost_is_red_before_anything_is_accepted_and_identity_is_a_note(
     changed: Facts = facts | {"kernels.called": 4, "passes.hits.fold": 1}
     sides = observation(facts), observation(changed, patch="mine")
     red, first, new = judge_facts("kernels", compared(*sides, {}, {}))
-    assert (red.code, red.kind, red.fact, red.where) == ("PG301", Kind.CHANGED, "kernels.called", "code/stack.py")
+    assert (red.code, red.kind, red.fact, red.where) == (
+        "PG301",
+        Kind.CHANGED,
+        "kernels.called",
+        "code/stack.py",
+    )
     assert (red.advice, red.commands) == ("read the code", (AGAIN,))
-    assert (first.code, first.colour, first.actual) == ("PG303", Colour.GREY, "passes.hits.fold 0 -> 1")
+    assert (first.code, first.colour, first.actual) == (
+        "PG303",
+        Colour.GREY,
+        "passes.hits.fold 0 -> 1",
+    )
     assert (new.kind, new.actual.partition(",")[0]) == (Kind.NEW, "2 facts")
 
 
@@ -245,19 +283,26 @@ def test_a_first_judgement_names_four_facts_with_the_costs_first():
     after: Facts = dict.fromkeys(before, 1) | {"bytes.total": 900}
     sides = observation(before), observation(after, patch="mine")
     (verdict,) = judge_facts("kernels", compared(*sides, before, before, accepted=False))
-    assert verdict.actual == ("bytes.total 1000 -> 900; fact0 0 -> 1; fact1 0 -> 1; fact2 0 -> 1; and 2 more facts")
+    assert verdict.actual == (
+        "bytes.total 1000 -> 900; fact0 0 -> 1; fact1 0 -> 1; fact2 0 -> 1; and 2 more facts"
+    )
 
 
 def test_a_fact_that_golden_does_not_have_yet_is_new_beside_those_that_it_has():
     held: Facts = {"loads": (1,)}
     facts: Facts = held | {"registers": 3}
-    told = judge_facts("kernels", compared(observation(facts), observation(facts, patch="mine"), held, held))
+    told = judge_facts(
+        "kernels", compared(observation(facts), observation(facts, patch="mine"), held, held)
+    )
     assert [verdict.kind for verdict in told] == [Kind.PASS, Kind.NEW]
 
 
 @pytest.mark.parametrize("check", ["kernels", "graph"])
 def test_a_patch_that_makes_a_workload_compile_is_one_change_where_nothing_is_recorded(check):
-    sides = observation(cause=Cause.RAISED), observation({"loads": (1,), "stores": (2,)}, patch="mine")
+    sides = (
+        observation(cause=Cause.RAISED),
+        observation({"loads": (1,), "stores": (2,)}, patch="mine"),
+    )
     unrecorded = Expectation(recorded=False)
     both = replace(compared(*sides, {}, {}), recorded=unrecorded, recorded_unpatched=unrecorded)
     told = [(verdict.kind, verdict.fact, verdict.actual) for verdict in judge_facts(check, both)]
@@ -277,12 +322,20 @@ def test_a_kernel_kind_that_appears_is_a_change_from_zero():
     held = {"loads": (1,)}
     sides = observation(held), observation(held | {"kernels.kind.cpp": 2}, patch="mine")
     told = judge_facts("kernels", compared(*sides, held, held))
-    assert [(v.kind, v.expected, v.actual) for v in told] == [(Kind.REGRESSED, "0", "2"), (Kind.PASS, "[1]", "[1]")]
+    assert [(v.kind, v.expected, v.actual) for v in told] == [
+        (Kind.REGRESSED, "0", "2"),
+        (Kind.PASS, "[1]", "[1]"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("fact", "check"),
-    [("dynamo.graphs", "graph"), ("fx.op.add", "graph"), ("aten.ops", "kernels"), ("fxx", "kernels")],
+    [
+        ("dynamo.graphs", "graph"),
+        ("fx.op.add", "graph"),
+        ("aten.ops", "kernels"),
+        ("fxx", "kernels"),
+    ],
 )
 def test_what_dynamo_and_fx_tell_belongs_to_the_graph(fact, check):
     assert check_of(fact) == check

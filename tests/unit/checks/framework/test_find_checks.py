@@ -1,4 +1,6 @@
-"""What is found in `checks/`: every check by its module, every code once and explained, and the order of reports."""
+"""What is found in `checks/`: every check by its module, every code once and explained, and the
+order of reports.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import pytest
 from patchgate import checks
 from patchgate.checks.framework import find_checks
 from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
-from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, verdict_of
+from patchgate.checks.framework.find_checks import (
+    AXES,
+    all_checks,
+    every_code,
+    families,
+    verdict_of,
+)
 from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind, read_codes
 
@@ -40,7 +48,10 @@ DIGITS = {
 
 
 def modules() -> list[ModuleType]:
-    return [import_module(each.name) for each in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")]
+    return [
+        import_module(each.name)
+        for each in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")
+    ]
 
 
 def codes_of(module: ModuleType) -> tuple[Code, ...]:
@@ -66,7 +77,9 @@ def test_a_family_has_its_own_digits():
 
 
 def test_no_code_is_given_twice():
-    listed = [code.code for module in modules() for code in codes_of(module)] + [code.code for code in rules.CODES]
+    listed = [code.code for module in modules() for code in codes_of(module)] + [
+        code.code for code in rules.CODES
+    ]
     assert sorted(listed) == sorted(every_code())
     assert list(every_code()) == sorted(every_code())
 
@@ -95,7 +108,9 @@ def test_a_family_is_named_in_its_texts():
 def test_a_module_with_a_family_is_a_check_by_being_there():
     """A decorated function is all that a check needs; none is written down a second time."""
     files = {f"{checks.__name__}.{found.name}" for found in pkgutil.iter_modules(checks.__path__)}
-    assert {check.ask.__module__ for check in all_checks().values()} == files - {f"{checks.__name__}.framework"}
+    assert {check.ask.__module__ for check in all_checks().values()} == files - {
+        f"{checks.__name__}.framework"
+    }
 
 
 @pytest.mark.parametrize("name", all_checks())
@@ -126,18 +141,28 @@ def test_reports_list_the_machine_first_and_then_by_code():
         ({"advice": ""}, "", ()),
     ],
 )
-def test_a_verdict_has_the_next_step_of_its_code_unless_a_better_one_is_known(monkeypatch, given, advice, commands):
+def test_a_verdict_has_the_next_step_of_its_code_unless_a_better_one_is_known(
+    monkeypatch, given, advice, commands
+):
     made = {name: Command(name=name) for name in ("listed", "own")}
-    code = Code(code="PG999", title="t", what="w", why="because", fix="fix", commands=(made["listed"],))
+    code = Code(
+        code="PG999", title="t", what="w", why="because", fix="fix", commands=(made["listed"],)
+    )
     monkeypatch.setattr(find_checks, "catalogue", lambda: {"PG999": code})
-    given = given | ({"commands": tuple(made[name] for name in given["commands"])} if "commands" in given else {})
+    given = given | (
+        {"commands": tuple(made[name] for name in given["commands"])} if "commands" in given else {}
+    )
     verdict = verdict_of("kernels", "PG999", Kind.NEW, CASE, "loads", "1", "2", "here:3", **given)
     assert (verdict.why, verdict.advice, verdict.commands) == (
         "because",
         advice,
         tuple(made[name] for name in commands),
     )
-    assert (verdict.subject, verdict.torch, verdict.where) == ("stack.cpu loads", "2.11.0", "here:3")
+    assert (verdict.subject, verdict.torch, verdict.where) == (
+        "stack.cpu loads",
+        "2.11.0",
+        "here:3",
+    )
 
 
 def test_codes_are_read_from_their_text():
@@ -154,7 +179,11 @@ PG999 another
 """
     first, second = read_codes(text)
     assert first == Code(
-        code="PG998", title="a title", what="What happened; as PG997 in two lines.", why="because.", fix="nothing."
+        code="PG998",
+        title="a title",
+        what="What happened; as PG997 in two lines.",
+        why="because.",
+        fix="nothing.",
     )
     assert (second.code, second.fix) == ("PG999", "fix it: so.")
     with pytest.raises(ValueError, match="unpack"):
@@ -171,6 +200,8 @@ PEOPLE = re.compile(
 )
 
 
-@pytest.mark.parametrize("code", [code for code in find_checks.catalogue() if not NEVER_RED.fullmatch(code)])
+@pytest.mark.parametrize(
+    "code", [code for code in find_checks.catalogue() if not NEVER_RED.fullmatch(code)]
+)
 def test_a_code_that_can_be_red_says_who_is_hurt(code):
     assert PEOPLE.search(find_checks.catalogue()[code].why)

@@ -21,7 +21,9 @@ WORKLOADS = {
     for name, checks in {"stack": ("kernels", "parity"), "mlp": ("kernels",), "spare": ()}.items()
 }
 TIMED = {
-    "stack": Workload(name="stack", path="s.py", dtype="float32", checks=("latency",), tokens=(1, 64)),
+    "stack": Workload(
+        name="stack", path="s.py", dtype="float32", checks=("latency",), tokens=(1, 64)
+    ),
     "mlp": Workload(name="mlp", path="m.py", dtype="float32", checks=("latency",)),
 }
 LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",), premerge=False)
@@ -37,7 +39,9 @@ def instances(
     **run: Any,
 ) -> list[Instance]:
     """The instances of a check, by its name, for a run on two releases."""
-    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", symptom=symptom, scope=scope))
+    patch = Patch(
+        id="mine", path="p.py", source="", claims=Claims(title="Mine", symptom=symptom, scope=scope)
+    )
     made = Run(folder="f", patch="p.py", **({"rows": TWO} | run))
     runner: Any = None  # nothing is asked of torch to know what is to be asked
     found = all_checks()[check] if isinstance(check, str) else check
@@ -62,12 +66,19 @@ def test_a_check_gets_the_product_of_its_axes():
     ("checks", "asked"),
     [
         ((), {"kernels", "parity", "tokens", "machine"}),
-        (("parity",), {"parity", "tokens", "machine"}),  # a family; the machine's sentinel is always asked
+        (
+            ("parity",),
+            {"parity", "tokens", "machine"},
+        ),  # a family; the machine's sentinel is always asked
         (("tokens", "kernels"), {"tokens", "kernels", "machine"}),
     ],
 )
 def test_a_run_may_name_the_only_checks(checks, asked):
-    assert {name for name in ("kernels", "parity", "tokens", "machine") if instances(name, checks=checks)} == asked
+    assert {
+        name
+        for name in ("kernels", "parity", "tokens", "machine")
+        if instances(name, checks=checks)
+    } == asked
 
 
 @pytest.mark.parametrize(("check", "names"), [("kernels", {"stack", "mlp"}), ("parity", {"stack"})])
@@ -79,13 +90,17 @@ def test_a_run_may_name_its_workloads():
     assert ids("kernels", rows=ONE, devices=("cpu",), workloads=("mlp",)) == ["2.11.0-cpu-mlp"]
 
 
-@pytest.mark.parametrize(("named", "asked"), [((), True), (("mlp",), False), (("mlp", "decoder"), True)])
+@pytest.mark.parametrize(
+    ("named", "asked"), [((), True), (("mlp",), False), (("mlp", "decoder"), True)]
+)
 def test_a_workload_of_a_checks_own_is_asked_where_no_others_are_named(named, asked):
     assert bool(ids("tokens", rows=ONE, workloads=named)) is asked
 
 
 def test_a_check_without_more_axes_has_one_instance_a_release():
-    assert [at.case for at in instances("version_gate")] == [Case(torch=torch, patch="mine") for torch in TWO]
+    assert [at.case for at in instances("version_gate")] == [
+        Case(torch=torch, patch="mine") for torch in TWO
+    ]
     assert ids("version_gate") == ["2.11.0", "2.12.1"]
 
 
@@ -94,7 +109,9 @@ def test_an_empty_axis_leaves_no_instance(missing):
     assert instances("kernels", **missing) == []
 
 
-@pytest.mark.parametrize(("symptom", "expected"), [(None, []), (SYMPTOM, ["2.11.0-h200-stack", "2.12.1-h200-stack"])])
+@pytest.mark.parametrize(
+    ("symptom", "expected"), [(None, []), (SYMPTOM, ["2.11.0-h200-stack", "2.12.1-h200-stack"])]
+)
 def test_a_patch_without_a_symptom_has_no_instance_of_it(symptom, expected):
     assert ids("symptom", symptom) == expected
 
@@ -119,7 +136,10 @@ def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
     devices = ("h200", "cuda")
     assert ids("parity", rows=ONE, devices=devices) == ["2.11.0-cpu-stack", "2.11.0-cuda-stack"]
     assert ids("tokens", rows=ONE, devices=devices) == ["2.11.0-cpu-decoder", "2.11.0-cuda-decoder"]
-    assert ids("ranks", rows=ONE, devices=devices) == ["2.11.0-cpu-two ranks", "2.11.0-cuda-two ranks"]
+    assert ids("ranks", rows=ONE, devices=devices) == [
+        "2.11.0-cpu-two ranks",
+        "2.11.0-cuda-two ranks",
+    ]
 
 
 def test_time_is_taken_at_every_size_and_on_a_real_device_only():
@@ -129,10 +149,17 @@ def test_time_is_taken_at_every_size_and_on_a_real_device_only():
 
 
 def test_the_cpu_is_timed_at_night_at_one_size_and_in_one_mode():
-    modes = {"fast": Workload(name="fast", path="f.py", dtype="float32", checks=("latency",), mode="reduce-overhead")}
+    modes = {
+        "fast": Workload(
+            name="fast", path="f.py", dtype="float32", checks=("latency",), mode="reduce-overhead"
+        )
+    }
     devices = ("h200", "cpu", "cuda")
     found = ids("latency", known=TIMED | modes, rows=ONE, devices=devices, nightly=True)
-    assert [name for name in found if "-cpu-" in name] == ["2.11.0-cpu-stack-small", "2.11.0-cpu-mlp-small"]
+    assert [name for name in found if "-cpu-" in name] == [
+        "2.11.0-cpu-stack-small",
+        "2.11.0-cpu-mlp-small",
+    ]
     assert "2.11.0-cuda-fast-full" in found
 
 
@@ -145,12 +172,16 @@ def test_the_cpu_is_timed_at_night_at_one_size_and_in_one_mode():
     ],
 )
 def test_a_workload_that_is_not_for_pre_merge_waits_for_the_night_or_its_name(run, names):
-    found = instances("kernels", known=WORKLOADS | {"late": LATE}, rows=ONE, devices=("cpu",), **run)
+    found = instances(
+        "kernels", known=WORKLOADS | {"late": LATE}, rows=ONE, devices=("cpu",), **run
+    )
     assert [at.case.workload for at in found] == names
 
 
 class Answering:
-    """In place of a runner: answers the sentinel, and that the patch was applied, or what it is told instead."""
+    """In place of a runner: answers the sentinel, and that the patch was applied, or what it is
+    told instead.
+    """
 
     def __init__(self, **answers: Any) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -164,7 +195,9 @@ class Answering:
         return ask()
 
 
-GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=Case(torch="2.11.0"), item="stack.cpu")
+GREEN = Verdict(
+    code="PG300", kind=Kind.PASS, check="kernels", case=Case(torch="2.11.0"), item="stack.cpu"
+)
 UNCOUNTED = {"sentinel": {"facts": {}, "expected": {"kernels.defined": 1}}}
 RAISES = {"apply": {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}}
 
@@ -185,14 +218,22 @@ def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, co
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
     context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
     at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
-    check = replace(all_checks()["kernels"], **{"ask": lambda context, at: [GREEN], "unchanged": "all"} | changed)
+    check = replace(
+        all_checks()["kernels"],
+        **{"ask": lambda context, at: [GREEN], "unchanged": "all"} | changed,
+    )
     assert [verdict.code for verdict in verdicts_of(check, at, context)] == codes
     assert runner.asked == asked
 
 
 def test_a_check_may_be_asked_before_it_is_known_what_holds():
-    """A script of a user's runs while the server of torch warms up, by which the sentinel is compiled."""
-    asked, patch = threading.Event(), Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
+    """A script of a user's runs while the server of torch warms up, by which the sentinel is
+    compiled.
+    """
+    asked, patch = (
+        threading.Event(),
+        Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine")),
+    )
 
     class Waiting(Answering):
         def ask(self, torch, do, *args, **request):
@@ -206,5 +247,7 @@ def test_a_check_may_be_asked_before_it_is_known_what_holds():
     runner: Any = Waiting()
     context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
     at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
-    assert verdicts_of(replace(all_checks()["kernels"], ask=ask, ahead=True), at, context) == [GREEN]
+    assert verdicts_of(replace(all_checks()["kernels"], ask=ask, ahead=True), at, context) == [
+        GREEN
+    ]
     assert all_checks()["plain_run"].ahead

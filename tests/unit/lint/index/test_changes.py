@@ -1,4 +1,6 @@
-"""Steps of drift: on toy releases, and on internals that vLLM patches, against another way to see them."""
+"""Steps of drift: on toy releases, and on internals that vLLM patches, against another way to see
+them.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def _words(change: str) -> str:
 def test_layout_docstrings_and_annotations_are_no_drift(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": OLD}, "2.7.0": {"torch.fx.a": NEW}})
     steps = {
-        name: [change for *_, change in drift(f"torch.fx.a.{name}", index.sets.releases, index.release)]
+        name: [
+            change for *_, change in drift(f"torch.fx.a.{name}", index.sets.releases, index.release)
+        ]
         for name in ("Box.f", "Box.same", "gone", "came", "never")
     }
     assert steps == {
@@ -123,7 +127,9 @@ def test_a_moved_definition_is_a_step(tmp_path: Path) -> None:
 
 
 def test_diff_reads_like_a_changelog(tmp_path: Path) -> None:
-    index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": OLD}, "2.7.0": {"torch.fx.a": NEW, "torch.fx.b": ""}})
+    index = index_of(
+        tmp_path, {"2.6.0": {"torch.fx.a": OLD}, "2.7.0": {"torch.fx.a": NEW, "torch.fx.b": ""}}
+    )
     old, new = (index.release(version) for version in index.sets.releases)
     assert list(diff(old, new)) == [
         "torch.fx.a",
@@ -134,5 +140,8 @@ def test_diff_reads_like_a_changelog(tmp_path: Path) -> None:
         "  ~ Box.worked: body",
         "+ module torch.fx.b",
     ]
-    assert list(diff(old, new, "torch.fx.a.Box.f")) == ["torch.fx.a", "  ~ Box.f(self, a) -> f(self, a, *, b=1)"]
+    assert list(diff(old, new, "torch.fx.a.Box.f")) == [
+        "torch.fx.a",
+        "  ~ Box.f(self, a) -> f(self, a, *, b=1)",
+    ]
     assert list(diff(old, old)) == []

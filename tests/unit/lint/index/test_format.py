@@ -23,5 +23,10 @@ def test_steps_of_a_value(values: str, life: int, text: str) -> None:
     sets = ReleaseSets(["2.6.0", "2.7.0", "2.8.0", "2.9.0"])
     given = {1 << at: value for at, value in enumerate(values) if value != " "}
     assert write_steps(given, life, sets) == text
-    read = {1 << at: value for mask, value in read_steps(text, life, sets) for at in range(4) if mask >> at & 1}
+    read = {
+        1 << at: value
+        for mask, value in read_steps(text, life, sets)
+        for at in range(4)
+        if mask >> at & 1
+    }
     assert read == given

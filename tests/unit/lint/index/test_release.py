@@ -59,7 +59,10 @@ def test_records(tmp_path: Path) -> None:
         Parameter(name="rest", kind="var-keyword"),
     )
     root = module.classes["Root"]
-    assert root.abstract and {"size": "int", "left": None, "kind": "str"}.items() <= root.attributes.items()
+    assert (
+        root.abstract
+        and {"size": "int", "left": None, "kind": "str"}.items() <= root.attributes.items()
+    )
     assert {name: each.form for name, each in root.functions.items()} == {
         "__init__": "method",
         "half": "property",
@@ -71,8 +74,13 @@ def test_records(tmp_path: Path) -> None:
 
 
 def test_a_module_that_installs_itself_has_options(tmp_path: Path) -> None:
-    install = "import sys\nfrom torch.utils._config_module import install_config_module\nspeed = 1\n"
-    sources = {"torch.fx.a": install + "install_config_module(sys.modules[__name__])\n", "torch.fx.b": install}
+    install = (
+        "import sys\nfrom torch.utils._config_module import install_config_module\nspeed = 1\n"
+    )
+    sources = {
+        "torch.fx.a": install + "install_config_module(sys.modules[__name__])\n",
+        "torch.fx.b": install,
+    }
     release = index_of(tmp_path, {"2.6.0": sources}).release("2.6.0")
     first, second = release.module("torch.fx.a"), release.module("torch.fx.b")
     assert first is not None and first.config == {"speed": "1"}
@@ -90,7 +98,10 @@ def test_who_holds_derives_and_calls(tmp_path: Path) -> None:
 
 
 def test_calls_are_reported_with_their_function(tmp_path: Path) -> None:
-    text = "def f(x): ...\ndef g(): f(1)\nclass module:\n    def m(self): f(2, x=3)\n    def n(self): f(*[1])\nf(x=1)\n"
+    text = (
+        "def f(x): ...\ndef g(): f(1)\nclass module:\n    def m(self): f(2, x=3)\n    def "
+        "n(self): f(*[1])\nf(x=1)\n"
+    )
     later = text.replace("g(): f(1)", "g(): f(1), f()")
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": text}, "2.7.0": {"torch.fx.a": later}})
     assert (tmp_path / "calls" / "torch.fx.txt").read_text() == (
@@ -102,8 +113,18 @@ def test_calls_are_reported_with_their_function(tmp_path: Path) -> None:
 
 
 def test_scope() -> None:
-    wanted = ["torch/_inductor/ir.py", "torch/fx/__init__.py", "triton/__init__.py", "torch/_ops.py"]
-    other = ["torch/onnx/__init__.py", "triton/language/core.py", "torch/fx/a.pyi", "torch/_opsx.py"]
+    wanted = [
+        "torch/_inductor/ir.py",
+        "torch/fx/__init__.py",
+        "triton/__init__.py",
+        "torch/_ops.py",
+    ]
+    other = [
+        "torch/onnx/__init__.py",
+        "triton/language/core.py",
+        "torch/fx/a.pyi",
+        "torch/_opsx.py",
+    ]
     assert [path for path in wanted + other if in_scope(path)] == wanted
 
 

@@ -1,4 +1,6 @@
-"""What a dotted name means: through imports, stars, base classes and names that hide a submodule."""
+"""What a dotted name means: through imports, stars, base classes and names that hide a
+submodule.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_resolve(tmp_path: Path, dotted: str, kind: str | None) -> None:
         ("from torch.nn import *\n", "maybe"),
     ],
 )
-def test_a_module_that_makes_names_may_have_any(tmp_path: Path, text: str, kind: str | None) -> None:
+def test_a_module_that_makes_names_may_have_any(
+    tmp_path: Path, text: str, kind: str | None
+) -> None:
     modules = {"torch.fx.a": text, "torch.fx.other": ""}
     found = index_of(tmp_path, {"2.6.0": modules}).release("2.6.0").resolve("torch.fx.a.absent")
     assert (found.kind if found else None) == kind
@@ -67,7 +71,9 @@ def test_star_imports_bring_names(tmp_path: Path) -> None:
 
 def test_what_a_package_imports_hides_a_submodule_of_that_name(tmp_path: Path) -> None:
     modules = {
-        "triton.runtime": "from triton.runtime.driver import driver\nfrom triton.runtime import jit\n",
+        "triton.runtime": (
+            "from triton.runtime.driver import driver\nfrom triton.runtime import jit\n"
+        ),
         "triton.runtime.driver": "class Config:\n    active: int\ndriver = Config()\n",
         "triton.runtime.jit": "",
     }
@@ -83,11 +89,15 @@ def test_functorch_hands_on_names_of_torch(tmp_path: Path) -> None:
     modules = {
         "torch._functorch.partitioners": "def partition(): ...\n",
         "torch._inductor.user": (
-            "from functorch.compile import absent, partition\nfrom functorch.other import partition as p\n"
+            "from functorch.compile import absent, partition\nfrom functorch.other import "
+            "partition as p\n"
         ),
     }
     release = index_of(tmp_path, {"2.6.0": modules}).release("2.6.0")
-    found = {name: release.resolve(f"torch._inductor.user.{name}") for name in ("partition", "absent", "p")}
+    found = {
+        name: release.resolve(f"torch._inductor.user.{name}")
+        for name in ("partition", "absent", "p")
+    }
     assert {name: each.origin for name, each in found.items() if each} == {
         "partition": "torch._functorch.partitioners.partition",
         "absent": "functorch.compile.absent",

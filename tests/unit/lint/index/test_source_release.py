@@ -37,7 +37,16 @@ else:
 """,
     "torch._inductor.tools": "def helper(): return 8\nclass Far:\n    def far(self): return 9\n",
 }
-NAMES = ["plain", "Base.shared", "Box.shared", "Box.both", "Box.Inner.deep", "Wide.shared", "Wide.far", "twice"]
+NAMES = [
+    "plain",
+    "Base.shared",
+    "Box.shared",
+    "Box.both",
+    "Box.Inner.deep",
+    "Wide.shared",
+    "Wide.far",
+    "twice",
+]
 NAMES += ["helper", "Box", "Box.text", "absent", "Box.absent", "plain.absent"]
 
 
@@ -54,13 +63,20 @@ def test_sources_alone_answer_as_their_index_does(tmp_path: Path, name: str) -> 
     dotted = f"torch._inductor.ir.{name}"
     indexed = index_of(tmp_path / "index", {"2.6.0": FILES}).release("2.6.0").resolve(dotted)
     bare = SourceRelease("2.6.0", tree(tmp_path / "site", "2.6.0", FILES)).resolve(dotted)
-    assert (bare.kind, bare.origin) == (indexed.kind, indexed.origin) if bare and indexed else bare is indexed
+    assert (
+        (bare.kind, bare.origin) == (indexed.kind, indexed.origin)
+        if bare and indexed
+        else bare is indexed
+    )
     if bare and indexed and bare.kind == "function":
         assert bare.symbol == indexed.symbol
 
 
 def test_drift_from_folders_in_any_order(tmp_path: Path) -> None:
-    later = {**FILES, "torch._inductor.ir": FILES["torch._inductor.ir"].replace("return 4", "return 40")}
+    later = {
+        **FILES,
+        "torch._inductor.ir": FILES["torch._inductor.ir"].replace("return 4", "return 40"),
+    }
     folders = [tree(tmp_path / "new", "2.10.0+cpu", later), tree(tmp_path / "old", "2.9.1", FILES)]
     options = [word for folder in folders for word in ("--sources", str(folder))]
     result = CliRunner().invoke(index_group, ["drift", "torch._inductor.ir.Box.both", *options])

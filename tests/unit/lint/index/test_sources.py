@@ -1,4 +1,6 @@
-"""Where sources come from: folders, cache, wheels; and that lint without an option asks for none of them."""
+"""Where sources come from: folders, cache, wheels; and that lint without an option asks for none of
+them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class Box:
         def late(self): ...
 helper(*abc)
 """
-FILES = {"torch/_inductor/ir.py": IR, "torch/_inductor/__init__.py": "def compile(x):\n    return x\n"}
+FILES = {
+    "torch/_inductor/ir.py": IR,
+    "torch/_inductor/__init__.py": "def compile(x):\n    return x\n",
+}
 
 
 class Wheels:
@@ -70,7 +75,9 @@ def test_an_installed_torch_is_known_by_its_release(tmp_path: Path) -> None:
     assert sources.text("2.12.0", "torch/_inductor/ir.py") is None
 
 
-@pytest.mark.parametrize("path", ["torch/../../secret.py", "/etc/passwd", "test/inductor/test_ir.py", ""])
+@pytest.mark.parametrize(
+    "path", ["torch/../../secret.py", "/etc/passwd", "test/inductor/test_ir.py", ""]
+)
 def test_only_files_of_torch_and_triton_are_read(tmp_path: Path, path: str) -> None:
     wheels = Wheels()
     assert Sources([installed(tmp_path, "2.11.0")], open_wheel=wheels).text("2.11.0", path) is None
@@ -115,8 +122,15 @@ def test_releases_are_read_side_by_side_and_a_wheel_of_several_once() -> None:
 def test_without_a_network_it_is_tried_once_and_told(tmp_path: Path) -> None:
     wheels = Wheels(broken=True)
     sources = Sources(open_wheel=wheels, cache=tmp_path)
-    assert [sources.text(version, "torch/_inductor/ir.py") for version in ("2.11.0", "2.12.0")] == [None, None]
-    assert (sources.trouble, wheels.asked, list(tmp_path.iterdir())) == ("no wheel: offline", ["torch==2.11.0"], [])
+    assert [sources.text(version, "torch/_inductor/ir.py") for version in ("2.11.0", "2.12.0")] == [
+        None,
+        None,
+    ]
+    assert (sources.trouble, wheels.asked, list(tmp_path.iterdir())) == (
+        "no wheel: offline",
+        ["torch==2.11.0"],
+        [],
+    )
 
 
 def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
@@ -140,7 +154,9 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -
         ("Box.late", "        def late(self): ..."),
         (
             "Box.Inner.deep",
-            "        def deep(self):\n            helper(1)\n            return helper(1,\n" + 26 * " " + "b=2)",
+            "        def deep(self):\n            helper(1)\n            return helper(1,\n"
+            + 26 * " "
+            + "b=2)",
         ),
         ("Box", None),
         ("Box.absent", None),
@@ -189,7 +205,9 @@ def test_a_call_is_placed_by_line_where_there_are_sources(folder: Path) -> None:
 
 
 def test_sources_come_from_a_wheel_by_ranges(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving({"torch-2.7.0-py3-none-any.whl": wheel_of("torch", "2.7.0", FILES)}, monkeypatch) as asked:
+    with serving(
+        {"torch-2.7.0-py3-none-any.whl": wheel_of("torch", "2.7.0", FILES)}, monkeypatch
+    ) as asked:
         release = index.load("2.7.0", Sources(open_wheel=open_wheel, cache=folder / "cache"))
         assert release.source("torch._inductor.ir.Box.size") == "    def size(self): return 1"
         assert release.source("torch._inductor.ir.Box.absent") is None
@@ -199,13 +217,21 @@ def test_sources_come_from_a_wheel_by_ranges(folder: Path, monkeypatch: pytest.M
     assert sources.trouble == "no wheel of torch on the package index: torch==2.6.0"
     # Once read, the server is not needed.
     again = Sources(open_wheel=Wheels(broken=True), cache=folder / "cache")
-    assert index.load("2.7.0", again).source("torch._inductor.ir.Box.size") == "    def size(self): return 1"
+    assert (
+        index.load("2.7.0", again).source("torch._inductor.ir.Box.size")
+        == "    def size(self): return 1"
+    )
 
 
-def test_a_server_without_ranges_is_not_asked_for_the_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_ranges_is_not_asked_for_the_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = {"torch-2.7.0-py3-none-any.whl": wheel_of("torch", "2.7.0", FILES)}
     with serving(files, monkeypatch, ranges=False) as asked:
         sources = Sources(open_wheel=open_wheel)
         assert index.load("2.7.0", sources).source("torch._inductor.ir.Box.size") is None
     assert asked == []
-    assert sources.trouble == "the wheel of torch could not be read: the package index does not support range requests"
+    assert (
+        sources.trouble
+        == "the wheel of torch could not be read: the package index does not support range requests"
+    )

@@ -1,4 +1,6 @@
-"""Which bytes of a wheel are read, from whose index, and what is said of it; the server is one of this machine."""
+"""Which bytes of a wheel are read, from whose index, and what is said of it; the server is one of
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def is_source(path: str) -> bool:
 
 def test_near_members_are_read_together_and_large_ones_not_at_all() -> None:
     with zipfile.ZipFile(BytesIO(WHEEL)) as wheel:
-        first, second = spans_of(each for each in wheel.infolist() if not each.filename.endswith(".so"))
+        first, second = spans_of(
+            each for each in wheel.infolist() if not each.filename.endswith(".so")
+        )
         large = wheel.getinfo("torch/lib/large.so")
     assert first[0] == 0 and first[1] < large.header_offset + 1000
     assert second[0] > large.header_offset + large.compress_size
@@ -74,7 +78,9 @@ def test_a_server_without_ranges_costs_the_whole_wheel(monkeypatch: pytest.Monke
     assert fetched.files == [("torch/fx/b.py", "b = 1\n")]
 
 
-def test_a_wheel_in_a_folder_of_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_in_a_folder_of_the_user_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "torch-2.8.0-py3-none-any.whl").write_bytes(WHEEL)
     with serving({}, monkeypatch):
         monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path} {tmp_path / 'absent'}")
@@ -130,8 +136,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip" / "pip.conf").write_text(
-        "[global]\nindex-url = https://first.example/simple\nextra-index-url =\n    https://second.example/simple\n"
-        f"    https://third.example/simple\ncert = {tmp_path}/own.pem\n[install]\nindex-url = https://other.example\n"
+        "[global]\nindex-url = https://first.example/simple\nextra-index-url =\n    "
+        "https://second.example/simple\n"
+        f"    https://third.example/simple\ncert = {tmp_path}/own.pem\n[install]\nindex-url = "
+        "https://other.example\n"
     )
     return tmp_path
 
@@ -143,12 +151,17 @@ def test_the_configuration_file_of_pip_is_read(home: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PIP_INDEX_URL", "https://fourth.example/simple")
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "60")
     settings = PipSettings.load()
-    assert settings.index_urls == ("https://fourth.example/simple", *names[1:]) and settings.timeout == 60
+    assert (
+        settings.index_urls == ("https://fourth.example/simple", *names[1:])
+        and settings.timeout == 60
+    )
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert PipSettings.load().index_urls == ()
 
 
-def test_without_any_configuration_it_is_the_public_index(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_configuration_it_is_the_public_index(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     settings = PipSettings.load()
     (default,) = settings.index_urls

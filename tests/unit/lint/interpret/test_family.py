@@ -1,4 +1,6 @@
-"""A name that no class has but one of torch's below the declared one inherits from elsewhere may be there."""
+"""A name that no class has but one of torch's below the declared one inherits from elsewhere may be
+there.
+"""
 
 from __future__ import annotations
 
@@ -29,4 +31,6 @@ def test_a_name_that_no_heir_has_is_missing() -> None:
             "2.11.0": {"torch._inductor.ir": IR.format("object")},
         }
     )
-    assert [each.split(" on ")[0] for each in found(USE, apart)] == ["2: PG111 red `get_name` missing"]
+    assert [each.split(" on ")[0] for each in found(USE, apart)] == [
+        "2: PG111 red `get_name` missing"
+    ]

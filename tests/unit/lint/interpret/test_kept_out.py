@@ -9,8 +9,9 @@ from toytorch import TORCHES, found
 
 from patchgate.lint.run import lint
 
-# OLD is there in 2.10 and in no later release. Of each case the first line has what stands for HERE so that OLD is kept
-# from these, and what stands for it so that OLD runs there (none: nothing does).
+# OLD is there in 2.10 and in no later release. Of each case the first line has what stands for HERE
+# so that OLD is kept from these, and what stands for it so that OLD runs there (none: nothing
+# does).
 _WORDS = {
     "OLD": "import torch._inductor.old",
     "NEW": "torch.__version__ >= '2.11'",
@@ -236,7 +237,11 @@ if 'absent' in torch._inductor.ir.HERE:
 
 
 def red(source: str) -> list[str]:
-    return [each for each in found(f"import torch\nimport torch._inductor.ir\n{source}") if " red " in each]
+    return [
+        each
+        for each in found(f"import torch\nimport torch._inductor.ir\n{source}")
+        if " red " in each
+    ]
 
 
 @pytest.mark.parametrize("case", _CASES.strip().split("\n\n"))
@@ -268,15 +273,23 @@ def test_a_helper_with_two_arguments_leaves_the_version_known() -> None:
         ("'ten' in torch.__version__", "red"),
     ],
 )
-def test_a_gate_for_a_build_or_for_a_later_release_is_not_dead(gate: str, severity: str, tmp_path: Path) -> None:
+def test_a_gate_for_a_build_or_for_a_later_release_is_not_dead(
+    gate: str, severity: str, tmp_path: Path
+) -> None:
     replacing = "import torch\nfrom torch._inductor.ir import Box\n"
     patch = tmp_path / "patch.py"
     patch.write_text(f"{replacing}if {gate}:\n    Box.should_realize = lambda self, *a, **k: 1\n")
-    assert [each.severity.value for each in lint([patch], TORCHES).findings if each.code == "PG120"] == [severity]
+    assert [
+        each.severity.value for each in lint([patch], TORCHES).findings if each.code == "PG120"
+    ] == [severity]
 
 
 def test_who_says_that_a_name_may_be_missing_is_believed() -> None:
-    patched = "monkeypatch.setattr(torch._inductor.sizevars.SizeVarAllocator, 'size_hint', 1, {}={})"
+    patched = (
+        "monkeypatch.setattr(torch._inductor.sizevars.SizeVarAllocator, 'size_hint', 1, {}={})"
+    )
     for flag, accepted in (("raising", False), ("create", True)):
         assert red(patched.format(flag, accepted)) == []
-        assert [each.split(":")[1][:6] for each in red(patched.format(flag, not accepted))] == [" PG126"]
+        assert [each.split(":")[1][:6] for each in red(patched.format(flag, not accepted))] == [
+            " PG126"
+        ]

@@ -1,4 +1,6 @@
-"""Names of a project's other files are followed; what a check does not decide is a note; a `try` around a call."""
+"""Names of a project's other files are followed; what a check does not decide is a note; a `try`
+around a call.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,29 @@ def red(folder: Path, check: str, body: str = f"    {OLD}") -> list[str]:
     """The releases in which the file is red: its name is there in 2.10 only."""
     package = folder / "pkg" / "sub"
     package.mkdir(parents=True, exist_ok=True)
-    for file in (folder / "pkg" / "__init__.py", package / "__init__.py", folder / "pkg" / "deeper.py"):
+    for file in (
+        folder / "pkg" / "__init__.py",
+        package / "__init__.py",
+        folder / "pkg" / "deeper.py",
+    ):
         file.write_text("")
     (folder / "pkg" / "deeper.py").write_text("def compare(version): return version >= '2.11'\n")
     (folder / "pkg" / "gates.py").write_text(GATES)
-    (folder / "pkg" / "shared.py").write_text("from pkg.gates import *\nfrom .gates import NEW as IS_NEW, graphs\n")
+    (folder / "pkg" / "shared.py").write_text(
+        "from pkg.gates import *\nfrom .gates import NEW as IS_NEW, graphs\n"
+    )
     imports = (
-        "import torch, inspect\nfrom torch._inductor.virtualized import V\nfrom torch._inductor import ir, sizevars\n"
+        "import torch, inspect\nfrom torch._inductor.virtualized import V\nfrom "
+        "torch._inductor import ir, sizevars\n"
     )
     (package / "patch.py").write_text(f"{imports}{check}\n{body}\n")
     report = lint([package / "patch.py"], TORCHES)
-    return [torch for each in report.findings if each.severity is Severity.RED for torch in each.releases]
+    return [
+        torch
+        for each in report.findings
+        if each.severity is Severity.RED
+        for torch in each.releases
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +87,8 @@ def red(folder: Path, check: str, body: str = f"    {OLD}") -> list[str]:
         "from ..gates import TORCH\nfrom packaging.version import parse\nif TORCH < parse('2.11'):",
         "from somewhere import IS_TORCH_211\nif not IS_TORCH_211:",
         "from somewhere import check_torch_version\nif check_torch_version('2.10'):",
-        "from looseversion import LooseVersion\nif LooseVersion(torch.__version__) < LooseVersion('2.11'):",
+        "from looseversion import LooseVersion\nif LooseVersion(torch.__version__) < "
+        "LooseVersion('2.11'):",
     ],
 )
 def test_a_check_from_another_file_is_a_gate(tmp_path: Path, check: str) -> None:
@@ -84,7 +99,8 @@ def test_a_check_from_another_file_is_a_gate(tmp_path: Path, check: str) -> None
     "check",
     [
         "from ..gates import NEW\nif NEW:",
-        "from ..gates import required_torch_version\nif required_torch_version(min_version='2.11'):",
+        "from ..gates import required_torch_version\nif "
+        "required_torch_version(min_version='2.11'):",
         "from ..gates import compared\nif compared('>=', '2.11'):",
         "from somewhere import debug\nif debug:",
         "from somewhere import is_torch_available\nif is_torch_available():",
@@ -103,7 +119,10 @@ def test_the_signature_of_a_function_of_torch_is_a_gate(tmp_path: Path) -> None:
 
 
 def test_an_alias_of_torch_in_another_file_is_torch(tmp_path: Path) -> None:
-    assert red(tmp_path, "from ..shared import graphs", "graphs.graph.sizevars.size_hint") == ["2.11.0", "2.13.0"]
+    assert red(tmp_path, "from ..shared import graphs", "graphs.graph.sizevars.size_hint") == [
+        "2.11.0",
+        "2.13.0",
+    ]
     assert red(tmp_path, "from ..shared import graphs", "graphs.graph.sizevars") == []
 
 
@@ -111,7 +130,8 @@ def test_what_a_check_does_not_decide_is_a_note() -> None:
     unknown = "import torch._inductor.ir\nfrom elsewhere import torch_version_check as check\n"
     gated = f"{unknown}def f():\n    if check():\n        return\n    import torch._inductor.old\n"
     assert found(gated) == [
-        "6: PG110 note module `torch._inductor.old` missing (behind a condition that lint cannot decide) [from 2.11]"
+        "6: PG110 note module `torch._inductor.old` missing (behind a condition that lint cannot "
+        "decide) [from 2.11]"
     ]
     assert codes(gated.replace("check()", "print()")) == ["PG110"]
     assert "red" in found(gated.replace("check()", "print()"))[0]
@@ -120,7 +140,9 @@ def test_what_a_check_does_not_decide_is_a_note() -> None:
 def test_a_call_that_fails_in_a_try_is_no_misfit() -> None:
     call = "from torch._inductor.sizevars import SizeVarAllocator\ndef f(a: SizeVarAllocator):\n"
     assert codes(f"{call}    a.optimization_hint(1, wrong=2)\n", TORCHES[1:]) == ["PG115"]
-    tried = f"{call}    try:\n        a.optimization_hint(1, wrong=2)\n    except {{}}:\n        pass\n"
+    tried = (
+        f"{call}    try:\n        a.optimization_hint(1, wrong=2)\n    except {{}}:\n        pass\n"
+    )
     assert codes(tried.format("TypeError"), TORCHES[1:]) == []
     assert codes(tried.format("AttributeError"), TORCHES[1:]) == ["PG115"]
 
@@ -129,7 +151,9 @@ def test_a_function_that_is_called_only_in_a_try_fails_without_harm() -> None:
     function = "def install():\n    import torch._inductor.old\n"
     assert codes(f"{function}try:\n    install()\nexcept Exception:\n    pass\n") == []
     assert codes(f"{function}try:\n    later = install\nexcept Exception:\n    pass\n") == ["PG110"]
-    assert codes(f"{function}try:\n    install()\nexcept Exception:\n    pass\ninstall()\n") == ["PG110"]
+    assert codes(f"{function}try:\n    install()\nexcept Exception:\n    pass\ninstall()\n") == [
+        "PG110"
+    ]
 
 
 def test_a_mark_on_a_function_does_not_run_it() -> None:
@@ -160,7 +184,9 @@ def test_a_fork_of_torch_has_names_of_its_own(tmp_path: Path, part: str, lines: 
     for folder in (package, package / part):
         folder.mkdir()
         (folder / "__init__.py").write_text("")
-    (package / "patch.py").write_text("from torch._inductor.mine import f\nimport torch._inductor.mine\n")
+    (package / "patch.py").write_text(
+        "from torch._inductor.mine import f\nimport torch._inductor.mine\n"
+    )
     assert [each.span.line for each in lint([package / "patch.py"], TORCHES).findings] == lines
 
 
@@ -213,7 +239,9 @@ def test_the_statements_that_bind_a_name(tmp_path: Path, name: str, lines: list[
         assert found == ["import torch"] * (number == 2 and name == "torch") + lines
 
 
-def test_of_another_file_only_what_is_asked_for_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_another_file_only_what_is_asked_for_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A check three files away, and what else those files have."""
     parsed: list[str] = []
 
@@ -223,8 +251,12 @@ def test_of_another_file_only_what_is_asked_for_is_parsed(tmp_path: Path, monkey
 
     monkeypatch.setattr(project_files, "parse", noted)
     (tmp_path / "a.py").write_text("from b import *\nfrom c import unasked\nOTHER = 1\n")
-    (tmp_path / "b.py").write_text("from c import NEW as IS_NEW\nfrom d import *\nclass Large: ...\n")
-    (tmp_path / "c.py").write_text("import torch\nNEW = torch.__version__ >= (2, 11)\nunasked = call()\n")
+    (tmp_path / "b.py").write_text(
+        "from c import NEW as IS_NEW\nfrom d import *\nclass Large: ...\n"
+    )
+    (tmp_path / "c.py").write_text(
+        "import torch\nNEW = torch.__version__ >= (2, 11)\nunasked = call()\n"
+    )
     (tmp_path / "d.py").write_text("import torch\nunasked = 2\n")
     body = f"from torch._inductor.virtualized import V\nif not IS_NEW:\n    {OLD}\n"
     (tmp_path / "patch.py").write_text(f"from a import IS_NEW\n{body}")
@@ -242,11 +274,21 @@ def test_of_another_file_only_what_is_asked_for_is_parsed(tmp_path: Path, monkey
 
 
 def test_files_that_import_each_other(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("import torch\nfrom b import LATE\nNEW = torch.__version__ >= (2, 11)\nIS = LATE\n")
-    (tmp_path / "b.py").write_text("import torch\nfrom a import NEW, IS as AGAIN\nLATE = NEW and not AGAIN\n")
-    source = f"from torch._inductor.virtualized import V\nfrom a import NEW\nif not NEW:\n    {OLD}\n"
+    (tmp_path / "a.py").write_text(
+        "import torch\nfrom b import LATE\nNEW = torch.__version__ >= (2, 11)\nIS = LATE\n"
+    )
+    (tmp_path / "b.py").write_text(
+        "import torch\nfrom a import NEW, IS as AGAIN\nLATE = NEW and not AGAIN\n"
+    )
+    source = (
+        f"from torch._inductor.virtualized import V\nfrom a import NEW\nif not NEW:\n    {OLD}\n"
+    )
     (tmp_path / "patch.py").write_text(source)
-    assert [each for each in lint([tmp_path / "patch.py"], TORCHES).findings if each.severity is Severity.RED] == []
+    assert [
+        each
+        for each in lint([tmp_path / "patch.py"], TORCHES).findings
+        if each.severity is Severity.RED
+    ] == []
     # What depends on itself is not known, and ends.
     (tmp_path / "patch.py").write_text(source.replace("NEW", "IS"))
     assert "PG111" in {each.code for each in lint([tmp_path / "patch.py"], TORCHES).findings}

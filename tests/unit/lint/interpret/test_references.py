@@ -83,7 +83,10 @@ def test_the_handler_counts_only_where_the_attempt_fails() -> None:
 
 
 def test_version_gates_turn_red_into_a_note() -> None:
-    source = f"{IMPORTS}\nif Version(torch.__version__).release >= (2, 11):\n    V.graph.sizevars.optimization_hint\n"
+    source = (
+        f"{IMPORTS}\nif Version(torch.__version__).release >= (2, 11):\n    "
+        "V.graph.sizevars.optimization_hint\n"
+    )
     assert found(source) == [
         "8: PG111 note `optimization_hint` missing on `torch._inductor.sizevars.SizeVarAllocator`"
         " (excluded by the version check) [2.10 and before]"
@@ -93,9 +96,12 @@ def test_version_gates_turn_red_into_a_note() -> None:
 @pytest.mark.parametrize(
     "gated",
     [
-        "if Version(torch.__version__).release < (2, 11):\n    raise ImportError\nV.graph.sizevars.optimization_hint",
-        "def f():\n    if torch.__version__ < (2, 11):\n        return\n    V.graph.sizevars.optimization_hint",
-        "def f(): V.graph.sizevars.optimization_hint\ndef g(): f()\nif Version(torch.__version__).minor > 10: g()",
+        "if Version(torch.__version__).release < (2, 11):\n    raise "
+        "ImportError\nV.graph.sizevars.optimization_hint",
+        "def f():\n    if torch.__version__ < (2, 11):\n        return\n    "
+        "V.graph.sizevars.optimization_hint",
+        "def f(): V.graph.sizevars.optimization_hint\ndef g(): f()\nif "
+        "Version(torch.__version__).minor > 10: g()",
         "Version(torch.__version__).minor > 10 and V.graph.sizevars.optimization_hint",
         "x = V.graph.sizevars.optimization_hint if Version(torch.__version__).minor > 10 else 0",
     ],
@@ -109,17 +115,23 @@ def test_gates_reach_through_returns_and_functions(gated: str) -> None:
 def test_a_backend_of_its_own_has_a_wrapper_and_a_scheduler_of_its_own(what: str) -> None:
     """What `V.graph.wrapper_code` is there is registered at run time; elsewhere it is torch's."""
     torch = toy_sources()
-    torch["torch._inductor.codegen.wrapper"] = "class PythonWrapperCodegen:\n    def generate_call(self, name): ...\n"
+    torch["torch._inductor.codegen.wrapper"] = (
+        "class PythonWrapperCodegen:\n    def generate_call(self, name): ...\n"
+    )
     torch["torch._inductor.codegen.triton"] = "class TritonKernel: ...\n"
     torch["torch._inductor.scheduler"] = "class Scheduler:\n    def current_stream(self): ...\n"
     release = toy_release("2.10.0", torch | {"torch._inductor.graph": _GRAPH})
-    patch = "from torch._inductor.virtualized import V\nfrom torch._inductor.codegen.triton import TritonKernel\n"
+    patch = (
+        "from torch._inductor.virtualized import V\nfrom torch._inductor.codegen.triton import "
+        "TritonKernel\n"
+    )
     use = f"def f(): return V.graph.{what}\n"
     assert codes(patch + use, [release]) == ["PG111"]
     assert codes(patch + "class Mine(TritonKernel): ...\n" + use, [release]) == []
 
 
 _GRAPH = (
-    "from torch._inductor.scheduler import Scheduler\nclass GraphLowering:\n    def __init__(self):\n"
+    "from torch._inductor.scheduler import Scheduler\nclass GraphLowering:\n    def "
+    "__init__(self):\n"
     "        self.wrapper_code = None\n        self.scheduler: Scheduler = None\n"
 )

@@ -14,7 +14,10 @@ def test_calls_into_torch() -> None:
     assert codes(f"{BOX}def f(b: Box): b.should_realize(1, graph_reuse=True)\n") == ["PG115"]
     assert codes(f"{BOX}_orig = Box.should_realize\ndef f(b): _orig(b)\n") == ["PG115"]
     assert (
-        codes(f"{BOX}_orig = Box.should_realize\ndef f(b, *a, **k): _orig(b, 1), _orig(*a, **k), b.num_reads(1)\n")
+        codes(
+            f"{BOX}_orig = Box.should_realize\ndef f(b, *a, **k): _orig(b, 1), _orig(*a, **k), "
+            "b.num_reads(1)\n"
+        )
         == []
     )
 
@@ -39,8 +42,12 @@ def test_a_class_method_is_given_the_class() -> None:
 
 
 SPECIAL = {
-    "torch.library": "def define(qualname, schema, *, lib=None): ...\ndef impl(qualname, types, func=None): ...",
-    "torch._inductor.kernel.mm_common": "def mm_grid(m, n, meta, *, cdiv): ...\ndef mm_args(m, n): ...",
+    "torch.library": (
+        "def define(qualname, schema, *, lib=None): ...\ndef impl(qualname, types, func=None): ..."
+    ),
+    "torch._inductor.kernel.mm_common": (
+        "def mm_grid(m, n, meta, *, cdiv): ...\ndef mm_args(m, n): ..."
+    ),
     "torch._refs": "def abs(a): ...",
     "torch._dynamo.trace_rules": "def _allowed_callable_ids(): ...\ndef lookup(): ...",
 }
@@ -64,7 +71,9 @@ def test_what_a_decorator_of_torch_puts_in_the_place_takes_more(call: str, red: 
 
 
 WHEEL = "class Wheel:\n    def __init__(self, size): ...\n    def turn(self, by): ...\n"
-DERIVED = "from torch.fx.a import Wheel\nclass Own({0}):\n    def other(self, x):\n        return {1}\n"
+DERIVED = (
+    "from torch.fx.a import Wheel\nclass Own({0}):\n    def other(self, x):\n        return {1}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -80,5 +89,7 @@ DERIVED = "from torch.fx.a import Wheel\nclass Own({0}):\n    def other(self, x)
     ],
 )
 def test_super_calls_the_one_base(bases: str, call: str, red: bool) -> None:
-    torches = toy_releases({"2.11.0": {"torch.fx.a": f"{WHEEL}class Big(Wheel):\n    def __init__(self, a, b): ...\n"}})
+    torches = toy_releases(
+        {"2.11.0": {"torch.fx.a": f"{WHEEL}class Big(Wheel):\n    def __init__(self, a, b): ...\n"}}
+    )
     assert codes(DERIVED.format(bases, call), torches) == ["PG115"] * red

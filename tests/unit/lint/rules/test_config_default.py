@@ -11,7 +11,8 @@ def test_config_defaults() -> None:
     torches = toy_releases({"2.10.0": toy_sources(), "2.14.0": later})
     source = "from torch._inductor import config\nx = config.threshold\n"
     assert found(source, torches) == [
-        "2: PG117 note default of `torch._inductor.config.threshold` differs: `8` 2.10 and before, `16` from 2.14"
+        "2: PG117 note default of `torch._inductor.config.threshold` differs: `8` 2.10 and before, "
+        "`16` from 2.14"
         " [every release]"
     ]
     assert found(source) == []

@@ -25,7 +25,12 @@ DIFF = """--- a/torch/_inductor/ir.py
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")],
+    [
+        ("a\nb = 2\nc = 3\n", None),
+        ("x\na\nb = 2\nc = 3\n", "PG128"),
+        ("b = 2\n", "PG127"),
+        (None, "PG127"),
+    ],
 )
 def test_hunks(run: Run, tmp_path: Path, text: str | None, code: str | None) -> None:
     site = tmp_path / "site"
@@ -36,7 +41,9 @@ def test_hunks(run: Run, tmp_path: Path, text: str | None, code: str | None) -> 
     (tmp_path / "p.diff").write_text(DIFF)
     result = run("p.diff", "--sources", "site", "--format", "json")
     findings = json.loads(result.output)["findings"]
-    assert [(each["code"], each["releases"]) for each in findings] == ([(code, ["2.11.0"])] if code else [])
+    assert [(each["code"], each["releases"]) for each in findings] == (
+        [(code, ["2.11.0"])] if code else []
+    )
     assert result.exit_code == (code == "PG127")
 
 
@@ -45,7 +52,8 @@ def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
     result = run("p.diff")
     assert result.exit_code == 3
     assert result.output.splitlines()[0] == (
-        "p.diff:1:1: PG129 note: cannot tell whether the hunks apply: the sources of no release are available"
+        "p.diff:1:1: PG129 note: cannot tell whether the hunks apply: the sources of no release "
+        "are available"
         " [every release];"
         " patchgate lint --fetch p.diff   (or --sources FOLDER, a site-packages with torch in it)"
     )
@@ -67,7 +75,12 @@ class Texts(Sources):
 
 
 def test_what_holds_for_all_releases_is_reported_together() -> None:
-    texts = {"2.9.0": "b = 2\n", "2.10.0": "a\nb = 2\nc = 3\n", "2.11.0": "x\na\nb = 2\nc = 3\n", "2.12.0": ""}
+    texts = {
+        "2.9.0": "b = 2\n",
+        "2.10.0": "a\nb = 2\nc = 3\n",
+        "2.11.0": "x\na\nb = 2\nc = 3\n",
+        "2.12.0": "",
+    }
     findings = lint_diff(DIFF, "p.diff", list(texts), Texts(texts))
     assert {(each.code, each.message, each.shown_releases) for each in findings} == {
         ("PG127", "hunk does not apply to `torch/_inductor/ir.py`", "2.9 and before"),
@@ -117,4 +130,6 @@ def test_a_folder_without_torch_is_no_source(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     result = run("p.diff", "--sources", "bare")
     assert result.exit_code == 2
-    assert result.output.startswith("error: bare: no torch in it\n  got:  no torch/version.py\n  next: --sources ")
+    assert result.output.startswith(
+        "error: bare: no torch in it\n  got:  no torch/version.py\n  next: --sources "
+    )

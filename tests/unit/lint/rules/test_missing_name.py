@@ -1,4 +1,6 @@
-"""PG110, PG111, PG112, PG116: a module, name or option is not there, or has moved; neighbours that are there."""
+"""PG110, PG111, PG112, PG116: a module, name or option is not there, or has moved; neighbours that
+are there.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,10 @@ WRAPPED = "from torch._inductor.ir import Box\ndef f(self): return {0}(self)\n"
     [
         "kept = Box.should_realise\n" + WRAPPED.format("kept") + "Box.should_realise = f\n",
         WRAPPED.format("kept") + "Box.should_realise, kept = f, Box.should_realise\n",
-        "def install():\n    kept = Box.should_realise\n    Box.should_realise = lambda self: kept(self)\ninstall()\n",
-        "def install():\n    if a:\n        kept = Box.should_realise\n        Box.should_realise = lambda s: kept\n",
+        "def install():\n    kept = Box.should_realise\n    Box.should_realise = lambda self: "
+        "kept(self)\ninstall()\n",
+        "def install():\n    if a:\n        kept = Box.should_realise\n        Box.should_realise "
+        "= lambda s: kept\n",
         "if on:\n    kept = Box.should_realise\nBox.should_realise = lambda self: kept(self)\n",
     ],
 )
@@ -50,12 +54,18 @@ def test_a_misspelt_name_is_red_though_the_patch_assigns_it_afterwards(patch: st
 
 
 def test_an_import_is_not_excused_by_a_later_assignment() -> None:
-    source = "from torch._inductor import ir\nfrom torch._inductor.ir import absent\nir.absent = lambda: absent()\n"
+    source = (
+        "from torch._inductor import ir\nfrom torch._inductor.ir import absent\nir.absent = "
+        "lambda: absent()\n"
+    )
     assert [each.split("`")[0] for each in found(source)] == ["2: PG111 red "]
 
 
 def test_a_name_of_one_module_is_not_excused_by_its_namesake_on_another() -> None:
-    source = "from torch._inductor import graph, ir\ngraph.absent = lambda: 1\ngraph.absent()\nir.absent()\n"
+    source = (
+        "from torch._inductor import graph, ir\ngraph.absent = lambda: "
+        "1\ngraph.absent()\nir.absent()\n"
+    )
     assert [each.split("`")[0] for each in found(source)] == ["4: PG111 red "]
 
 
@@ -69,7 +79,8 @@ def test_a_name_of_one_module_is_not_excused_by_its_namesake_on_another() -> Non
         "def use(box: Box):\n    return box.seen\ndef mark(box: Box):\n    box.seen = True\n",
         "def install():\n    if done:\n        return Box.added\n    Box.added = 1\n",
         "kept = getattr(Box, 'added', None)\nBox.added = lambda self: kept\n",
-        "try:\n    kept = Box.added\nexcept AttributeError:\n    kept = None\nBox.added = lambda self: kept\n",
+        "try:\n    kept = Box.added\nexcept AttributeError:\n    kept = None\nBox.added = lambda "
+        "self: kept\n",
     ],
 )
 def test_a_name_that_the_patch_adds_may_be_read_from_then_on(patch: str) -> None:
@@ -77,7 +88,8 @@ def test_a_name_that_the_patch_adds_may_be_read_from_then_on(patch: str) -> None
 
 
 @pytest.mark.parametrize(
-    "call", ["mock.patch('torch._inductor.ir.Box.{}')", "mock.patch.object(Box, '{}', lambda self: 1)"]
+    "call",
+    ["mock.patch('torch._inductor.ir.Box.{}')", "mock.patch.object(Box, '{}', lambda self: 1)"],
 )
 def test_a_name_that_is_mocked_must_be_there_unless_it_is_created(call: str) -> None:
     source = f"from unittest import mock\nfrom torch._inductor.ir import Box\n{call}.start()\n"
@@ -85,11 +97,14 @@ def test_a_name_that_is_mocked_must_be_there_unless_it_is_created(call: str) -> 
         "3: PG111 red `should_realise` missing"
     ]
     assert "PG111" not in " ".join(found(source.format("should_realize")))
-    assert "PG111" not in " ".join(found(source.format("should_realise").replace(").start", ", create=True).start")))
+    assert "PG111" not in " ".join(
+        found(source.format("should_realise").replace(").start", ", create=True).start"))
+    )
 
 
 NAMES = {
-    "torch._inductor.ir": "from torch._inductor.nodes import *\nclass Box:\n    class Key: depth = 1\n"
+    "torch._inductor.ir": "from torch._inductor.nodes import *\nclass Box:\n    class Key: depth = "
+    "1\n"
     "class Failure(ValueError): ...\n",
     "torch._inductor.nodes": "def seed(): ...\n",
 }
@@ -106,14 +121,18 @@ NAMES = {
         ("Failure.absent", ["PG111"]),
     ],
 )
-def test_names_of_star_imports_nested_classes_and_builtin_bases(name: str, expected: list[str]) -> None:
+def test_names_of_star_imports_nested_classes_and_builtin_bases(
+    name: str, expected: list[str]
+) -> None:
     torches = toy_releases({"2.11.0": NAMES})
     told = found(f"import torch._inductor.ir as ir\nir.{name}\n", torches)
     assert [each.split()[1] for each in told] == expected
 
 
 def test_missing_module() -> None:
-    assert found("import torch._inductor.old\n") == ["1: PG110 red module `torch._inductor.old` missing [from 2.11]"]
+    assert found("import torch._inductor.old\n") == [
+        "1: PG110 red module `torch._inductor.old` missing [from 2.11]"
+    ]
     assert found("import torch._inductor.ir, torch.nn.functional, numpy.absent\n") == []
 
 
@@ -124,8 +143,10 @@ def test_missing_module() -> None:
         "torch.compile(m, options={'absent': 1}, backend='inductor')",
         "options = {'threshold': 1}\noptions['absent'] = 2\ntorch.compile(m, options=options)",
         "options = dict(threshold=1)\noptions.update(absent=2)\ntorch.compile(m, options=options)",
-        "options = {'threshold': 1}\noptions.update({'absent': 2})\ntorch.compile(m, options=options)",
-        "base = {'absent': 1}\ndef f(m):\n    return torch.compile(m, options={'threshold': 1, **base})",
+        "options = {'threshold': 1}\noptions.update({'absent': 2})\ntorch.compile(m, "
+        "options=options)",
+        "base = {'absent': 1}\ndef f(m):\n    return torch.compile(m, options={'threshold': 1, "
+        "**base})",
         "functools.partial(torch.compile, options={'absent': 1})",
         "options = {'absent': 1}\nwith config.patch(options): pass",
         "options = {'absent': 1}\nwith config.patch(**options): pass",
@@ -146,7 +167,8 @@ def test_options_in_a_dictionary_however_it_is_built(text: str) -> None:
         "torch.compile(m, options={'guard_filter_fn': f})",
         "torch.compile(m, options={name: 1})",
         "options = {'absent': 1}\nmine(options=options)",
-        "options = {}\nif hasattr(config, 'absent'):\n    options['absent'] = 1\ntorch.compile(m, options=options)",
+        "options = {}\nif hasattr(config, 'absent'):\n    options['absent'] = 1\ntorch.compile(m, "
+        "options=options)",
     ],
 )
 def test_what_is_no_option_of_inductor_or_is_asked_for_first_is_quiet(text: str) -> None:
@@ -154,11 +176,22 @@ def test_what_is_no_option_of_inductor_or_is_asked_for_first_is_quiet(text: str)
 
 
 def test_a_key_of_torch_compile_itself_is_there_where_dynamo_takes_it() -> None:
-    without = {**toy_sources(), "torch._dynamo.eval_frame": "def _optimize(backend, *, disable=False): ...\n"}
-    taken = {**without, "torch._dynamo.eval_frame": "def _optimize(backend, *, guard_filter_fn=None): ...\n"}
+    without = {
+        **toy_sources(),
+        "torch._dynamo.eval_frame": "def _optimize(backend, *, disable=False): ...\n",
+    }
+    taken = {
+        **without,
+        "torch._dynamo.eval_frame": "def _optimize(backend, *, guard_filter_fn=None): ...\n",
+    }
     torches = toy_releases({"2.10.0": without, "2.11.0": taken})
-    source = "import torch\noptions = {'guard_filter_fn': f, 'use_aoti': True}\ntorch.compile(m, options=options)\n"
-    assert found(source, torches) == ["2: PG116 red `torch.compile` has no option `guard_filter_fn` [2.10 and before]"]
+    source = (
+        "import torch\noptions = {'guard_filter_fn': f, 'use_aoti': True}\ntorch.compile(m, "
+        "options=options)\n"
+    )
+    assert found(source, torches) == [
+        "2: PG116 red `torch.compile` has no option `guard_filter_fn` [2.10 and before]"
+    ]
     assert found(source.replace("'guard_filter_fn': f, ", ""), torches) == []
 
 
@@ -166,13 +199,21 @@ def test_config_options() -> None:
     assert found("from torch._inductor import config\nconfig.old_option = 2\n") == [
         "2: PG116 red config option `torch._inductor.config.old_option` missing [from 2.11]"
     ]
-    assert codes("from torch._inductor import config\nwith config.patch({'absent': 1, 'threshold': 2}): pass\n") == [
+    assert codes(
+        "from torch._inductor import config\nwith config.patch({'absent': 1, 'threshold': 2}): "
+        "pass\n"
+    ) == ["PG116"]
+    assert codes("from torch._inductor import config\nwith config.patch(absent=1): pass\n") == [
         "PG116"
     ]
-    assert codes("from torch._inductor import config\nwith config.patch(absent=1): pass\n") == ["PG116"]
-    quiet = "from torch._inductor import config\nif hasattr(config, 'old_option'):\n    config.old_option = 2\n"
+    quiet = (
+        "from torch._inductor import config\nif hasattr(config, 'old_option'):\n    "
+        "config.old_option = 2\n"
+    )
     assert codes(quiet) == []
-    assert codes("from torch._inductor import config\nconfig.threshold\nconfig.save_config()\n") == []
+    assert (
+        codes("from torch._inductor import config\nconfig.threshold\nconfig.save_config()\n") == []
+    )
 
 
 ADDED = "from torch._inductor import config\n{0}config.patch(mine=True)\n"
@@ -207,7 +248,9 @@ def test_an_option_of_no_release_is_a_note_unless_it_is_nearly_spelled_as_one() 
 
 
 def test_the_public_form_of_a_private_name_may_be_the_projects_own() -> None:
-    release = (toy_release("2.11.0", {"torch._inductor.ir": "class Box:\n    def _iterator(self): ...\n"}),)
+    release = (
+        toy_release("2.11.0", {"torch._inductor.ir": "class Box:\n    def _iterator(self): ...\n"}),
+    )
     source = "from torch._inductor.ir import Box\ndef use(box: Box): return box.{}()\n"
     for name, severity in (("iterator", "note"), ("_iterater", "red")):
         assert found(source.format(name), release)[0].split()[2] == severity
@@ -231,20 +274,27 @@ def test_what_an_object_of_the_projects_own_may_have_is_not_missing(mine: str) -
 
 
 ENUM = {
-    "torch._inductor.ir": "import enum\nfrom typing import NamedTuple\nclass Kind(enum.Enum):\n    A = 1\n"
+    "torch._inductor.ir": "import enum\nfrom typing import NamedTuple\nclass Kind(enum.Enum):\n    "
+    "A = 1\n"
     "class Pair(NamedTuple):\n    left: int\n"
 }
 
 
-@pytest.mark.parametrize("name", ["Kind.A", "kind.name", "kind.value", "pair._replace", "pair.left", "Kind.mro"])
+@pytest.mark.parametrize(
+    "name", ["Kind.A", "kind.name", "kind.value", "pair._replace", "pair.left", "Kind.mro"]
+)
 def test_members_that_python_makes_are_not_missing(name: str) -> None:
-    source = f"from torch._inductor.ir import Kind, Pair\ndef f(kind: Kind, pair: Pair): return {name}\n"
+    source = (
+        f"from torch._inductor.ir import Kind, Pair\ndef f(kind: Kind, pair: Pair): return {name}\n"
+    )
     assert codes(source, toy_releases({"2.11.0": ENUM})) == []
     assert codes(source.replace(name, name + "s"), toy_releases({"2.11.0": ENUM})) == ["PG111"]
 
 
 def test_backends_come_from_other_wheels() -> None:
-    torches = toy_releases({"2.11.0": {**toy_sources(), "triton.backends.nvidia": "def f(): ...\n"}})
+    torches = toy_releases(
+        {"2.11.0": {**toy_sources(), "triton.backends.nvidia": "def f(): ...\n"}}
+    )
     source = "from triton.backends.{} import f\n"
     assert codes(source.format("intel.compiler"), torches) == []
     moved = toy_releases({"2.11.0": {"torch.distributed._tensor": "", "torch.distributed.a": ""}})
@@ -264,7 +314,9 @@ def test_backends_come_from_other_wheels() -> None:
         ("from __future__ import annotations\n", "def f(x: ir.Absent): ...\nx: ir.Absent\n", []),
     ],
 )
-def test_annotations_are_read_where_python_evaluates_them(before: str, function: str, expected: list[str]) -> None:
+def test_annotations_are_read_where_python_evaluates_them(
+    before: str, function: str, expected: list[str]
+) -> None:
     assert codes(f"{before}import torch._inductor.ir as ir\n{function}") == expected
 
 
@@ -278,8 +330,12 @@ def test_annotations_are_read_where_python_evaluates_them(before: str, function:
         ("torch.fx.has_magma", ["PG111"]),
     ],
 )
-def test_what_the_device_brings_when_it_is_initialised_is_not_missing(name: str, expected: list[str]) -> None:
-    torches = toy_releases({"2.10.0": {"torch.cuda": "def init(): ...\n", "torch.fx": "class Graph: ...\n"}})
+def test_what_the_device_brings_when_it_is_initialised_is_not_missing(
+    name: str, expected: list[str]
+) -> None:
+    torches = toy_releases(
+        {"2.10.0": {"torch.cuda": "def init(): ...\n", "torch.fx": "class Graph: ...\n"}}
+    )
     assert codes(f"import torch\n{name}\n", torches) == expected
 
 
@@ -287,7 +343,10 @@ def _alone(folder: Path, source: str, torches: Sequence[Release]) -> list[str]:
     """What lint says of a file that lies in no package."""
     (folder / "patch.py").write_text(source)
     report = lint([folder / "patch.py"], torches, whole=True)
-    return [f"{each.span.line}: {each.code} {each.severity.value} {each.message}" for each in report.findings]
+    return [
+        f"{each.span.line}: {each.code} {each.severity.value} {each.message}"
+        for each in report.findings
+    ]
 
 
 _UNLOADED = "PG111 red `{0}` of `torch._inductor` is a module that nothing has imported by then"
@@ -298,7 +357,11 @@ _USE = "kept = torch._inductor.a.f\n"
     ("source", "says"),
     [
         ("import torch._inductor\n" + _USE, ["2: " + _UNLOADED.format("a")]),
-        ("import torch._inductor\nimport json, packaging.version\nx = len(json.dumps([]))\n" + _USE, ["4: "]),
+        (
+            "import torch._inductor\nimport json, packaging.version\nx = len(json.dumps([]))\n"
+            + _USE,
+            ["4: "],
+        ),
         ("import torch._inductor\nx = len(torch._inductor.a.f())\n", ["2: "]),
         ("import torch\n" + _USE, ["2: " + _UNLOADED.format("a")]),
         ("import torch\nkept = torch._inductor.start\n", []),  # torch imports it when it is read
@@ -309,13 +372,21 @@ _USE = "kept = torch._inductor.a.f\n"
         ("import torch._inductor\nfrom . import other\n" + _USE, []),
         ("import importlib, torch._inductor\nimportlib.import_module(NAME)\n" + _USE, []),
         ("import torch._inductor\ntorch._inductor.start()\n" + _USE, []),
-        ("import torch._inductor\ndef install():\n    return torch._inductor.a.f\n", []),  # when all is loaded
+        (
+            "import torch._inductor\ndef install():\n    return torch._inductor.a.f\n",
+            [],
+        ),  # when all is loaded
         ("import torch._inductor\ntry:\n    " + _USE + "except AttributeError:\n    pass\n", []),
         ("import torch._inductor\nif hasattr(torch._inductor, 'a'):\n    " + _USE, []),
     ],
 )
-def test_a_submodule_that_nothing_has_imported(tmp_path: Path, source: str, says: list[str]) -> None:
-    modules = {"torch._inductor.a": "def f(): ...\n", "torch._inductor.b": "from torch._inductor.a import f\n"}
+def test_a_submodule_that_nothing_has_imported(
+    tmp_path: Path, source: str, says: list[str]
+) -> None:
+    modules = {
+        "torch._inductor.a": "def f(): ...\n",
+        "torch._inductor.b": "from torch._inductor.a import f\n",
+    }
     torches = [toy_release("2.11.0", {"torch._inductor": "def start(): ...\n", **modules})]
     found = _alone(tmp_path, source, torches)
     assert len(found) == len(says) and all(map(str.startswith, found, says)), found
@@ -325,5 +396,7 @@ def test_a_submodule_that_nothing_has_imported(tmp_path: Path, source: str, says
 
 def test_a_package_that_imports_its_submodules_when_they_are_asked_for(tmp_path: Path) -> None:
     package = "def __getattr__(name): ...\n"
-    torches = [toy_release("2.11.0", {"torch._inductor": package, "torch._inductor.a": "def f(): ...\n"})]
+    torches = [
+        toy_release("2.11.0", {"torch._inductor": package, "torch._inductor.a": "def f(): ...\n"})
+    ]
     assert _alone(tmp_path, "import torch._inductor\n" + _USE, torches) == []

@@ -10,13 +10,16 @@ def test_missing_target() -> None:
     source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.{} = {}\n"
     assert codes(source.format("should_realise", "f")) == ["PG126"]
     assert codes(source.format("_patched", "True")) == []
-    assert codes(source.format("helper", "f") + "Box.should_realize = lambda self, *a, **k: self.helper()\n") == [
-        "PG122"
-    ]
+    assert codes(
+        source.format("helper", "f") + "Box.should_realize = lambda self, *a, **k: self.helper()\n"
+    ) == ["PG122"]
 
 
 def test_a_name_read_elsewhere_does_not_excuse_the_wrong_owner() -> None:
-    source = "from torch._inductor import graph, ir\nkept = ir.unused\ngraph.unused = lambda x: kept(x)\n"
+    source = (
+        "from torch._inductor import graph, ir\nkept = ir.unused\ngraph.unused = lambda x: "
+        "kept(x)\n"
+    )
     assert codes(source) == ["PG126"]
     assert codes(source.replace("graph.unused", "ir.unused")) == ["PG119"]
 
@@ -24,7 +27,8 @@ def test_a_name_read_elsewhere_does_not_excuse_the_wrong_owner() -> None:
 def test_a_name_of_no_release_is_added_by_the_patch() -> None:
     source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.{} = f\n"
     assert found(source.format("visit_mine")) == [
-        "3: PG126 note adds a new name: no indexed release has `torch._inductor.ir.Box.visit_mine` [every release]"
+        "3: PG126 note adds a new name: no indexed release has `torch._inductor.ir.Box.visit_mine` "
+        "[every release]"
     ]
 
 
@@ -52,7 +56,9 @@ def test_a_name_for_which_the_patch_asked_is_added_on_purpose() -> None:
 
 def test_a_class_that_may_answer_any_name_has_none_of_them() -> None:
     answering = toy_sources()
-    answering["torch._inductor.ir"] += "class Answering(Box):\n    def __getattr__(self, name): ...\n"
+    answering["torch._inductor.ir"] += (
+        "class Answering(Box):\n    def __getattr__(self, name): ...\n"
+    )
     torches = toy_releases({"2.10.0": answering, "2.11.0": toy_sources()})
     source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.visit_mine = f\n"
     assert [each for each in found(source, torches) if "red" in each] == []
@@ -63,7 +69,9 @@ def test_a_class_that_may_answer_any_name_has_none_of_them() -> None:
 
 def test_a_name_that_torch_only_imports_for_annotations_misses_nobody() -> None:
     later = toy_sources()
-    later["torch._inductor.ir"] += "from typing import List\nfrom torch.types import Device\ndef later(x): ...\n"
+    later["torch._inductor.ir"] += (
+        "from typing import List\nfrom torch.types import Device\ndef later(x): ...\n"
+    )
     torches = toy_releases({"2.10.0": toy_sources(), "2.11.0": later})
     for name, severity in (("List", "note"), ("Device", "note"), ("later", "red")):
         lines = found(f"import torch._inductor.ir as ir\nir.{name} = ir.strides\n", torches)

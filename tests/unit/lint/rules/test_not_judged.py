@@ -1,4 +1,6 @@
-"""PG140, PG142: a file that Python refuses, or that takes too long, is one finding; the others are judged."""
+"""PG140, PG142: a file that Python refuses, or that takes too long, is one finding; the others are
+judged.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from patchgate.lint.run import lint, lint_source
 
 
 # So many signs are too many for every Python; five thousand are read by 3.10 and 3.13.
-@pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, f"x = {'-' * 100_000}1", "\ufeff\ufeffx"])
+@pytest.mark.parametrize(
+    "source", ["def f(:\n", "x = '\0'\n", "(" * 2000, f"x = {'-' * 100_000}1", "\ufeff\ufeffx"]
+)
 def test_source_that_python_refuses_is_one_finding(source: str) -> None:
     findings, _ = lint_source(source, "patch.py", TORCHES)
     assert [each.code for each in findings] == ["PG140"]

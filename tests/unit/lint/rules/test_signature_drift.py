@@ -77,7 +77,9 @@ def test_an_override_that_takes_less_everywhere_is_meant() -> None:
 
 
 def test_another_order_is_red_where_calls_pass_by_position() -> None:
-    release = toy_release("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"})
+    release = toy_release(
+        "2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"}
+    )
     swapped = "import torch._inductor.ir as ir\ndef f({}): ...\nir.strides = f\n"
     assert found(swapped.format("y, x"), (release,)) == [
         "3: PG113 red replacement of `ir.strides` has `x`, `y` at another position, and torch passes them by position"
@@ -85,7 +87,9 @@ def test_another_order_is_red_where_calls_pass_by_position() -> None:
     ]
     assert found(swapped.format("a, b"), (release,)) == []
     assert found(swapped.format("x, y, z=1"), (release,)) == []
-    named = toy_release("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"})
+    named = toy_release(
+        "2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"}
+    )
     assert [line.split()[2] for line in found(swapped.format("y, x"), (named,))] == ["note"]
 
 
@@ -93,7 +97,8 @@ KEEPING = f"{BOX}kept = Box.should_realize\ndef f({{}}): return {{}}\nBox.should
 
 
 @pytest.mark.parametrize(
-    "call", ["kept(self, users)", "Box.should_realize(self, users)", "len([kept(self, users=users)])"]
+    "call",
+    ["kept(self, users)", "Box.should_realize(self, users)", "len([kept(self, users=users)])"],
 )
 def test_what_is_taken_and_not_passed_on_to_the_original_is_a_note(call: str) -> None:
     told = found(KEEPING.format("self, users, *, graph_reuse=True", call))
@@ -119,7 +124,9 @@ def test_what_is_passed_on_or_used_is_quiet(signature: str, call: str) -> None:
 
 def test_the_fix_says_to_pass_a_new_parameter_on() -> None:
     source = f"{BOX}def f(self, users): return 1\nBox.should_realize = f\n"
-    [fix] = {each.fix for each in lint_source(source, "patch.py", TORCHES)[0] if each.code == "PG113"}
+    [fix] = {
+        each.fix for each in lint_source(source, "patch.py", TORCHES)[0] if each.code == "PG113"
+    }
     assert fix == "add `*, graph_reuse=True`, and pass it on where the original is called"
 
 
@@ -137,7 +144,9 @@ CALLS = "class Kind:\n    @classmethod\n    def make(cls, data): ...\n    def pl
         ("def use(a): Kind.plain(a, 1)", "Kind.plain = staticmethod(lambda data: 1)", "red"),
     ],
 )
-def test_another_form_is_red_where_a_call_shows_that_it_does_not_fit(call: str, assigned: str, expected: str) -> None:
+def test_another_form_is_red_where_a_call_shows_that_it_does_not_fit(
+    call: str, assigned: str, expected: str
+) -> None:
     release = toy_release("2.11.0", {"torch.fx.a": CALLS.format(call)})
     told = found(f"from torch.fx.a import Kind\ndef f(self, data): ...\n{assigned}\n", (release,))
     assert [each.split()[2] for each in told if "PG114" in each] == [expected]
@@ -165,7 +174,9 @@ def test_an_override_of_what_takes_everything_may_take_less() -> None:
     source = "from torch.fx.a import Base\nclass Mine(Base):\n    def run(self, x): ...\n"
     for parameters, expected in (("*args, **kwargs", []), ("x=1", ["PG113"])):
         old = toy_release("2.10.0", {"torch.fx.a": "class Base:\n    def run(self, x): ...\n"})
-        told = [codes(source, (old, toy_release("2.11.0", {"torch.fx.a": base.format(parameters)})))]
+        told = [
+            codes(source, (old, toy_release("2.11.0", {"torch.fx.a": base.format(parameters)})))
+        ]
         assert told == [expected]
 
 
@@ -178,7 +189,9 @@ def test_only_the_module_that_has_it_by_import_calls_the_replacement() -> None:
     patch = "import torch.fx.b as b\nb.target = lambda x: x\n"
 
     def red(passed: str) -> bool:
-        torches = toy_releases({"2.10.0": modules | {"torch.fx.b": modules["torch.fx.b"].format(passed)}})
+        torches = toy_releases(
+            {"2.10.0": modules | {"torch.fx.b": modules["torch.fx.b"].format(passed)}}
+        )
         return any("PG113 red" in each for each in found(patch, torches))
 
     assert not red("1")
@@ -223,7 +236,9 @@ def other(given): ...
         ("unknown", "given", False),
     ],
 )
-def test_a_function_on_an_object_takes_what_the_class_passes(name: str, signature: str, red: bool) -> None:
+def test_a_function_on_an_object_takes_what_the_class_passes(
+    name: str, signature: str, red: bool
+) -> None:
     torches = toy_releases({"2.10.0": {"torch._inductor.tuner": TUNER}})
     lines = found(
         f"""
@@ -238,13 +253,17 @@ def test_a_function_on_an_object_takes_what_the_class_passes(name: str, signatur
         torches,
     )
     problem = "`hook` on an object of `Tuner` does not take `reset`, which torch passes"
-    assert [each for each in lines if "PG113" in each] == ([f"6: PG113 red {problem} [2.10]"] if red else [])
+    assert [each for each in lines if "PG113" in each] == (
+        [f"6: PG113 red {problem} [2.10]"] if red else []
+    )
 
 
 _SAVES = "def save(x, f, protocol=2): ...\n"
 STORE = {
-    "torch._inductor.store": _SAVES + "class Props:\n    @classmethod\n    def create(cls, d): ...\n",
-    "torch._inductor.other": _SAVES + "class Other:\n    @classmethod\n    def create(cls, a, b): ...\n",
+    "torch._inductor.store": _SAVES
+    + "class Props:\n    @classmethod\n    def create(cls, d): ...\n",
+    "torch._inductor.other": _SAVES
+    + "class Other:\n    @classmethod\n    def create(cls, a, b): ...\n",
 }
 SAVE = "import torch._inductor.store\ndef save(x, f): ...\ntorch._inductor.store.save = save\n"
 
@@ -261,7 +280,10 @@ def test_a_call_of_a_name_that_several_modules_define(caller: str, severity: str
     torches = [toy_release("2.10.0", {**STORE, "torch._inductor.caller": caller})]
     assert _severities(torches) == [severity]
     # Without a namesake any call of the name is one of it.
-    alone = {"torch._inductor.store": STORE["torch._inductor.store"], "torch._inductor.caller": caller}
+    alone = {
+        "torch._inductor.store": STORE["torch._inductor.store"],
+        "torch._inductor.caller": caller,
+    }
     assert _severities([toy_release("2.10.0", alone)]) == ["red"]
 
 
@@ -274,9 +296,15 @@ def test_a_class_method_replaced_by_a_function_that_is_called_on_the_class() -> 
     patch = "from torch._inductor.store import Props\ndef create({}): ...\nProps.create = create\n"
     other = {"torch._inductor.caller": called.format("other", "Other", "d, 1")}
     props = {"torch._inductor.caller": called.format("store", "Props", "d")}
-    red = [" red " in each for each in found(patch.format("d"), [toy_release("2.10.0", {**STORE, **other, **props})])]
+    red = [
+        " red " in each
+        for each in found(patch.format("d"), [toy_release("2.10.0", {**STORE, **other, **props})])
+    ]
     assert red == [False]
-    red = [" red " in each for each in found(patch.format("cls, d"), [toy_release("2.10.0", {**STORE, **props})])]
+    red = [
+        " red " in each
+        for each in found(patch.format("cls, d"), [toy_release("2.10.0", {**STORE, **props})])
+    ]
     assert red == [True, True]
 
 
@@ -286,16 +314,30 @@ def test_what_a_package_passes_on_proves_nothing_by_a_dotted_call() -> None:
         "torch._inductor.store": "def save(x, f, protocol=2): ...\n",
     }
     patch = "import torch._inductor\ndef save(x, f): ...\ntorch._inductor.save = save\n"
-    dotted = {"torch._inductor.caller": "import torch._inductor as ind\ndef run(x): ind.store.save(x, 1, protocol=3)\n"}
-    assert not [each for each in found(patch, [toy_release("2.10.0", {**torch, **dotted})]) if " red " in each]
-    plain = {"torch._inductor.caller": "from torch._inductor import save\ndef run(x): save(x, 1, protocol=3)\n"}
-    assert [each for each in found(patch, [toy_release("2.10.0", {**torch, **plain})]) if "PG113 red" in each]
+    dotted = {
+        "torch._inductor.caller": "import torch._inductor as ind\ndef run(x): ind.store.save(x, 1, protocol=3)\n"
+    }
+    assert not [
+        each
+        for each in found(patch, [toy_release("2.10.0", {**torch, **dotted})])
+        if " red " in each
+    ]
+    plain = {
+        "torch._inductor.caller": "from torch._inductor import save\ndef run(x): save(x, 1, protocol=3)\n"
+    }
+    assert [
+        each
+        for each in found(patch, [toy_release("2.10.0", {**torch, **plain})])
+        if "PG113 red" in each
+    ]
 
 
 @pytest.mark.parametrize(("body", "red"), [("pass", False), ("super().save()", True)])
 def test_a_call_in_a_method_that_is_overridden_too(body: str, red: bool) -> None:
     tuner = "class Tuner:\n    def build(self, c, cc=None): ...\n    def save(self): self.build(1, cc=2)\n"
-    patch = "from torch._inductor.tuner import Tuner\nclass Mine(Tuner):\n    def build(self, c): ...\n"
+    patch = (
+        "from torch._inductor.tuner import Tuner\nclass Mine(Tuner):\n    def build(self, c): ...\n"
+    )
     old = {"torch._inductor.tuner": tuner.replace(", cc=None", "").replace(", cc=2", "")}
     torches = toy_releases({"2.10.0": old, "2.11.0": {"torch._inductor.tuner": tuner}})
     findings = found(f"{patch}    def save(self): {body}\n", torches)
@@ -316,18 +358,30 @@ HANDS_ON = "def own(f):\n    def inner(*args, **kwargs): return f({0})\n    retu
         ("own(1)", "def own(x):\n    def deco(f): return f\n    return deco", True),
         ("own", HANDS_ON.format("*args, **kwargs"), True),
         ("own", HANDS_ON.format("*args[:2]"), False),
-        ("own", "def own(f):\n    def inner(box, users, **kw): return f(box, users)\n    return inner", False),
+        (
+            "own",
+            "def own(f):\n    def inner(box, users, **kw): return f(box, users)\n    return inner",
+            False,
+        ),
         ("own", "own = lambda f: f", False),
     ],
 )
-def test_what_a_decorator_may_put_in_the_functions_place(decorator: str, definition: str, red: bool) -> None:
-    source = f"{BOX}{definition}\n@{decorator}\ndef f(self, users): return 1\nBox.should_realize = f\n"
+def test_what_a_decorator_may_put_in_the_functions_place(
+    decorator: str, definition: str, red: bool
+) -> None:
+    source = (
+        f"{BOX}{definition}\n@{decorator}\ndef f(self, users): return 1\nBox.should_realize = f\n"
+    )
     assert ("PG113" in codes(source)) is red
 
 
-@pytest.mark.parametrize("assigned", ["f", "functools.cached_property(f)", "made", "functools.cache(f)"])
+@pytest.mark.parametrize(
+    "assigned", ["f", "functools.cached_property(f)", "made", "functools.cache(f)"]
+)
 def test_the_form_is_known_however_the_wrapper_is_written(assigned: str) -> None:
-    source = f"{BOX}import functools\ndef f(self): ...\nmade = property(f)\nBox.first = {assigned}\n"
+    source = (
+        f"{BOX}import functools\ndef f(self): ...\nmade = property(f)\nBox.first = {assigned}\n"
+    )
     assert ("PG114" in codes(source)) is (assigned in ("f", "functools.cache(f)"))
 
 
@@ -348,7 +402,9 @@ NAMESAKE = {"torch.fx.b": "class B:\n    def run(self, x, y): ...\n"}
           "    def use(self): self.run(1, 2)"}, False),
     ],
 )  # fmt: skip
-def test_a_method_is_called_where_its_class_is_known_or_alone_takes_the_call(others: dict[str, str], red: bool) -> None:
+def test_a_method_is_called_where_its_class_is_known_or_alone_takes_the_call(
+    others: dict[str, str], red: bool
+) -> None:
     release = toy_release("2.11.0", {"torch.fx.a": METHOD, **others})
     findings = found("from torch.fx.a import A\ndef f(self, x): ...\nA.run = f\n", (release,))
     assert [" red " in each for each in findings if "PG113" in each] == [red]
@@ -358,18 +414,28 @@ def test_a_method_is_called_where_its_class_is_known_or_alone_takes_the_call(oth
     ("caller", "red"), [("class Other", False), ("class Other(A)", False), ("def use(a): a", True)]
 )
 def test_what_a_sibling_calls_is_not_the_override(caller: str, red: bool) -> None:
-    call = ".run(1, 2)\n" if "def" in caller else ":\n    def use(self): self.run(1, 2)\n    def run(self, x, y): ...\n"
+    call = (
+        ".run(1, 2)\n"
+        if "def" in caller
+        else ":\n    def use(self): self.run(1, 2)\n    def run(self, x, y): ...\n"
+    )
     late = {"torch.fx.a": f"{METHOD}{caller}{call}"}
     torches = toy_releases({"2.10.0": {"torch.fx.a": METHOD.replace(", y=1", "")}, "2.11.0": late})
-    findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
+    findings = found(
+        "from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches
+    )
     assert any(" PG113 red " in f" {each}" for each in findings) is red
 
 
 @pytest.mark.parametrize(("caller", "red"), [("torch.fx.b", True), ("torch._inductor.b", False)])
 def test_an_override_of_a_class_of_fx_is_called_by_fx(caller: str, red: bool) -> None:
     old, late = METHOD.replace(", y=1", ""), {caller: "def use(a): a.run(1, 2)\n"}
-    torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": METHOD, **late}})
-    findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
+    torches = toy_releases(
+        {"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": METHOD, **late}}
+    )
+    findings = found(
+        "from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches
+    )
     assert any(" PG113 red " in f" {each}" for each in findings) is red
 
 
@@ -378,16 +444,24 @@ OVERRIDE = "from torch._inductor.ir import Box\nclass Mine(Box):\n    def should
 
 @pytest.mark.parametrize("judged", [TORCHES[2:], TORCHES[1:], TORCHES])
 def test_an_override_is_as_red_on_one_release_as_on_several(judged: Sequence[Release]) -> None:
-    assert [each.partition(" of ")[0] for each in found(OVERRIDE.format(""), judged)] == ["3: PG113 red override"]
+    assert [each.partition(" of ")[0] for each in found(OVERRIDE.format(""), judged)] == [
+        "3: PG113 red override"
+    ]
     assert found(OVERRIDE.format(", *, graph_reuse=True"), judged) == []
     assert found(OVERRIDE.format(""), TORCHES[:1]) == []
 
 
 def test_an_override_that_never_fitted_any_release_is_meant_so() -> None:
-    assert not [each for each in found(OVERRIDE.format("").replace("users", ""), TORCHES[2:]) if " red " in each]
+    assert not [
+        each
+        for each in found(OVERRIDE.format("").replace("users", ""), TORCHES[2:])
+        if " red " in each
+    ]
 
 
-def test_an_override_that_fits_none_of_several_releases_of_a_project_is_meant_so(tmp_path: Path) -> None:
+def test_an_override_that_fits_none_of_several_releases_of_a_project_is_meant_so(
+    tmp_path: Path,
+) -> None:
     """A backend that lives on these releases has its own callers; who asks for releases is told."""
     new = toy_sources(extra=", *, graph_reuse=True", passed=", graph_reuse=False")
     torches = toy_releases({"2.10.0": toy_sources(), "2.13.0": new, "2.14.0": new})

@@ -29,7 +29,9 @@ def test_a_stale_copy_shows_the_edits_that_it_lost() -> None:
         "9: PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]"
         " and lacks 2 upstream edits [from 2.13]"
     ]
-    rewritten = "from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: True\n"
+    rewritten = (
+        "from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: True\n"
+    )
     assert [line.split()[2] for line in found(rewritten)] == ["note"]
     assert found(COPY.format(2), TORCHES[:2]) == []
 
@@ -49,12 +51,19 @@ def test_without_sources_a_copy_to_the_letter_is_still_known() -> None:
 
 def test_one_value_is_no_copy_of_a_body_that_returned_it_too() -> None:
     def torches(old: str) -> Sequence[Release]:
-        texts = {"2.10.0": f"def f(x):\n    return {old}\n", "2.11.0": "def f(x):\n    return 3 * x\n"}
+        texts = {
+            "2.10.0": f"def f(x):\n    return {old}\n",
+            "2.11.0": "def f(x):\n    return 3 * x\n",
+        }
         return toy_releases({version: {"torch.fx.a": text} for version, text in texts.items()})
 
     patch = "import torch.fx.a as a\ndef f(x):\n    return {0}\na.f = f\n"
-    assert [line.split()[2] for line in found(patch.format("True"), torches("True")) if "PG122" in line] == ["note"]
-    told = [line.split()[2] for line in found(patch.format("g(x)"), torches("g(x)")) if "PG122" in line]
+    assert [
+        line.split()[2] for line in found(patch.format("True"), torches("True")) if "PG122" in line
+    ] == ["note"]
+    told = [
+        line.split()[2] for line in found(patch.format("g(x)"), torches("g(x)")) if "PG122" in line
+    ]
     assert told == ["red"]
 
 
@@ -65,13 +74,23 @@ def test_without_sources_no_base_is_made_up() -> None:
 
 
 def test_a_copy_of_another_release_is_stale_where_it_is_the_only_one_to_apply() -> None:
-    gated = "import torch\n" + COPY.format(2).replace("\nBox.", "\nif torch.__version__ >= (2, 13): Box.")
-    assert "PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]" in found(gated)[-1]
+    gated = "import torch\n" + COPY.format(2).replace(
+        "\nBox.", "\nif torch.__version__ >= (2, 13): Box."
+    )
+    assert (
+        "PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]"
+        in found(gated)[-1]
+    )
 
 
 def test_the_three_ways() -> None:
     shown = three_way(
-        "2.11", "a\nb\nc\nd\ne\nf", "2.13.0", "a\nB\nc\nd\ne\nf", "a\nb\nc\nd\ne\nmine\nf", ("- b", "+ B")
+        "2.11",
+        "a\nb\nc\nd\ne\nf",
+        "2.13.0",
+        "a\nB\nc\nd\ne\nf",
+        "a\nb\nc\nd\ne\nmine\nf",
+        ("- b", "+ B"),
     )
     assert_expected_inline(
         shown,
@@ -108,14 +127,21 @@ def test_a_wrapper_cannot_go_stale() -> None:
 
 
 def test_the_body_of_a_newer_release_is_a_backport() -> None:
-    for source, known in ((COPY.format(20), TORCHES), (COPY.format(20).replace("    print('mine')\n", ""), BODILESS)):
+    for source, known in (
+        (COPY.format(20), TORCHES),
+        (COPY.format(20).replace("    print('mine')\n", ""), BODILESS),
+    ):
         told = found(source, known)
         assert [each.split(":")[1] for each in told] == [
-            " PG122 note override of `Box.should_realize` copies a newer body of torch [from 2.13] [2.11 and before]"
+            " PG122 note override of `Box.should_realize` copies a newer body of torch [from 2.13] "
+            "[2.11 and before]"
         ]
 
 
 def test_a_copy_is_stale_though_the_release_that_it_is_from_is_not_judged() -> None:
-    for source, known in ((COPY.format(2), TORCHES), (COPY.format(2).replace("    print('mine')\n", ""), BODILESS)):
+    for source, known in (
+        (COPY.format(2), TORCHES),
+        (COPY.format(2).replace("    print('mine')\n", ""), BODILESS),
+    ):
         assert [each.split()[2] for each in found(source, known[2:])] == ["red"]
         assert found(source, known[:2]) == []

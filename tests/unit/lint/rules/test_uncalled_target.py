@@ -11,8 +11,12 @@ def test_a_target_that_nothing_calls() -> None:
 
 
 def test_a_target_that_is_called_or_dispatched_by_name() -> None:
-    assert "PG119" not in codes("from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: 1\n")
-    assert "PG119" not in codes("from torch._inductor.ir import Forwarding\nForwarding.__getattr__ = lambda s, n: 1\n")
+    assert "PG119" not in codes(
+        "from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: 1\n"
+    )
+    assert "PG119" not in codes(
+        "from torch._inductor.ir import Forwarding\nForwarding.__getattr__ = lambda s, n: 1\n"
+    )
 
 
 CALLED = "def target(x): ...\ndef use(): target(1)\n"
@@ -20,7 +24,9 @@ CALLED = "def target(x): ...\ndef use(): target(1)\n"
 
 def test_a_target_that_is_no_longer_called_is_red_unless_it_is_handed_on() -> None:
     patch = "import torch.fx.a as a\na.target = lambda x: x\n"
-    assert _red(patch, CALLED, "def target(x): ...\n") == ["2: PG119 red nothing in torch calls `a.target` [from 2.11]"]
+    assert _red(patch, CALLED, "def target(x): ...\n") == [
+        "2: PG119 red nothing in torch calls `a.target` [from 2.11]"
+    ]
     assert _red(patch, CALLED, "def target(x): ...\ndef use(): each(target)\n") == []
     assert _red(patch, CALLED, "def target(x): ...\nNAMES = ['target']\n") == []
 
@@ -54,9 +60,13 @@ def test_what_c_or_a_table_of_names_calls_is_a_note() -> None:
         return "class A:\n" + "".join(lines) + ("def use(a): a.m0()\n" if called else "")
 
     patch = "from torch.fx.a import A\nA.m0 = lambda self: 1\n"
-    assert [each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False))] == ["note"]
+    assert [
+        each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False))
+    ] == ["note"]
     rest = "".join(f"def u{at}(a): a.m{at}()\n" for at in range(1, 4))
-    assert [each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False) + rest)] == ["red"]
+    assert [
+        each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False) + rest)
+    ] == ["red"]
 
 
 def test_what_a_base_outside_torch_may_call_is_a_note() -> None:

@@ -13,19 +13,33 @@ def test_text_order_is_red_where_it_is_wrong() -> None:
 
 def test_a_version_as_a_number_is_red_where_it_is_wrong() -> None:
     number = "float('.'.join(torch.__version__.split('.')[:2]))"
-    wrong = [f"2: PG123 red `{number} >= 2.9` reads the version as a number: 2.10 becomes 2.1 [every release]"]
-    assert [each for each in found(f"import torch\nif {number} >= 2.9: pass\n") if "PG120" not in each] == wrong
-    for right in (f"{number} < 3.0", f"{number} >= 2", "float(torch.__version__.split('.')[1]) >= 9"):
+    wrong = [
+        f"2: PG123 red `{number} >= 2.9` reads the version as a number: 2.10 becomes 2.1 [every "
+        "release]"
+    ]
+    assert [
+        each for each in found(f"import torch\nif {number} >= 2.9: pass\n") if "PG120" not in each
+    ] == wrong
+    for right in (
+        f"{number} < 3.0",
+        f"{number} >= 2",
+        "float(torch.__version__.split('.')[1]) >= 9",
+    ):
         assert codes(f"import torch\nif {right}: pass\n") == []
 
 
 def test_a_version_that_is_cut_to_three_characters_is_wrong_in_every_release_from_2_10() -> None:
     cut = found("import torch\nnumber = float(torch.__version__[:3])\nif number < 2.5: pass\n")
     assert [each.rpartition("[")[2] for each in cut if "PG123" in each] == ["every release]"]
-    assert "PG123" not in codes("import torch\nnumber = float(torch.__version__[:4])\nif number < 2.05: pass\n")
+    assert "PG123" not in codes(
+        "import torch\nnumber = float(torch.__version__[:4])\nif number < 2.05: pass\n"
+    )
 
 
 def test_upper_bounds_that_nightlies_slip_under() -> None:
-    gate = "import torch\nfrom packaging.version import Version\nif Version(torch.__version__) < Version('{}'): pass\n"
+    gate = (
+        "import torch\nfrom packaging.version import Version\nif Version(torch.__version__) < "
+        "Version('{}'): pass\n"
+    )
     assert codes(gate.format("2.13.0")) == ["PG125"]
     assert codes(gate.format("2.13.0.dev0")) == []

@@ -43,10 +43,20 @@ def test_what_a_wrapper_defines():
     first, second = read_wrapper(WRAPPER).kernels
     assert (first.kind, first.loads, first.stores) == ("triton_persistent_reduction", 1, 1)
     assert (first.hint, first.grid, first.function) == ("INNER", "Grid1D", "triton_per_fused_0")
-    assert (second.kind, second.loads, second.hint, second.grid) == ("triton_pointwise", 2, "", "Grid2D")
+    assert (second.kind, second.loads, second.hint, second.grid) == (
+        "triton_pointwise",
+        2,
+        "",
+        "Grid2D",
+    )
 
 
 def test_what_a_wrapper_calls_and_keeps():
     wrapper = read_wrapper(WRAPPER)
-    assert wrapper.calls == {"triton_persistent_reduction": 1, "triton_pointwise": 1, "fallback": 1, "extern": 1}
+    assert wrapper.calls == {
+        "triton_persistent_reduction": 1,
+        "triton_pointwise": 1,
+        "fallback": 1,
+        "extern": 1,
+    }
     assert (wrapper.lines, wrapper.allocations, wrapper.reused) == (7, 1, 1)

@@ -1,4 +1,6 @@
-"""Theoretical occupancy on the profiles that there are, by cases worked out with NVIDIA's own rules."""
+"""Theoretical occupancy on the profiles that there are, by cases worked out with NVIDIA's own
+rules.
+"""
 
 import pytest
 

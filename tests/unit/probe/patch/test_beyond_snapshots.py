@@ -1,4 +1,6 @@
-"""What a patch leaves inside objects of torch is found by its code; what it calls for an effect is named."""
+"""What a patch leaves inside objects of torch is found by its code; what it calls for an effect is
+named.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ level = torch.capability()
 
 
 def found(folder: Path, more: str) -> list[str]:
-    """What is held after the patch, and then what it calls, printed by a process with a small torch of our own."""
+    """What is held after the patch, and then what it calls, printed by a process with a small torch
+    of our own.
+    """
     (folder / "torch.py").write_text(TORCH)
     (folder / "mine.py").write_text(PATCH + dedent(more))
     code = f"""
@@ -78,7 +82,8 @@ def test_a_handler_in_a_thread_local_is_found(tmp_path: Path) -> None:
 
 def test_what_the_standard_library_knows_of_a_package_is_not_held_by_torch(tmp_path: Path) -> None:
     overloads = (
-        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\n"
+        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef "
+        "f(x: str) -> str: ...\n"
     )
     # Printed are no name that holds, and no call.
     assert found(tmp_path, overloads) == ["", ""]

@@ -74,7 +74,14 @@ def run(path, name, *args):
 
 def test_every_branch_has_two_outcomes_and_one_on_a_single_line_has_none(module):
     assert outcomes(module) == {
-        "f:1": [(2, "true"), (2, "false"), (7, "entered"), (7, "left"), (9, "entered"), (9, "left")],
+        "f:1": [
+            (2, "true"),
+            (2, "false"),
+            (7, "entered"),
+            (7, "left"),
+            (9, "entered"),
+            (9, "left"),
+        ],
         "chain:21": [(22, "true"), (22, "false"), (24, "true"), (24, "false")],
     }
 
@@ -126,6 +133,9 @@ def test_what_stands_behind_the_gate_of_another_release_cannot_run():
 
 
 def test_a_name_in_a_text_or_an_attribute_lets_a_function_run():
-    text = "def a():\n    b = 1\n\ndef c():\n    d = 2\n\nsetattr(torch, 'x', getattr(me, 'a'))\nme.c()\n"
+    text = (
+        "def a():\n    b = 1\n\ndef c():\n    d = 2\n\nsetattr(torch, 'x', getattr(me, "
+        "'a'))\nme.c()\n"
+    )
     assert {2, 5} <= lines_that_can_run(ast.parse(text), {1, 4, 7, 8})
     assert not {2, 5} & lines_that_can_run(ast.parse(text), {1, 4})

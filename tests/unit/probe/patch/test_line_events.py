@@ -1,4 +1,6 @@
-"""Lines and outcomes of a file are the same by trace events and, from Python 3.12 on, by monitoring."""
+"""Lines and outcomes of a file are the same by trace events and, from Python 3.12 on, by
+monitoring.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ WAYS = [line_events.traced] + ([line_events._monitored] if sys.version_info >= (
 
 @pytest.mark.parametrize("events", WAYS)
 @pytest.mark.parametrize("is_imported_before", [True, False])
-def test_lines_and_outcomes_of_one_file(tmp_path: Path, events: Events, is_imported_before: bool) -> None:
+def test_lines_and_outcomes_of_one_file(
+    tmp_path: Path, events: Events, is_imported_before: bool
+) -> None:
     path, ran = tmp_path / "patch.py", LinesRun()
     path.write_text(SOURCE)
     code = compile(SOURCE, str(path), "exec")

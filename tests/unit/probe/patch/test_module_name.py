@@ -1,4 +1,6 @@
-"""Which name a project gives a file: packages, `src`, namespaces, files in no package; and what runs it again."""
+"""Which name a project gives a file: packages, `src`, namespaces, files in no package; and what
+runs it again.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,25 @@ def made(folder: Path, *files: str, text: str = "") -> str:
     [
         (["acme/__init__.py", "acme/patch.py"], "import torch", "acme.patch", "."),
         (["acme/__init__.py"], "import torch", "acme", "."),
-        (["src/acme/__init__.py", "src/acme/deep/__init__.py", "src/acme/deep/p.py"], "", "acme.deep.p", "src"),
+        (
+            ["src/acme/__init__.py", "src/acme/deep/__init__.py", "src/acme/deep/p.py"],
+            "",
+            "acme.deep.p",
+            "src",
+        ),
         # The folder of a checkout is often called as the package in it.
-        (["acme/acme/__init__.py", "acme/acme/patch.py"], "from acme.helpers import x", "acme.patch", "acme"),
-        (["acme/hw/__init__.py", "acme/hw/p.py"], "from acme.hw.helpers import x", "acme.hw.p", "."),
+        (
+            ["acme/acme/__init__.py", "acme/acme/patch.py"],
+            "from acme.helpers import x",
+            "acme.patch",
+            "acme",
+        ),
+        (
+            ["acme/hw/__init__.py", "acme/hw/p.py"],
+            "from acme.hw.helpers import x",
+            "acme.hw.p",
+            ".",
+        ),
         (["acme/hw/p.py"], "import acme.hw.helpers", "acme.hw.p", "."),
         (["pyproject.toml", "src/acme/hw/p.py"], "from ..names import x", "acme.hw.p", "src"),
         (["pyproject.toml", "acme/hw/p.py"], "from .names import x", "acme.hw.p", "."),
@@ -62,8 +79,14 @@ def test_a_file_whose_path_is_no_dotted_name_is_in_no_package(tmp_path: Path) ->
     [
         ("import acme.patches.one\n", ""),
         ("from acme.patches import one\nfrom .patches import one\n", ""),
-        ("import importlib\nfrom acme.patches import one\nimportlib.reload(one)\n", "acme/user.py:3"),
-        ("from importlib import reload\nimport acme.patches.one\nreload(acme.patches.one)\n", "acme/user.py:3"),
+        (
+            "import importlib\nfrom acme.patches import one\nimportlib.reload(one)\n",
+            "acme/user.py:3",
+        ),
+        (
+            "from importlib import reload\nimport acme.patches.one\nreload(acme.patches.one)\n",
+            "acme/user.py:3",
+        ),
         ("import importlib\nfrom acme.patches import one\nimportlib.reload(acme.two)\n", ""),
         ("from acme.patches import one\nfrom patches import one\n", "acme/user.py:2"),
         ("import patches.one as one\n", "acme/user.py:1"),

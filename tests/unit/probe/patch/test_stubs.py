@@ -29,7 +29,9 @@ with ext.guard(3) as guard:
 
 
 def run(folder: Path, code: str) -> list[str]:
-    """Lines printed by code that has installed the stubs; the import system of this process stays as it is."""
+    """Lines printed by code that has installed the stubs; the import system of this process stays
+    as it is.
+    """
     (folder / "acme").mkdir()
     (folder / "acme" / "__init__.py").write_text("raise RuntimeError('the package was run')\n")
     (folder / "acme" / "helper.py").write_text("import flash\nseen = flash.version\n")
@@ -41,7 +43,9 @@ def run(folder: Path, code: str) -> list[str]:
     patch = {str(folder / "acme" / "patch.py")!r}
     install_stubs(["acme", "acme._C", "flash"], patch, {str(folder)!r})
     """
-    ended = subprocess.run([sys.executable, "-c", dedent(before) + dedent(code)], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", dedent(before) + dedent(code)], capture_output=True, text=True
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
 
@@ -88,22 +92,36 @@ def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> 
         ("import flash\nseen = bool(flash.is_npu())", "False"),
         ("import flash.deep.down as down\nseen = down.__name__", "flash.deep.down"),
         ("try:\n    import flash\nexcept ImportError:\n    seen = 'without'", "without"),
-        ("import contextlib\nseen = 'without'\nwith contextlib.suppress(ImportError):\n    import flash", "without"),
+        (
+            "import contextlib\nseen = 'without'\nwith contextlib.suppress(ImportError):\n    "
+            "import flash",
+            "without",
+        ),
         ("import importlib.util\nseen = importlib.util.find_spec('flash')", "None"),
         (
-            "from flash import Model\nclass Own(Model, frozen=True):\n    pass\nseen = Own(a=1).__class__.__name__",
+            "from flash import Model\nclass Own(Model, frozen=True):\n    pass\nseen = "
+            "Own(a=1).__class__.__name__",
             "Own",
         ),
-        ("import flash\nseen = flash.version >= 3", "StandsIn: flash.version, which is not here, decides"),
-        ("import flash\nseen = [*flash.table]", "StandsIn: flash.table, which is not here, decides"),
+        (
+            "import flash\nseen = flash.version >= 3",
+            "StandsIn: flash.version, which is not here, decides",
+        ),
+        (
+            "import flash\nseen = [*flash.table]",
+            "StandsIn: flash.table, which is not here, decides",
+        ),
         ("import torch._no_such_module", "ModuleNotFoundError: No module named 'torch'"),
         (
-            "try:\n    import flash\nexcept ImportError as no:\n    raise SystemError from no\nseen = 'stood in'",
+            "try:\n    import flash\nexcept ImportError as no:\n    raise SystemError from "
+            "no\nseen = 'stood in'",
             "stood in",
         ),
     ],
 )
-def test_what_a_file_needs_and_is_not_installed_has_a_stand_in(tmp_path: Path, text: str, shown: str) -> None:
+def test_what_a_file_needs_and_is_not_installed_has_a_stand_in(
+    tmp_path: Path, text: str, shown: str
+) -> None:
     (tmp_path / "patch.py").write_text(text)
     code = f"""
     import sys

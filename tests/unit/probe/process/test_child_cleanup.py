@@ -1,4 +1,6 @@
-"""What a child leaves: files that are copied only where they are files, and folders that can always be removed."""
+"""What a child leaves: files that are copied only where they are files, and folders that can always
+be removed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def link_to_a_secret(path: Path) -> None:
 @pytest.mark.parametrize("make", [link_to_a_secret, os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_not_copied(child, tmp_path, make):
     make(child / "outputs")
-    assert "`outputs`" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) or "")
+    assert "`outputs`" in (
+        hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) or ""
+    )
     assert not (tmp_path / "wanted").exists()
 
 

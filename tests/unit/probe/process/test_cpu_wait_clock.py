@@ -1,4 +1,6 @@
-"""A child's own clock: what the machine kept it waiting is not its time, and nothing else is taken off."""
+"""A child's own clock: what the machine kept it waiting is not its time, and nothing else is taken
+off.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""What a process sees and may do in the strongest sandbox of this machine: tried from within, in a child."""
+"""What a process sees and may do in the strongest sandbox of this machine: tried from within, in a
+child.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 ROOT = Path(namespaces.__file__).parents[3]
-REFUSED = {"Permission denied", "Read-only file system", "No such file or directory", "Operation not permitted"}
+REFUSED = {
+    "Permission denied",
+    "Read-only file system",
+    "No such file or directory",
+    "Operation not permitted",
+}
 #: What this machine is to lack -> what then is not refused.
 WAYS: dict[tuple[str, ...], set[str]] = {
     (): set(),
@@ -81,7 +88,10 @@ def inside(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], int, str]]:
     """Runs a confined process; what it reports, its exit code, and what its init was told."""
 
     def run(*missing: str) -> tuple[dict[str, Any], int, str]:
-        for folder in (tmp_path, *tmp_path.parents):  # an ordinary user passes through those that pytest has made
+        for folder in (
+            tmp_path,
+            *tmp_path.parents,
+        ):  # an ordinary user passes through those that pytest has made
             if folder == Path(tempfile.gettempdir()):
                 break
             folder.chmod(folder.stat().st_mode | 0o755)
@@ -140,7 +150,17 @@ def test_what_is_not_its_own_is_refused_by_what_is_left_of_a_sandbox(inside, mis
     found, _, _ = inside(*missing)
     allowed = ("own", "nothing", "interpreter")
     assert {name: found[name] for name in allowed} == dict.fromkeys(allowed, True), found
-    denied = ("written", "link", "beside", "home", "passwords", "kernel", "device", "other memory", "parent")
+    denied = (
+        "written",
+        "link",
+        "beside",
+        "home",
+        "passwords",
+        "kernel",
+        "device",
+        "other memory",
+        "parent",
+    )
     assert {name for name in denied if found[name] not in REFUSED} == WAYS[missing], found
 
 
@@ -167,5 +187,9 @@ def test_the_first_sandbox_in_which_a_child_can_compile_is_taken(monkeypatch, tm
 
 
 def test_only_the_outermost_folders_are_kept():
-    assert without_inner(["/usr/lib", "/usr", "/usrlocal", "/opt/a/b", "/opt/a"]) == ["/usr", "/opt/a", "/usrlocal"]
+    assert without_inner(["/usr/lib", "/usr", "/usrlocal", "/opt/a/b", "/opt/a"]) == [
+        "/usr",
+        "/opt/a",
+        "/usrlocal",
+    ]
     assert without_inner(["/usr", "/"]) == ["/"]

@@ -1,4 +1,6 @@
-"""What a failure says: where a patch hung or crashed, and of an exception the lines of the patch and of torch."""
+"""What a failure says: where a patch hung or crashed, and of an exception the lines of the patch
+and of torch.
+"""
 
 import linecache
 import sys
@@ -50,7 +52,10 @@ def test_the_innermost_line_of_the_patch_and_then_the_line_that_raised():
     failure = failure_of(CALLS, RAISES)
     assert failure["signature"] == "KeyError: 'buf0'"
     assert (failure["where"], failure["raised_at"]) == (f"{PATCH}:2", "torch/_inductor/ir.py:2")
-    assert failure["detail"].splitlines()[-2:] == [f'  File "{TORCH}", line 2, in realize', "KeyError: 'buf0'"]
+    assert failure["detail"].splitlines()[-2:] == [
+        f'  File "{TORCH}", line 2, in realize',
+        "KeyError: 'buf0'",
+    ]
 
 
 def test_no_line_of_the_probe_is_named():
@@ -85,7 +90,9 @@ def test_the_innermost_error_counts_and_the_patch_may_stand_only_around_the_wrap
     assert (outer["signature"], outer["where"]) == ("KeyError: 'buf0'", f"{PATCH}:2")
     assert outer["raised_at"] == "torch/_inductor/ir.py:3"
     inner = failure_of("def mine():\n    realize()\ndef main():\n    compile_fx(mine)", WRAPS)
-    assert inner["where"] == f"{PATCH}:2", "the innermost of the patch's lines, not the last of the outer error"
+    assert inner["where"] == f"{PATCH}:2", (
+        "the innermost of the patch's lines, not the last of the outer error"
+    )
 
 
 def test_no_replaced_module_of_python_changes_the_lines(monkeypatch):
@@ -102,17 +109,24 @@ def test_no_replaced_module_of_python_changes_the_lines(monkeypatch):
 
 
 def test_an_exception_that_has_no_text_is_named_by_its_type():
-    silent = "class Silent(Exception):\n    def __str__(self):\n        raise ValueError('no text')\n"
+    silent = (
+        "class Silent(Exception):\n    def __str__(self):\n        raise ValueError('no text')\n"
+    )
     failure = failure_of(f"{silent}def main():\n    raise Silent()", "")
     assert (failure["signature"], failure["where"]) == ("Silent", f"{PATCH}:5")
 
 
 def test_the_text_has_no_path_of_this_machine():
-    text = "cannot import name 'x' from 'torch.y' (/home/me/env/lib/python3.11/site-packages/torch/y.py)"
+    text = (
+        "cannot import name 'x' from 'torch.y' "
+        "(/home/me/env/lib/python3.11/site-packages/torch/y.py)"
+    )
     signature = failure_of(f"def main():\n    raise ImportError({text!r})", "")["signature"]
     assert signature == "ImportError: cannot import name 'x' from 'torch.y' (torch/y.py)"
 
 
 def test_a_chain_that_leads_back_to_itself_ends():
-    loop = "def main():\n    error = ValueError('round')\n    error.__cause__ = error\n    raise error"
+    loop = (
+        "def main():\n    error = ValueError('round')\n    error.__cause__ = error\n    raise error"
+    )
     assert failure_of(loop, "")["signature"] == "ValueError: round"

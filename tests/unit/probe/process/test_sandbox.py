@@ -40,8 +40,19 @@ def test_a_patch_beside_everything_else_reads_itself_alone(home, place):
 
 
 def test_what_the_request_names_is_read(home):
-    named = {"import_path": ["/project"], "unpatched": "/run/a", "patched": "/run/b", "libraries": "/cpp"}
-    assert set(read_for(home / "p" / "patch.py", **named)) == {str(home / "p"), "/project", "/run/a", "/run/b", "/cpp"}
+    named = {
+        "import_path": ["/project"],
+        "unpatched": "/run/a",
+        "patched": "/run/b",
+        "libraries": "/cpp",
+    }
+    assert set(read_for(home / "p" / "patch.py", **named)) == {
+        str(home / "p"),
+        "/project",
+        "/run/a",
+        "/run/b",
+        "/cpp",
+    }
 
 
 def test_a_patch_that_says_it_is_a_part_of_another_reads_that_file_and_nothing_beside_it(home):
@@ -50,7 +61,9 @@ def test_a_patch_that_says_it_is_a_part_of_another_reads_that_file_and_nothing_b
     part = "run_subset('{}', {{'a'}}, {{}})\n"
     found = read_for(home / "p" / "patch.py", part.format(home / "secrets" / "setup.py"))
     assert found == [str(home / "p"), str(home / "secrets" / "setup.py")]
-    assert read_for(home / "p" / "patch.py", part.format(home / "secrets" / "none.py")) == [str(home / "p")]
+    assert read_for(home / "p" / "patch.py", part.format(home / "secrets" / "none.py")) == [
+        str(home / "p")
+    ]
     (home / "secrets" / "pack").mkdir()
     for name in ("__init__.py", "whole.py"):
         (home / "secrets" / "pack" / name).touch()
@@ -67,12 +80,19 @@ def test_a_manifest_that_names_the_whole_file_gets_that_file_or_its_package_alon
         found = read_for(home / "p" / "patch.py", part_of=str(home / "keys" / name))
         assert found == [str(home / "p"), str(home / "keys" / place)]
     for name in ("id_rsa", "link.py", "none.py"):
-        assert read_for(home / "p" / "patch.py", part_of=str(home / "keys" / name)) == [str(home / "p")]
+        assert read_for(home / "p" / "patch.py", part_of=str(home / "keys" / name)) == [
+            str(home / "p")
+        ]
 
 
 @pytest.mark.parametrize(
     ("request_", "trusted"),
-    [({}, True), ({"patch": None}, True), ({"patch": "patch.py"}, False), ({"patch": None, "foreign": True}, False)],
+    [
+        ({}, True),
+        ({"patch": None}, True),
+        ({"patch": "patch.py"}, False),
+        ({"patch": None, "foreign": True}, False),
+    ],
 )
 def test_only_what_is_all_ours_makes_headers_for_everybody(request_, trusted):
     assert is_trusted(request_) is trusted
@@ -81,14 +101,19 @@ def test_only_what_is_all_ours_makes_headers_for_everybody(request_, trusted):
 def test_headers_are_kept_beside_what_is_compiled():
     free = sandbox.Sandbox(headers="/shared")
     assert sandbox.headers_of({}, free) == "/shared"
-    assert sandbox.headers_of({"env": {"TORCHINDUCTOR_CACHE_DIR": "/cpp/unpatched"}}, free) == "/cpp/headers"
+    assert (
+        sandbox.headers_of({"env": {"TORCHINDUCTOR_CACHE_DIR": "/cpp/unpatched"}}, free)
+        == "/cpp/headers"
+    )
     assert sandbox.headers_of({"libraries": "/cpp/patched"}, free) == "/cpp/headers"
 
 
 def test_what_the_server_keeps_of_other_children_is_not_read(home, monkeypatch):
     (home / "server" / "lib").mkdir(parents=True)
     monkeypatch.chdir(home / "server")
-    monkeypatch.setattr("sys.path", [str(home / "server"), "", str(home / "server" / "lib"), str(home / "none")])
+    monkeypatch.setattr(
+        "sys.path", [str(home / "server"), "", str(home / "server" / "lib"), str(home / "none")]
+    )
     monkeypatch.setenv("PATH", f"{home}:relative:{home}/tools/bin")
     found = set(sandbox._system())
     assert str(home / "server" / "lib") in found
@@ -111,7 +136,9 @@ def test_of_a_home_into_which_python_was_installed_only_python_is_read(home, mon
     assert f"{home}/keys/" in set(sandbox._system())
 
 
-def test_of_what_is_installed_by_hand_only_the_interpreter_and_the_compiler_are_read(home, monkeypatch, tmp_path):
+def test_of_what_is_installed_by_hand_only_the_interpreter_and_the_compiler_are_read(
+    home, monkeypatch, tmp_path
+):
     opt = tmp_path / "opt"
     for name in ("gcc/bin", "gcc/libexec", "python/lib", "secrets/lib", "bin", "lib"):
         (opt / name).mkdir(parents=True)
@@ -135,7 +162,11 @@ def test_of_what_is_installed_by_hand_only_the_interpreter_and_the_compiler_are_
 def test_memory_is_limited_beyond_what_the_server_has(monkeypatch, server):
     """A process that is no fork of it has still to load torch."""
     limited = {}
-    monkeypatch.setattr(sandbox.resource, "setrlimit", lambda which, pair: limited.update({which: pair}))
+    monkeypatch.setattr(
+        sandbox.resource, "setrlimit", lambda which, pair: limited.update({which: pair})
+    )
     sandbox.limit_resources({"seconds": 1.0, "bytes": 5}, server)
     before = sandbox.private_bytes()
-    assert limited[sandbox.resource.RLIMIT_DATA][0] == pytest.approx(max(server, before) + 5, abs=1 << 24)
+    assert limited[sandbox.resource.RLIMIT_DATA][0] == pytest.approx(
+        max(server, before) + 5, abs=1 << 24
+    )

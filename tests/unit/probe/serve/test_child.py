@@ -1,4 +1,6 @@
-"""What a child starts with: copies of what was compiled without the patch, and never through a link that one left."""
+"""What a child starts with: copies of what was compiled without the patch, and never through a link
+that one left.
+"""
 
 import fcntl
 from pathlib import Path
@@ -43,9 +45,18 @@ def test_a_folder_that_is_not_there_has_no_libraries(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_to_them(tmp_path: Path) -> None:
+def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_to_them(
+    tmp_path: Path,
+) -> None:
     shared, own = tmp_path / "shared", tmp_path / "child" / "headers"
-    for name in ("half.h", "half.h.gch", "whole.h", "whole.h.gch", "locks/half.lock", "locks/whole.lock"):
+    for name in (
+        "half.h",
+        "half.h.gch",
+        "whole.h",
+        "whole.h.gch",
+        "locks/half.lock",
+        "locks/whole.lock",
+    ):
         (shared / name).parent.mkdir(parents=True, exist_ok=True)
         (shared / name).write_text("shared")
     with open(shared / "locks" / "half.lock", "rb") as lock:
@@ -58,7 +69,9 @@ def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_
 
 
 def test_where_no_headers_are_made_a_patch_has_a_folder_for_its_own(tmp_path: Path) -> None:
-    assert list(Path(link_headers(tmp_path / "none", tmp_path / "child" / "headers")).iterdir()) == []
+    assert (
+        list(Path(link_headers(tmp_path / "none", tmp_path / "child" / "headers")).iterdir()) == []
+    )
 
 
 def test_a_folder_for_headers_is_there_where_none_are_made_yet(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What a sweep reports first: what turned since the run before, failures by cause, and flaky cells."""
+"""What a sweep reports first: what turned since the run before, failures by cause, and flaky
+cells.
+"""
 
 import re
 
@@ -28,20 +30,29 @@ def lines(runs):
     text = render_html("sweep", page, at="now", code=1, regressions=regressions_in(runs))
     section = text.split('id="news">')[1].split("</section>")[0]
     parts = re.split(r"<h3>", section)
-    plain = [[re.sub(r"<[^>]+>", "", item) for item in re.findall(r"<li.*?</li>", part)] for part in parts]
+    plain = [
+        [re.sub(r"<[^>]+>", "", item) for item in re.findall(r"<li.*?</li>", part)]
+        for part in parts
+    ]
     return section, dict(zip([part.split("<")[0] for part in parts], plain, strict=True))
 
 
 def test_a_cell_that_turned_leads_to_its_place_on_the_page():
-    section, found = lines([{cell(): GREEN, cell("2.12.1"): RED}, {cell(): RED, cell("2.12.1"): RED}])
-    assert found["Since the last run"] == ["mine on torch 2.11.0: kernels stack.h200 loads green -&gt; red (PG301)"]
+    section, found = lines(
+        [{cell(): GREEN, cell("2.12.1"): RED}, {cell(): RED, cell("2.12.1"): RED}]
+    )
+    assert found["Since the last run"] == [
+        "mine on torch 2.11.0: kernels stack.h200 loads green -&gt; red (PG301)"
+    ]
     assert 'href="#mine/kernels/stack.h200@2.11.0"' in section
 
 
 def test_a_first_run_has_causes_but_nothing_that_turned():
     section, found = lines([{cell(): RED, cell("2.12.1"): OTHER}])
     assert "This is the first run of this history." in section
-    assert "PG301 kernel facts changed" in section and "2 cells: N" in section and "Flaky" not in found
+    assert (
+        "PG301 kernel facts changed" in section and "2 cells: N" in section and "Flaky" not in found
+    )
     assert found["Failures by cause"] == [
         "mine on torch 2.11.0: kernels stack.h200 loads",
         "mine on torch 2.12.1: kernels stack.h200 loads",
@@ -49,7 +60,8 @@ def test_a_first_run_has_causes_but_nothing_that_turned():
 
 
 @pytest.mark.parametrize(
-    ("runs", "told"), [([], "This is the first run"), ([{cell(): GREEN}, {cell(): GREEN}], "No cell turned.")]
+    ("runs", "told"),
+    [([], "This is the first run"), ([{cell(): GREEN}, {cell(): GREEN}], "No cell turned.")],
 )
 def test_where_nothing_turned_it_says_why(runs, told):
     section, found = lines(runs)
@@ -59,7 +71,9 @@ def test_where_nothing_turned_it_says_why(runs, told):
 
 def test_a_long_list_is_cut_and_counted():
     names = [f"fact{number:02}" for number in range(25)]
-    section, found = lines([{cell(fact=name): GREEN for name in names}, {cell(fact=name): RED for name in names}])
+    section, found = lines(
+        [{cell(fact=name): GREEN for name in names}, {cell(fact=name): RED for name in names}]
+    )
     for items in found.values():
         assert (len(items), items[-1]) == (21, "and 5 more")
     assert "25 cells" in section

@@ -19,7 +19,10 @@ WRAPPER = "\nasync_compile.wait(globals())\ndef call(args):\n    {calls}\n"
 
 
 def code(*loads, calls="pass", path="x", first=0):
-    made = [TRITON.format(name=f"triton_per_{first + at}", load=load, path=path) for at, load in enumerate(loads)]
+    made = [
+        TRITON.format(name=f"triton_per_{first + at}", load=load, path=path)
+        for at, load in enumerate(loads)
+    ]
     return "import torch\n" + "\n".join(made) + WRAPPER.format(calls=calls)
 
 
@@ -40,7 +43,10 @@ def test_a_kernel_begins_at_its_decorator_and_the_wrapper_is_the_rest():
 
 
 def test_a_kernel_for_the_cpu_is_cpp():
-    text = "cpp_fused_0 = async_compile.cpp_pybinding(['float*'], r'''\nextern \"C\" void kernel() {}\n''')\n"
+    text = (
+        "cpp_fused_0 = async_compile.cpp_pybinding(['float*'], r'''\nextern \"C\" void kernel() "
+        "{}\n''')\n"
+    )
     assert (split_kernels(text)[0].name, split_kernels(text)[0].is_python) == ("cpp_fused_0", False)
 
 
@@ -63,12 +69,17 @@ def test_a_kernel_of_one_side_only_has_no_partner():
 
 def test_the_wrapper_is_compared_with_the_wrapper_only():
     told = display_path(code("a", "b", calls="f(1)"), code("a", calls="f(2)"))
-    assert [(old, new) for old, new, _ in told[1]] == [("triton_per_1", None), ("wrapper", "wrapper")]
+    assert [(old, new) for old, new, _ in told[1]] == [
+        ("triton_per_1", None),
+        ("wrapper", "wrapper"),
+    ]
 
 
 def test_lines_far_from_a_change_are_left_out():
     far = "\n".join(f"    x{number} = 1" for number in range(20))
-    _, (diff,) = compare_code(code("a", calls=f"y\n{far}\n    z"), code("a", calls=f"Y\n{far}\n    Z"))
+    _, (diff,) = compare_code(
+        code("a", calls=f"y\n{far}\n    z"), code("a", calls=f"Y\n{far}\n    Z")
+    )
     assert "@" in [line.sign for line in diff.lines]
     assert len(diff.lines) < 20
     assert [(line.old, line.new) for line in diff.lines if line.sign == "@"] == [(None, None)]
@@ -88,7 +99,15 @@ def test_a_kernel_for_the_cpu_has_the_words_of_cpp():
     lines = highlight(Kernel(name="f", text=text, is_python=False))
     assert lines == [
         (("c", "#pragma omp parallel"),),
-        (("k", "float"), ("", " tmp = "), ("m", "0x1F"), ("", " + "), ("m", "2.5f"), ("", "; "), ("c", '// "why"')),
+        (
+            ("k", "float"),
+            ("", " tmp = "),
+            ("m", "0x1F"),
+            ("", " + "),
+            ("m", "2.5f"),
+            ("", "; "),
+            ("c", '// "why"'),
+        ),
         (("k", "auto"), ("", " s = "), ("s", '"a\\"b"'), ("", ";")),
     ]
 

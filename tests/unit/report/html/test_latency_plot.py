@@ -14,7 +14,9 @@ from patchgate.report.html.latency_plot import HEIGHT, WIDTH, draw_latency
 NAME = "{http://www.w3.org/2000/svg}"
 RATIOS = st.floats(0.2, 5)
 INTERVALS = (
-    st.tuples(RATIOS, RATIOS, RATIOS).map(sorted).map(lambda ends: Interval(ratio=ends[1], low=ends[0], high=ends[2]))
+    st.tuples(RATIOS, RATIOS, RATIOS)
+    .map(sorted)
+    .map(lambda ends: Interval(ratio=ends[1], low=ends[0], high=ends[2]))
 )
 POINTS = st.dictionaries(st.integers(1, 1 << 20), INTERVALS, min_size=1, max_size=8)
 
@@ -27,7 +29,9 @@ def drawn(points, title="t"):
 def test_every_point_and_interval_lies_on_the_page(points):
     dots = list(drawn(points).iter(f"{NAME}circle"))
     assert len(dots) == len(points)
-    assert all(0 < float(dot.get("cx")) < WIDTH and 0 < float(dot.get("cy")) < HEIGHT for dot in dots)
+    assert all(
+        0 < float(dot.get("cx")) < WIDTH and 0 < float(dot.get("cy")) < HEIGHT for dot in dots
+    )
     paths = [path.get("d") for path in drawn(points).iter(f"{NAME}path")]
     figures = [float(figure) for path in paths for figure in re.findall(r"[\d.]+", path)]
     assert all(0 <= figure <= WIDTH for figure in figures)
@@ -36,9 +40,13 @@ def test_every_point_and_interval_lies_on_the_page(points):
 @given(POINTS)
 def test_larger_is_higher_and_more_tokens_are_further_right(points):
     ordered = [interval for _, interval in sorted(points.items())]
-    dots = [(float(dot.get("cx")), float(dot.get("cy"))) for dot in drawn(points).iter(f"{NAME}circle")]
+    dots = [
+        (float(dot.get("cx")), float(dot.get("cy"))) for dot in drawn(points).iter(f"{NAME}circle")
+    ]
     assert [x for x, _ in dots] == sorted(x for x, _ in dots)
-    by_ratio = sorted(zip((interval.ratio for interval in ordered), (y for _, y in dots), strict=True))
+    by_ratio = sorted(
+        zip((interval.ratio for interval in ordered), (y for _, y in dots), strict=True)
+    )
     assert [y for _, y in by_ratio] == sorted((y for _, y in by_ratio), reverse=True)
 
 

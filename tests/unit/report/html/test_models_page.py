@@ -1,4 +1,6 @@
-"""The page of the impact on models: a plot that holds every model, and nothing foreign that becomes markup."""
+"""The page of the impact on models: a plot that holds every model, and nothing foreign that becomes
+markup.
+"""
 
 from xml.etree import ElementTree
 
@@ -26,7 +28,9 @@ def test_every_model_has_two_dots_on_the_page_and_more_bytes_are_further_right(m
     root = ElementTree.fromstring(draw_impact(impact(*rows), rows))
     height = float(root.get("viewBox").split()[3])
     dots = list(root.iter(f"{NAME}circle"))
-    assert all(0 < float(dot.get("cx")) < WIDTH and 0 < float(dot.get("cy")) < height for dot in dots)
+    assert all(
+        0 < float(dot.get("cx")) < WIDTH and 0 < float(dot.get("cy")) < height for dot in dots
+    )
     after = [float(dot.get("cx")) for dot in dots if dot.get("class") == "after"]
     assert len(after) == len(moved)
     by_bytes = [x for _, x in sorted(zip(moved, after, strict=True))]
@@ -41,6 +45,8 @@ def test_colour_is_said_in_words_and_text_stays_text():
 
 
 def test_what_was_not_compared_has_its_reason_and_no_dot():
-    text = impact_html("t", impact(ModelImpact(model="gpt", failed="needs a real device")), at="now")
+    text = impact_html(
+        "t", impact(ModelImpact(model="gpt", failed="needs a real device")), at="now"
+    )
     assert "needs a real device" in text
     assert "<svg" not in text

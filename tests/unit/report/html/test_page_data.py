@@ -1,4 +1,6 @@
-"""The page's view model: what a cell can be drilled down to, each value once, one address a cell."""
+"""The page's view model: what a cell can be drilled down to, each value once, one address a
+cell.
+"""
 
 from dataclasses import replace
 
@@ -59,7 +61,9 @@ def page(*judged, **given):
 
 
 def one(verdicts, *cases, torches=("2.9.0",), name="mine"):
-    return RunResults(patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases))
+    return RunResults(
+        patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases)
+    )
 
 
 def rows(data, table):
@@ -76,9 +80,16 @@ def read(data, number):
     """A cell of the data with its verdicts and facts put together again, as the script does it."""
     cell = rows(data, "cells")[number]
     verdicts = [with_values(data, rows(data, "verdicts")[at]) for at in cell["verdicts"]]
-    lists = [rows(data, "fact_lists")[rows(data, "cases")[case]["facts"]]["facts"] for case in cell["cases"]]
+    lists = [
+        rows(data, "fact_lists")[rows(data, "cases")[case]["facts"]]["facts"]
+        for case in cell["cases"]
+    ]
     facts = [with_values(data, rows(data, "facts")[at]) for numbers in lists for at in numbers]
-    return (cell["colour"], cell["count"], cell["codes"]), verdicts, [list(fact.values()) for fact in facts]
+    return (
+        (cell["colour"], cell["count"], cell["codes"]),
+        verdicts,
+        [list(fact.values()) for fact in facts],
+    )
 
 
 def cells(data):
@@ -88,7 +99,15 @@ def cells(data):
 
 
 def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
-    told = fact(Kind.REGRESSED, "PG301", expected="4", actual="5", why="w", advice="mend it", commands=COMMANDS)
+    told = fact(
+        Kind.REGRESSED,
+        "PG301",
+        expected="4",
+        actual="5",
+        why="w",
+        advice="mend it",
+        commands=COMMANDS,
+    )
     data = page(one([told], compared(after=5))).data
     (cell,) = cells(data)["kernels", "stack.h200"]
     said, verdicts, facts = read(data, cell)
@@ -113,7 +132,9 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
 
 def test_a_side_that_was_not_measured_is_shown_as_recorded() -> None:
     case = compared(after=6, golden=6)
-    case = replace(case, unpatched=None, golden_unpatched=replace(case.golden_unpatched, recorded=True))
+    case = replace(
+        case, unpatched=None, golden_unpatched=replace(case.golden_unpatched, recorded=True)
+    )
     data = page(one([fact()], case)).data
     (cell,) = cells(data)["kernels", "stack.h200"]
     assert read(data, cell)[2] == [["loads.max", "6", "6", "6", "6", "PG300", "pass"]]
@@ -121,17 +142,23 @@ def test_a_side_that_was_not_measured_is_shown_as_recorded() -> None:
 
 
 def test_green_facts_are_reported_by_their_table_alone_and_other_greens_by_their_verdict():
-    symptom = replace(fact(code="PG211", actual="cured"), check="gate", item="symptom", fact="loads.max > 4")
+    symptom = replace(
+        fact(code="PG211", actual="cured"), check="gate", item="symptom", fact="loads.max > 4"
+    )
     data = page(one([fact(), symptom], compared())).data
     (kernels,), (gate,) = cells(data)["kernels", "stack.h200"], cells(data)["gate", "symptom"]
     assert read(data, kernels)[1:] == ([], [["loads.max", "4", "6", "6", "4", "PG300", "pass"]])
     assert [row["actual"] for row in read(data, gate)[1]] == ["cured"]
-    assert read(data, gate)[2] == read(data, kernels)[2], "a symptom is drilled down to its workload's facts"
+    assert read(data, gate)[2] == read(data, kernels)[2], (
+        "a symptom is drilled down to its workload's facts"
+    )
 
 
 def test_without_the_case_even_a_green_verdict_is_reported():
     data = page(one([fact(actual="4")])).data
-    assert [row["actual"] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == ["4"]
+    assert [row["actual"] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == [
+        "4"
+    ]
 
 
 def test_rows_of_one_patch_that_come_one_by_one_share_its_lines():
@@ -149,24 +176,40 @@ def test_where_nothing_was_judged_there_is_nothing():
 
 def test_equal_tables_verdicts_and_code_are_kept_once():
     parts = [
-        one([fact(torch=t, actual="4")], compared(torch=t, code=("a", "b")), torches=(t,)) for t in ("2.9.0", "2.12.1")
+        one([fact(torch=t, actual="4")], compared(torch=t, code=("a", "b")), torches=(t,))
+        for t in ("2.9.0", "2.12.1")
     ]
     data = page(*parts).data
-    assert [len(rows(data, table)) for table in ("fact_lists", "diffs", "environments")] == [1, 1, 1]
+    assert [len(rows(data, table)) for table in ("fact_lists", "diffs", "environments")] == [
+        1,
+        1,
+        1,
+    ]
     assert len(rows(data, "cases")) == 2
 
 
 def test_a_side_that_failed_says_how():
-    failure = Failure(cause=Cause.RAISED, stage="compile", signature="KeyError: 1", detail="Traceback", where="p.py:3")
+    failure = Failure(
+        cause=Cause.RAISED,
+        stage="compile",
+        signature="KeyError: 1",
+        detail="Traceback",
+        where="p.py:3",
+    )
     data = page(one([fact(Kind.REGRESSED, "PG305")], compared(failure=failure))).data
     case = rows(data, "cases")[0]
     sides = with_values(data, {side: case[f"{side}_failure"] for side in ("unpatched", "patched")})
-    assert (sides["unpatched"], sides["patched"]) == ("", "raised in compile: KeyError: 1\nat p.py:3\nTraceback")
+    assert (sides["unpatched"], sides["patched"]) == (
+        "",
+        "raised in compile: KeyError: 1\nat p.py:3\nTraceback",
+    )
 
 
 def test_code_that_was_not_kept_is_no_equal_code():
     assert rows(page(one([fact()], compared())).data, "cases")[0]["diff"] is None
-    assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [{"equal": 0, "kernels": ()}]
+    assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [
+        {"equal": 0, "kernels": ()}
+    ]
 
 
 def test_history_is_reported_where_there_is_more_than_one_run():
@@ -189,19 +232,33 @@ def test_history_is_reported_where_there_is_more_than_one_run():
     [
         ([Kind.PASS], "green", "nothing red, 1 green"),
         ([Kind.PASS, Kind.INFRA], "grey", "nothing red, 1 green, 1 not judged"),
-        ([Kind.INFRA, Kind.STALE, Kind.PASS], "red", "1 cause, 1 red verdict, 1 green, 1 not judged"),
+        (
+            [Kind.INFRA, Kind.STALE, Kind.PASS],
+            "red",
+            "1 cause, 1 red verdict, 1 green, 1 not judged",
+        ),
         ([Kind.NEW, Kind.PASS], "grey", "nothing red, 1 green, 1 grey note"),
     ],
 )
 def test_a_patch_has_the_colour_of_its_worst_verdict(kinds, colour, summary):
-    ((_, shown),) = page(one([fact(kind, subject=f"stack.h200 {kind.value}") for kind in kinds])).views
+    ((_, shown),) = page(
+        one([fact(kind, subject=f"stack.h200 {kind.value}") for kind in kinds])
+    ).views
     assert (shown.colour.value, count_line(shown)) == (colour, summary)
 
 
 def test_the_page_of_a_narrowed_run_is_a_quick_look():
-    look = QuickLook(workloads=(1, 13), torches=(1, 2), devices=(2, 2), checks=(9, 9), command=Command(name="gate"))
+    look = QuickLook(
+        workloads=(1, 13),
+        torches=(1, 2),
+        devices=(2, 2),
+        checks=(9, 9),
+        command=Command(name="gate"),
+    )
     ((_, shown),) = page(replace(one([fact(Kind.PASS)]), quick_look=look)).views
-    assert count_line(shown).startswith("QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict")
+    assert count_line(shown).startswith(
+        "QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict"
+    )
 
 
 def test_only_codes_that_were_given_are_named():
@@ -210,5 +267,9 @@ def test_only_codes_that_were_given_are_named():
 
 def test_a_row_is_kept_once_and_its_columns_are_named_once():
     tables = Tables()
-    assert [tables.place("letters", letter=letter, size=1) for letter in ("a", "b", "a")] == [0, 1, 0]
+    assert [tables.place("letters", letter=letter, size=1) for letter in ("a", "b", "a")] == [
+        0,
+        1,
+        0,
+    ]
     assert tables.data == {"letters": {"fields": ("letter", "size"), "rows": [("a", 1), ("b", 1)]}}

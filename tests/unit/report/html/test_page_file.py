@@ -1,4 +1,6 @@
-"""The page as a file: nothing foreign becomes markup, nothing is loaded, and only its own script may run."""
+"""The page as a file: nothing foreign becomes markup, nothing is loaded, and only its own script
+may run.
+"""
 
 import base64
 import hashlib
@@ -22,9 +24,7 @@ from patchgate.runner.run_results import RunResults, TimeRatio
 from patchgate.runs.history.regressions import regressions_in
 
 SCRIPT = "<script>alert(1)</script>"
-HOSTILE = (
-    f"""{SCRIPT}</script><!--<script>]]>"'`&amp;{{{{ 7 * 7 }}}}{{% raw %}}\u2028\ud800<img src=x onerror=alert(2)>"""
-)
+HOSTILE = f"""{SCRIPT}</script><!--<script>]]>"'`&amp;{{{{ 7 * 7 }}}}{{% raw %}}\u2028\ud800<img src=x onerror=alert(2)>"""
 
 
 class Elements(HTMLParser):
@@ -52,7 +52,13 @@ def verdict(text, kind=Kind.REGRESSED):
 def made(text, title="mine", source=""):
     patch = Patch(id=title, path="p.py", source="", claims=Claims(title=title, source=source))
     page = Page()
-    page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict(text), verdict("stack.h200 x", Kind.PASS))))
+    page.add(
+        RunResults(
+            patch=patch,
+            torches=("2.11.0",),
+            verdicts=(verdict(text), verdict("stack.h200 x", Kind.PASS)),
+        )
+    )
     return render_html(title, page, at="now", code=1)
 
 
@@ -73,18 +79,30 @@ def test_a_patch_that_is_named_like_a_script_stays_a_name():
     assert tags(told).count("script") == 2, "its data and its script"
 
 
-@pytest.mark.parametrize("source", ["javascript:alert(1)", "data:text/html,x", "java\tscript:alert(1)", " https://x"])
+@pytest.mark.parametrize(
+    "source", ["javascript:alert(1)", "data:text/html,x", "java\tscript:alert(1)", " https://x"]
+)
 def test_only_an_address_of_the_web_becomes_a_link(source):
-    links = [attributes["href"] for tag, attributes in Elements(made("x", source=source)).found if tag == "a"]
+    links = [
+        attributes["href"]
+        for tag, attributes in Elements(made("x", source=source)).found
+        if tag == "a"
+    ]
     assert all(link.startswith("#") for link in links)
 
 
 def test_the_source_of_a_patch_is_a_link_and_what_stands_behind_it_is_not():
     told = Elements(made("x", source="https://example.org/1 (reverted)")).found
-    assert [a["href"] for tag, a in told if tag == "a" and not a["href"].startswith("#")] == ["https://example.org/1"]
+    assert [a["href"] for tag, a in told if tag == "a" and not a["href"].startswith("#")] == [
+        "https://example.org/1"
+    ]
 
 
-@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10))
+@given(
+    st.recursive(
+        st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10
+    )
+)
 def test_embedded_data_is_the_same_data_and_ends_nothing(data):
     told = embedded(data)
     assert json.loads(told) == data
@@ -94,7 +112,9 @@ def test_embedded_data_is_the_same_data_and_ends_nothing(data):
 
 def test_only_the_own_script_and_style_may_run_and_nothing_is_loaded():
     found = Elements(made("x"))
-    (policy,) = [a["content"] for tag, a in found.found if a.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        a["content"] for tag, a in found.found if a.get("http-equiv") == "Content-Security-Policy"
+    ]
     style, _, script = found.raw
     for text, name in ((style, "style-src"), (script, "script-src")):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -102,9 +122,16 @@ def test_only_the_own_script_and_style_may_run_and_nothing_is_loaded():
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
     loading = {"src", "srcset", "data", "action", "formaction", "poster", "background", "style"}
-    assert [(tag, a) for tag, a in found.found if loading & a.keys() or any(name.startswith("on") for name in a)] == []
+    assert [
+        (tag, a)
+        for tag, a in found.found
+        if loading & a.keys() or any(name.startswith("on") for name in a)
+    ] == []
     assert "link" not in tags(made("x"))
-    assert not re.search(r"url\(|@import|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", style + script)
+    assert not re.search(
+        r"url\(|@import|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(",
+        style + script,
+    )
 
 
 def test_every_script_of_the_folder_is_on_the_page():
@@ -129,8 +156,14 @@ def test_several_patches_are_listed_and_one_without_findings_is_not():
         patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name))
         told = replace(verdict("stack.h200 x"), kind=kind)
         page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(told,)))
-    shown = re.sub(r"<script.*?</script>", "", render_html("sweep", page, at="now", code=1), flags=re.DOTALL)
-    assert ("<strong>bad</strong>" in shown, "<strong>good</strong>" in shown, "1 of 2 patches" in shown) == (
+    shown = re.sub(
+        r"<script.*?</script>", "", render_html("sweep", page, at="now", code=1), flags=re.DOTALL
+    )
+    assert (
+        "<strong>bad</strong>" in shown,
+        "<strong>good</strong>" in shown,
+        "1 of 2 patches" in shown,
+    ) == (
         True,
         False,
         True,
@@ -142,7 +175,10 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
     page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
     key = VerdictKey("mine", "2.11.0", "kernels", SCRIPT, "x")
-    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", SCRIPT)}]
+    runs = [
+        {key: VerdictSummary("green", "PG300", "4")},
+        {key: VerdictSummary("red", "PG301", SCRIPT)},
+    ]
     told = render_html("sweep", page, at="now", code=1, regressions=(regressions_in(runs)))
     assert told.count('href="#mine/kernels/%3Cscript%3Ealert%281%29%3C%2Fscript%3E@2.11.0"') == 2
     assert SCRIPT not in told
@@ -153,9 +189,18 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
 def test_what_was_timed_at_several_sizes_is_drawn_and_brings_no_style_of_its_own():
     page, interval = Page(), Interval(ratio=0.99, low=0.98, high=1.0)
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
-    times = [TimeRatio(name=SCRIPT, torch="2.11.0", size=size, interval=interval) for size in ("64", "4096", "full")]
-    page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("x"),), times=tuple(times)))
+    times = [
+        TimeRatio(name=SCRIPT, torch="2.11.0", size=size, interval=interval)
+        for size in ("64", "4096", "full")
+    ]
+    page.add(
+        RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("x"),), times=tuple(times))
+    )
     told = render_html("mine", page, at="now", code=1)
-    assert (told.count("<circle"), told.count('class="budget"'), tags(told).count("style")) == (2, 1, 1)
+    assert (told.count("<circle"), told.count('class="budget"'), tags(told).count("style")) == (
+        2,
+        1,
+        1,
+    )
     assert SCRIPT not in told
     assert 'id="latency"' not in made("x"), "nothing was timed"

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.results import Answer
-from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
+from patchgate.runs.bisect.algorithm import (
+    Unbracketed,
+    bracket,
+    cached,
+    first_bad,
+    majority,
+    minimise,
+    turns_in,
+)
 
 GOOD, BAD, UNKNOWN = Answer
 
@@ -29,7 +37,11 @@ def histories(draw):
     """(length, index of the first bad item, indices that cannot be told)."""
     length = draw(st.integers(2, 200))
     turn = draw(st.integers(1, length - 1))
-    return length, turn, draw(st.sets(st.integers(1, length - 1).filter(lambda at: at != length - 1)))
+    return (
+        length,
+        turn,
+        draw(st.sets(st.integers(1, length - 1).filter(lambda at: at != length - 1))),
+    )
 
 
 @given(histories())
@@ -113,7 +125,13 @@ def test_known_answers_leave_the_first_turn_to_search():
 
 @pytest.mark.parametrize(
     ("known", "left"),
-    [({}, range(5)), ({4: GOOD}, range(5)), ({2: GOOD}, range(2, 5)), ({0: BAD}, range(5)), ({2: BAD}, range(3))],
+    [
+        ({}, range(5)),
+        ({4: GOOD}, range(5)),
+        ({2: GOOD}, range(2, 5)),
+        ({0: BAD}, range(5)),
+        ({2: BAD}, range(3)),
+    ],
 )
 def test_without_a_known_turn_the_rest_is_searched(known, left):
     assert list(bracket(range(5), known)) == list(left)

@@ -1,4 +1,6 @@
-"""Searches: the turn or the refusal; on from a release to a nightly build and a commit of torch, if there are any."""
+"""Searches: the turn or the refusal; on from a release to a nightly build and a commit of torch, if
+there are any.
+"""
 
 import subprocess
 from pathlib import Path
@@ -31,7 +33,9 @@ class Instrument:
         self.asked.append(torch)
         loads = 2 if torch in self.cured else 6
         return Reading(
-            answer=Answer.BAD if loads > 4 else Answer.GOOD, shown=f"loads.max = {loads}", facts={"loads.max": loads}
+            answer=Answer.BAD if loads > 4 else Answer.GOOD,
+            shown=f"loads.max = {loads}",
+            facts={"loads.max": loads},
         )
 
 
@@ -43,10 +47,17 @@ def bisection(tmp_path, monkeypatch):
     def make(cure, builds=3, checkout=None, order=(), **rest):
         monkeypatch.setenv(NIGHTLY_INDEX, "somewhere")
         monkeypatch.setattr("patchgate.runs.bisect.bisection.recorded_readings", lambda *given: {})
-        monkeypatch.setattr("patchgate.runs.bisect.bisection.nightlies", lambda first, last: nights[:builds])
+        monkeypatch.setattr(
+            "patchgate.runs.bisect.bisection.nightlies", lambda first, last: nights[:builds]
+        )
         environments = Environments({"2.13.0": "python13", "2.14.0": "python14"}, checkout)
         instrument = Instrument(environments, list(order) or ["2.13.0", *nights, "2.14.0"], cure)
-        options = {"question": CASCADE, "patch": None, "applied": None, "progress": lambda line: None} | rest
+        options = {
+            "question": CASCADE,
+            "patch": None,
+            "applied": None,
+            "progress": lambda line: None,
+        } | rest
         return Bisection(instrument=instrument, **options)
 
     return make
@@ -70,7 +81,9 @@ def homes(tmp_path, monkeypatch):
     return write
 
 
-def test_nightly_builds_between_the_releases_are_searched_and_neither_release_is_asked_again(bisection, homes):
+def test_nightly_builds_between_the_releases_are_searched_and_neither_release_is_asked_again(
+    bisection, homes
+):
     search = bisection("2.14.0.dev20260103", about=("torch._inductor.ir.StorageBox.realize",))
     text = "class StorageBox:\n    def realize(self{}):\n        pass\n"
     homes({"2.14.0.dev20260102": text.format(""), "2.14.0.dev20260103": text.format(", hint")})
@@ -97,7 +110,10 @@ see both sides:
 def test_an_index_without_builds_between_leaves_the_release_and_is_reported(bisection):
     lines = rendered(bisection("2.14.0", builds=0)).splitlines()
     assert lines[0].endswith("no longer holds: 2.14.0")
-    assert lines[3] == f"  asked 2 of 2; 0 environments made; no nightly build between in ${NIGHTLY_INDEX}"
+    assert (
+        lines[3]
+        == f"  asked 2 of 2; 0 environments made; no nightly build between in ${NIGHTLY_INDEX}"
+    )
 
 
 def test_what_changed_is_reported_around_what_the_patch_replaces(bisection):
@@ -107,10 +123,21 @@ def test_what_changed_is_reported_around_what_the_patch_replaces(bisection):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A repository of four commits, the third of which changes no source of torch, and their names over 2.13.0."""
+    """A repository of four commits, the third of which changes no source of torch, and their names
+    over 2.13.0.
+    """
 
     def git(*arguments):
-        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+        command = [
+            "git",
+            "-C",
+            str(tmp_path),
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b.c",
+            *arguments,
+        ]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     git("init", "-q")
@@ -122,10 +149,14 @@ def checkout(tmp_path):
     return tmp_path, [git("rev-parse", f"HEAD~{back}") for back in (3, 2, 0)]
 
 
-def test_then_the_commits_of_torch_between_both_sides_are_searched(bisection, checkout, homes, monkeypatch):
+def test_then_the_commits_of_torch_between_both_sides_are_searched(
+    bisection, checkout, homes, monkeypatch
+):
     path, commits = checkout
     built = {"2.13.0": commits[0], "2.14.0": commits[-1]}
-    monkeypatch.setattr("patchgate.runs.bisect.bisection.built_commit", lambda home: built[home.name])
+    monkeypatch.setattr(
+        "patchgate.runs.bisect.bisection.built_commit", lambda home: built[home.name]
+    )
     named = [f"2.13.0+git{commit[:12]}" for commit in commits]
     search = bisection(named[1], builds=0, checkout=path, order=["2.13.0", *named, "2.14.0"])
     lines = rendered(search).splitlines()
@@ -145,15 +176,24 @@ def test_commits_of_torch_without_a_checkout_are_refused(bisection):
 
 
 def reading(answer):
-    return Reading(answer=answer, shown=answer.value, facts={"loads.max": 6 if answer is BAD else 2})
+    return Reading(
+        answer=answer, shown=answer.value, facts={"loads.max": 6 if answer is BAD else 2}
+    )
 
 
-@pytest.mark.parametrize(("answers", "holds"), [([BAD, BAD, GOOD, GOOD], False), ([GOOD, GOOD, BAD, BAD], True)])
+@pytest.mark.parametrize(
+    ("answers", "holds"), [([BAD, BAD, GOOD, GOOD], False), ([GOOD, GOOD, BAD, BAD], True)]
+)
 def test_a_search_finds_the_turn_in_either_direction(answers, holds):
     told = []
     search = Search(lambda item: reading(answers[int(item)]), told.append)
     outcome = search.turn(["0", "1", "2", "3"], {})
-    assert (outcome.last, outcome.first, outcome.holds, outcome.asked) == ("1", "2", holds, len(told))
+    assert (outcome.last, outcome.first, outcome.holds, outcome.asked) == (
+        "1",
+        "2",
+        holds,
+        len(told),
+    )
     assert changed_facts(outcome) == (["loads.max: 2 -> 6"] if holds else ["loads.max: 6 -> 2"])
 
 
@@ -171,7 +211,10 @@ def test_what_is_known_is_not_asked_but_both_sides_of_the_turn_are():
 
 
 def test_a_record_that_does_not_hold_here_is_said_and_narrows_nothing():
-    known, told = {"0": reading(BAD), "1": reading(BAD), "2": reading(GOOD), "3": reading(GOOD)}, list[str]()
+    known, told = (
+        {"0": reading(BAD), "1": reading(BAD), "2": reading(GOOD), "3": reading(GOOD)},
+        list[str](),
+    )
     search = Search(lambda item: reading(BAD if item == "0" else GOOD), told.append)
     outcome = search.turn(["0", "1", "2", "3"], known)
     assert (outcome.last, outcome.first) == ("0", "1")
@@ -209,7 +252,10 @@ def test_parts_that_change_nothing_are_refused():
 
 def test_golden_answers_for_the_releases_that_it_was_recorded_for():
     known = recorded_readings(CASCADE, None, ["2.13.0", "2.14.1", "9.9.0"])
-    assert {torch: found.answer for torch, found in known.items()} == {"2.13.0": BAD, "2.14.1": GOOD}
+    assert {torch: found.answer for torch, found in known.items()} == {
+        "2.13.0": BAD,
+        "2.14.1": GOOD,
+    }
     assert recorded_readings(CASCADE, "no-such-patch", ["2.13.0"]) == {}
 
 

@@ -21,7 +21,9 @@ CASCADE = parse_fact("residual_stack.h200.loads.max > 4", ["residual_stack"], ["
 
 def verdict(code, kind):
     case = Case(torch="2.11.0", device="cpu", workload="stack")
-    return Verdict(code=code, kind=kind, check="parity", case=case, item=case.name, actual="1 % differ")
+    return Verdict(
+        code=code, kind=kind, check="parity", case=case, item=case.name, actual="1 % differ"
+    )
 
 
 def test_a_question_is_read_into_its_parts():
@@ -32,7 +34,12 @@ def test_a_question_is_read_into_its_parts():
         "> 4",
     )
     metric = parse_metric("stack.differing>0.5", ["stack"])
-    assert (metric.workload, metric.device, metric.name, metric.predicate) == ("stack", "cpu", "differing", ">0.5")
+    assert (metric.workload, metric.device, metric.name, metric.predicate) == (
+        "stack",
+        "cpu",
+        "differing",
+        ">0.5",
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,13 +76,18 @@ def test_facts_answer_a_question_and_a_missing_one_does_not(facts, answer):
 
 def test_a_fact_that_is_not_there_is_reported_with_the_one_that_is_like_it():
     question = parse_fact("stack.h200.loads_max > 4", ["stack"], ["h200"])
-    assert read_facts(question, {"loads.max": 6, "stores.max": 2}).shown == "no loads_max; did you mean `loads.max`?"
+    assert (
+        read_facts(question, {"loads.max": 6, "stores.max": 2}).shown
+        == "no loads_max; did you mean `loads.max`?"
+    )
     assert read_facts(question, {"kernels": 6}).shown == "no loads_max"
 
 
 def test_a_figure_answers_a_question():
     question = parse_metric("stack.differing > 0.5", ["stack"])
-    assert read_metrics(question, {"differing": 0.6}) == Reading(answer=BAD, shown="differing = 0.6")
+    assert read_metrics(question, {"differing": 0.6}) == Reading(
+        answer=BAD, shown="differing = 0.6"
+    )
     assert read_metrics(question, {"largest": 1.0}).answer is UNKNOWN
 
 

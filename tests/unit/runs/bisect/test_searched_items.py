@@ -42,7 +42,16 @@ def test_releases_lie_between_both_ends():
 @pytest.fixture
 def repository(tmp_path):
     def git(*arguments):
-        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+        command = [
+            "git",
+            "-C",
+            str(tmp_path),
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b.c",
+            *arguments,
+        ]
         subprocess.run(command, check=True, capture_output=True)
 
     git("init", "-q")
@@ -55,10 +64,15 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(repository, tmp_path_factory):
+def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(
+    repository, tmp_path_factory
+):
     commits = commits_in("HEAD~3..HEAD", repository)
     folder = tmp_path_factory.mktemp("commits")
-    paths = [patch_at(commit, repository / "p.py", repository_of(repository), folder) for commit in commits]
+    paths = [
+        patch_at(commit, repository / "p.py", repository_of(repository), folder)
+        for commit in commits
+    ]
     assert paths[0] is None
     assert [load_patch(path).source for path in paths[1:]] == ["x = 0\n", "x = 1\n", "x = 2\n"]
     assert load_patch(paths[1]).claims.title == "p"
@@ -69,7 +83,10 @@ def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(repositor
 
 def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
     patch = load_patch(repository / "p.py")
-    some, none = (load_patch(write_targets(patch, names, repository / "w")) for names in (["torch.a", "torch.b"], []))
+    some, none = (
+        load_patch(write_targets(patch, names, repository / "w"))
+        for names in (["torch.a", "torch.b"], [])
+    )
     assert "{'torch.a', 'torch.b'}" in some.source
     assert "{*()}" in none.source
     assert some.claims == patch.claims
@@ -77,7 +94,9 @@ def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
 
 def test_a_subset_keeps_the_workload_of_its_symptom(folder):
     (folder / "workloads").mkdir()
-    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\ndef build(device, dtype, scale): ...\n')
+    (folder / "workloads" / "own.py").write_text(
+        'DTYPE = "float32"\ndef build(device, dtype, scale): ...\n'
+    )
     (folder / "patch.py").write_text("")
     symptom = 'workload = "own"\ndevice = "cpu"\nfact = "mine"\npredicate = "> 4"\n'
     (folder / "patch.toml").write_text(f"[symptom]\n{symptom}")

@@ -1,4 +1,6 @@
-"""What changed between runs: transitions, flaky cells, failures by their cause, and the check-list of them."""
+"""What changed between runs: transitions, flaky cells, failures by their cause, and the check-list
+of them.
+"""
 
 from dataclasses import replace
 
@@ -29,7 +31,11 @@ def test_only_changes_of_verdict_are_transitions():
     before = dict(zip(keys, [GREEN, red(), red(), GREY, GREEN], strict=True))
     after = dict(zip(keys, [red(), GREEN, red("PG305"), red(), GREY], strict=True))
     changed = [(each.key.subject, str(each)) for each in transitions(before, after)]
-    assert changed == [("a", "green -> red (PG301)"), ("b", "red -> green (PG300)"), ("c", "PG301 -> PG305")]
+    assert changed == [
+        ("a", "green -> red (PG301)"),
+        ("b", "red -> green (PG300)"),
+        ("c", "PG301 -> PG305"),
+    ]
     assert list(transitions(after, after)) == []
     assert list(render_transitions([])) == ["nothing changed since the last run"]
 
@@ -45,16 +51,22 @@ def test_only_changes_of_verdict_are_transitions():
     ],
 )
 def test_what_is_newly_dead_turned_though_its_subject_is_new(before, after, told):
-    runs = [{key("reach", subject): each for subject, each in run.items()} for run in (before, after)]
+    runs = [
+        {key("reach", subject): each for subject, each in run.items()} for run in (before, after)
+    ]
     assert [(each.key.subject, str(each)) for each in transitions(*runs)] == told
 
 
 def test_a_transition_is_reported_with_its_title():
     absent = VerdictSummary("green", "", "")
-    changed = [Transition(key=CELL, before=GREEN, after=red("PG304")), Transition(key=CELL, before=red(), after=absent)]
+    changed = [
+        Transition(key=CELL, before=GREEN, after=red("PG304")),
+        Transition(key=CELL, before=red(), after=absent),
+    ]
     told = list(render_transitions(changed))
     assert told[1:] == [
-        "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does the same without the patch",
+        "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does the "
+        "same without the patch",
         "  mine on torch 2.11.0: kernels stack.h200 loads: red -> green",
     ]
 
@@ -101,16 +113,26 @@ def at(check, *subjects, told=GREEN):
 @pytest.mark.parametrize(
     ("failed", "later", "bucket"),
     [
-        (at("kernels", "stack.h200 compiles"), at("kernels", "stack.h200 loads", "other.h200 loads"), "newly silent"),
+        (
+            at("kernels", "stack.h200 compiles"),
+            at("kernels", "stack.h200 loads", "other.h200 loads"),
+            "newly silent",
+        ),
         (at("kernels", "stack.h200 compiles"), at("kernels", "other.h200 loads"), "still"),
         (at("kernels", "stack.h200 compiles"), at("graph", "stack.h200 graphs"), "still"),
-        (at("kernels", "stack.h200 compiles"), at("kernels", "stack.h200 loads", told=GREY), "still"),
+        (
+            at("kernels", "stack.h200 compiles"),
+            at("kernels", "stack.h200 loads", told=GREY),
+            "still",
+        ),
         (at("reach", "calls of torch.a.f"), at("reach", "calls"), "newly silent"),
         (at("reach", "torch.f"), at("reach", "calls"), "newly silent"),
         (at("reach", "torch.f"), at("reach", "calls") | at("reach", "hooks", told=GREY), "still"),
     ],
 )
-def test_a_subject_that_exists_only_while_it_fails_is_silent_when_its_place_was_judged(failed, later, bucket):
+def test_a_subject_that_exists_only_while_it_fails_is_silent_when_its_place_was_judged(
+    failed, later, bucket
+):
     (group,) = failure_groups([dict.fromkeys(failed, red()), later])
     assert group.bucket == bucket
 

@@ -20,7 +20,15 @@ CELL = ("mine", "2.11.0", "kernels", "stack.h200", "loads")
 
 def verdict(code="PG300", kind=Kind.PASS, actual="[2 1]"):
     case = replace(CASE, patch="mine")
-    return Verdict(code=code, kind=kind, check="kernels", case=case, item=case.name, fact="loads", actual=actual)
+    return Verdict(
+        code=code,
+        kind=kind,
+        check="kernels",
+        case=case,
+        item=case.name,
+        fact="loads",
+        actual=actual,
+    )
 
 
 def observation(loads):
@@ -41,7 +49,10 @@ def test_a_row_is_kept_once_however_often_it_is_recorded(history):
 
 
 def test_each_nightly_build_continues_the_line_of_the_one_before(history):
-    for day, value, found in (("20", 6, verdict()), ("21", 7, verdict("PG301", Kind.REGRESSED, "7"))):
+    for day, value, found in (
+        ("20", 6, verdict()),
+        ("21", 7, verdict("PG301", Kind.REGRESSED, "7")),
+    ):
         torch = f"2.16.0.dev202611{day}+cu130"
         seen = replace(CASE, torch=torch)
         history.record(
@@ -52,8 +63,13 @@ def test_each_nightly_build_continues_the_line_of_the_one_before(history):
             [Observation(case=seen, facts={"loads.max": value})],
         )
     points = history.series("stack", "h200", "loads.max")
-    assert [(point.torch, point.value) for point in points] == [("2.16.0.dev", "6"), ("2.16.0.dev", "7")]
-    assert history.past("stack", "h200", 2) == {("2.16.0.dev", "unpatched", "loads.max"): ["6", "7"]}
+    assert [(point.torch, point.value) for point in points] == [
+        ("2.16.0.dev", "6"),
+        ("2.16.0.dev", "7"),
+    ]
+    assert history.past("stack", "h200", 2) == {
+        ("2.16.0.dev", "unpatched", "loads.max"): ["6", "7"]
+    }
     before, after = history.recent(2)
     (turned,) = transitions(before, after)
     assert turned.key == ("mine", "2.16.0.dev", "kernels", "stack.h200", "loads")
@@ -65,7 +81,11 @@ def test_a_series_is_reported_in_order_of_time(history):
         history.record(f"r{day}", f"2026-01-{day}", "mine", [], [observation(loads)])
     points = history.series("stack", "h200", "loads.max")
     assert [point.value for point in points] == ["4", "4", "6"]
-    assert list(render_series(points)) == ["unpatched on torch 2.11.0", "  2026-01-01  4 (2 runs)", "  2026-01-03  6"]
+    assert list(render_series(points)) == [
+        "unpatched on torch 2.11.0",
+        "  2026-01-01  4 (2 runs)",
+        "  2026-01-03  6",
+    ]
     assert history.series("stack", "h200", "loads", "mine") == []
     assert history.series("stack", "h200", "loads")[0] == Point(
         at="2026-01-01", torch="2.11.0", patch="unpatched", value="[2, 4]"
@@ -115,8 +135,16 @@ def test_of_the_last_runs_checks_that_stayed_green_and_the_same_are_left_out(his
     def told(check, item, fact="", kind=Kind.PASS):
         return replace(verdict(kind=kind), check=check, item=item, fact=fact)
 
-    for day, graphs, loads in (("1", "a", Kind.PASS), ("2", "a", Kind.REGRESSED), ("3", "b", Kind.PASS)):
-        said = [told("kernels", "stack.h200", "loads", loads), told("graph", graphs), told("parity", "bits")]
+    for day, graphs, loads in (
+        ("1", "a", Kind.PASS),
+        ("2", "a", Kind.REGRESSED),
+        ("3", "b", Kind.PASS),
+    ):
+        said = [
+            told("kernels", "stack.h200", "loads", loads),
+            told("graph", graphs),
+            told("parity", "bits"),
+        ]
         history.record(f"r{day}", f"2026-01-0{day}", "mine", said, [])
     assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(3)] == [
         ["a", "stack.h200 loads"],
@@ -125,7 +153,10 @@ def test_of_the_last_runs_checks_that_stayed_green_and_the_same_are_left_out(his
     ]
     assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(1)] == [[]]
     history.record("r4", "2026-01-04", "mine", [told("kernels", "stack.h200", "loads")], [])
-    assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(2)] == [["b", "bits"], []]
+    assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(2)] == [
+        ["b", "bits"],
+        [],
+    ]
 
 
 def test_a_history_of_another_format_is_refused(tmp_path):
@@ -151,9 +182,16 @@ def test_a_file_that_is_no_history_is_refused(tmp_path, history):
 
 
 def test_the_command_prints_a_series_and_refuses_what_is_not_there(tmp_path, history):
-    history.record("r1", "2026-01-01", "mine", [verdict("PG301", Kind.REGRESSED)], [observation((2, 1))])
+    history.record(
+        "r1", "2026-01-01", "mine", [verdict("PG301", Kind.REGRESSED)], [observation((2, 1))]
+    )
     folder = ["--folder", str(tmp_path)]
-    assert "  2026-01-01  2\n" in CliRunner().invoke(history_command, ["stack.h200.loads.max", *folder]).output
+    assert (
+        "  2026-01-01  2\n"
+        in CliRunner().invoke(history_command, ["stack.h200.loads.max", *folder]).output
+    )
     assert CliRunner().invoke(history_command, folder).output.startswith("- [ ] **new** PG301")
     for fact in ("stack.h200.nothing", "stack"):
-        assert isinstance(CliRunner().invoke(history_command, [fact, *folder]).exception, UsageError)
+        assert isinstance(
+            CliRunner().invoke(history_command, [fact, *folder]).exception, UsageError
+        )
