@@ -21,7 +21,6 @@ STILL_LONGER = {
     "_import_and_compile",
     "_monitored",
     "_targets",
-    "_targets",
     "apply",
     "change_root",
     "gate",
