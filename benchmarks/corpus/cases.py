@@ -67,9 +67,8 @@ _FORM = '[[expect]] code = "PG113", torch = "2.13.0..2.15.0", at = "text of the 
 class Expected:
     """One verdict that a case must get."""
 
-    codes: tuple[
-        str, ...
-    ]  #: the code that must be red; one of several that say the same in other words
+    #: the code that must be red; one of several that say the same in other words
+    codes: tuple[str, ...]
     torch: str | None = None  #: the releases on which it must be, as a range; all when None
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = None

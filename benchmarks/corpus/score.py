@@ -27,9 +27,8 @@ from patchgate.model.statistics import share_interval
 class CaseResult:
     """What a case got."""
 
-    red: Mapping[
-        str, Mapping[str, tuple[str, ...]]
-    ]  #: release -> red code -> the places that its verdicts name
+    #: release -> red code -> the places that its verdicts name
+    red: Mapping[str, Mapping[str, tuple[str, ...]]]
     #: release -> red code -> `check item fact` of its verdicts
     about: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: codes of the notes

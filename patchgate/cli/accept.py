@@ -123,9 +123,8 @@ class Change:
 
     path: Path
     after: str  #: its text once the change is accepted
-    facts: tuple[
-        str, ...
-    ]  #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+    #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+    facts: tuple[str, ...]
 
 
 def refuse_unattended(environment: Mapping[str, str]) -> None:

@@ -34,20 +34,16 @@ class Profile:
     kind: str | None = None
     backend: str | None = None  #: torch's device type
     source: str | None = None  #: where the figures come from
-    properties: dict[str, Any] | None = (
-        None  #: as `torch.cuda.get_device_properties` has them on the device
-    )
-    blocks_per_multiprocessor: int | None = (
-        None  #: the most thread blocks that one multiprocessor holds at a time
-    )
-    padding: dict[str, str] | None = (
-        None  #: matrix products that the device timed -> "padded" or "kept"
-    )
+    #: as `torch.cuda.get_device_properties` has them on the device
+    properties: dict[str, Any] | None = None
+    #: the most thread blocks that one multiprocessor holds at a time
+    blocks_per_multiprocessor: int | None = None
+    #: matrix products that the device timed -> "padded" or "kept"
+    padding: dict[str, str] | None = None
     isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
     threads: int | None = None  #: threads of the generated C++
-    plugin: str | None = (
-        None  #: a Python file that makes the device known to torch, seen from the profile
-    )
+    #: a Python file that makes the device known to torch, seen from the profile
+    plugin: str | None = None
 
 
 declare_keys(

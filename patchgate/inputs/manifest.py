@@ -73,37 +73,28 @@ class Claims:
 
     title: str
     source: str = ""
-    applies_to: str | None = (
-        None  #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
-    )
+    #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
+    applies_to: str | None = None
     fixed_in: str | None = None  #: the release that is said to make it needless; checks/symptom.py
-    targets: tuple[str, ...] | None = (
-        None  #: what it replaces; checks/effects.py, dead_patch.py, api.py
-    )
+    #: what it replaces; checks/effects.py, dead_patch.py, api.py
+    targets: tuple[str, ...] | None = None
     numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
-    error_factor: float | None = (
-        None  #: largest error against float64, relative to eager's; checks/parity.py
-    )
+    #: largest error against float64, relative to eager's; checks/parity.py
+    error_factor: float | None = None
     largest_ulps: float | None = None  #: how far rounding may move one element; checks/parity.py
     symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
-    scope: str | None = (
-        None  #: its context manager, outside of which it changes nothing; checks/scope.py
-    )
-    apply: tuple[
-        str, ...
-    ] = ()  #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
-    environment: tuple[
-        str, ...
-    ] = ()  #: variables, `NAME=value`, that are set before; probe/protocol.py
-    stubs: tuple[
-        str, ...
-    ] = ()  #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
-    effects: tuple[
-        str, ...
-    ] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
-    part_of: str = (
-        ""  #: file of which it is a part: it is imported in its place; probe/patch/load.py
-    )
+    #: its context manager, outside of which it changes nothing; checks/scope.py
+    scope: str | None = None
+    #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
+    apply: tuple[str, ...] = ()
+    #: variables, `NAME=value`, that are set before; probe/protocol.py
+    environment: tuple[str, ...] = ()
+    #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
+    stubs: tuple[str, ...] = ()
+    #: what importing it does besides: "compile", "config NAME"; checks/effects.py
+    effects: tuple[str, ...] = ()
+    #: file of which it is a part: it is imported in its place; probe/patch/load.py
+    part_of: str = ""
     #: By metric; checks/compile_cost.py, latency.py, kernels.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 

@@ -49,9 +49,8 @@ class Region:
 
     module: str  #: where it is in the network, "model.layers.0"
     count: int  #: how many layers of the published network are equal to it
-    name: str = (
-        ""  #: what its workload is called after the model's name; empty where it is the only one
-    )
+    #: what its workload is called after the model's name; empty where it is the only one
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +68,8 @@ class Model:
     built: dict[str, Any] = field(
         default_factory=dict
     )  #: keys of the configuration that are built smaller
-    null: tuple[
-        str, ...
-    ] = ()  #: keys of the configuration that are published as null, which TOML cannot say
+    #: keys of the configuration that are published as null, which TOML cannot say
+    null: tuple[str, ...] = ()
     arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
     entry: str = "forward"  #: "decode": with a static cache; "training": the backward graph too
     cache: int = 0  #: tokens that the static cache of "decode" holds

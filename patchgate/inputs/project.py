@@ -53,27 +53,22 @@ class Project:
     root: str = "."  #: the folder of the table
     table: str | None = None  #: the file that has the table
     releases: tuple[str, ...] = ()  #: torch releases to judge on; those of pre-merge when empty
-    torch_range: str = (
-        ""  #: PEP 440 specifier of the torch that the project supports; any when empty
-    )
+    #: PEP 440 specifier of the torch that the project supports; any when empty
+    torch_range: str = ""
     patches: tuple[str, ...] = ()  #: files, folders and patterns of them
-    workloads: tuple[
-        str, ...
-    ] = ()  #: the project's own files of workloads, or folders of them; names of ours choose
+    #: the project's own files of workloads, or folders of them; names of ours choose
+    workloads: tuple[str, ...] = ()
     golden: str = "patchgate/golden"  #: folder of the facts that are accepted
-    devices: tuple[
-        str, ...
-    ] = ()  #: names of profiles, or the project's own profile files; h200 and cpu when empty
+    #: names of profiles, or the project's own profile files; h200 and cpu when empty
+    devices: tuple[str, ...] = ()
     budgets: dict[str, Budget] = field(
         default_factory=dict
     )  #: of every patch whose manifest has no other
-    models: tuple[
-        str, ...
-    ] = ()  #: public models that are judged too: names of ours, or files of the project's own
+    #: public models that are judged too: names of ours, or files of the project's own
+    models: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()  #: what is installed beside torch, as pip takes it
-    install: str = (
-        ""  #: folder of a package that is installed beside torch, with what it depends on
-    )
+    #: folder of a package that is installed beside torch, with what it depends on
+    install: str = ""
     path: tuple[str, ...] = ()  #: folders to import from
     gpu_runner: str = ""  #: label of the pipeline's machines with a GPU; none when empty
 

@@ -48,9 +48,8 @@ class Invalid(ValueError):
 class Key:
     """The description of a key beyond the name and the type of its field."""
 
-    name: str | None = (
-        ""  #: the key, where it is not the name of the field; None when no key sets the field
-    )
+    #: the key, where it is not the name of the field; None when no key sets the field
+    name: str | None = ""
     read: Reader | None = None  #: takes the place of the field's type
     example: str = ""  #: what to write instead of a value that does not fit
 

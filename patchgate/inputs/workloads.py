@@ -61,9 +61,8 @@ class Constants:
     VARIANTS: tuple[str, ...] = ("static",)  #: those of VARIANTS that it is compiled in
     PREMERGE: tuple[str, ...] = ()  #: those of its variants that are judged before a merge
     READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
-    TOKENS: tuple[
-        int, ...
-    ] = ()  #: numbers of tokens at which it is timed, in place of its full size
+    #: numbers of tokens at which it is timed, in place of its full size
+    TOKENS: tuple[int, ...] = ()
 
 
 declare_keys(

@@ -49,9 +49,8 @@ class Inferred:
 
     value: str
     line: int
-    applies_to: str = (
-        ""  #: of a target: the releases on which it is replaced, where others are replaced on more
-    )
+    #: of a target: the releases on which it is replaced, where others are replaced on more
+    applies_to: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -199,9 +199,8 @@ class Failure:
         str  #: the exception and its text, or how the process ended; the same for the same failure
     )
     detail: str = ""
-    where: str | None = (
-        None  #: file:line of the patch, the innermost one that took part; the patch where none did
-    )
+    #: file:line of the patch, the innermost one that took part; the patch where none did
+    where: str | None = None
     raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
 
     @property

@@ -184,9 +184,8 @@ class CulpritsFound:
     what: str  #: "hunks" or "targets"
     question: str  #: the question as it was typed
     size: int  #: how many parts there were
-    commands: tuple[
-        str, ...
-    ]  #: the one-line commands that ask with these parts, and with all others
+    #: the one-line commands that ask with these parts, and with all others
+    commands: tuple[str, ...]
 
 
 # -- fidelity: the simulated device against the real one

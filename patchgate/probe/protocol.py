@@ -87,9 +87,8 @@ class Loading(TypedDict, total=False):
     """How a patch is imported and installed."""
 
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
-    install: list[
-        str
-    ]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
+    #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
+    install: list[str]
     stubs: list[str]  #: Modules that a stub stands for.
     part_of: str  #: File in whose place the patch is imported; empty for its own.
     environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
@@ -132,9 +131,8 @@ class Compile(_Workload, total=False):
     training: bool  #: Compile the backward graph too.
     mode: str  #: Of torch.compile.
     reads: list[float]  #: What `.item()` gives, call by call.
-    model: dict[
-        str, Any
-    ]  #: A public model to build, in place of what the file builds (`inputs/models.py`).
+    #: A public model to build, in place of what the file builds (`inputs/models.py`).
+    model: dict[str, Any]
     cover: bool  #: Also which lines of the patch ran.
 
 
@@ -203,11 +201,13 @@ class InspectSurface(_Import):
     targets: list[str]  #: Dotted names that the patch claims to replace.
 
 
-class Apply(InspectSurface):
+class _Apply(InspectSurface):
     version: str  #: What the patch reads as torch's version.
-    entry_points: list[
-        str
-    ]  #: Functions of the patch that its project names as backends of torch.compile.
+
+
+class Apply(_Apply, total=False):
+    #: Functions of the patch that its project names as backends of torch.compile.
+    entry_points: list[str]
 
 
 class ApplyEach(InspectSurface):
@@ -247,9 +247,8 @@ class Failed(TypedDict):
 
 
 class Completed(TypedDict):
-    environment: dict[
-        str, str
-    ]  #: Versions of torch, Triton and Python, the device, options that decide fusion.
+    #: Versions of torch, Triton and Python, the device, options that decide fusion.
+    environment: dict[str, str]
 
 
 class Coverage(TypedDict):
@@ -266,17 +265,15 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Observed(ShapeFacts, total=False):
-    code: list[
-        str
-    ]  #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
+    #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
+    code: list[str]
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
 
 
 class Sentinel(Observed):
     expected: Facts  #: What its facts are where counters count.
-    confinement: dict[
-        str, Any
-    ]  #: `Sandbox.report` of what confined the child; filled in by the server.
+    #: `Sandbox.report` of what confined the child; filled in by the server.
+    confinement: dict[str, Any]
 
 
 class FailingStage(TypedDict):
@@ -322,16 +319,14 @@ class RanPlainly(TypedDict):
 
 
 class Operators(Completed, Coverage):
-    operators: dict[
-        str, list[str]
-    ]  #: Changed name -> operators of which samples were run; none where none is known.
+    #: Changed name -> operators of which samples were run; none where none is known.
+    operators: dict[str, list[str]]
     unmeasured: str  #: Why there are no samples; empty where there are.
 
 
 class Compared(TypedDict):
-    metrics: dict[
-        str, Any
-    ]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    metrics: dict[str, Any]
     unreadable: (
         str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
     )
@@ -353,9 +348,8 @@ class Cached(Coverage):
 
 
 class Kernels(Completed):
-    kernels: dict[
-        str, str
-    ]  #: Digest of the source -> digest of the machine code, or why there is none.
+    #: Digest of the source -> digest of the machine code, or why there is none.
+    kernels: dict[str, str]
 
 
 class Calls(Completed):
@@ -364,16 +358,14 @@ class Calls(Completed):
 
 
 class Recompiles(TypedDict):
-    counts: dict[
-        str, dict[str, dict[str, int]]
-    ]  #: Way of calling -> step -> graphs, and those with symbolic sizes.
+    #: Way of calling -> step -> graphs, and those with symbolic sizes.
+    counts: dict[str, dict[str, dict[str, int]]]
 
 
 class Hooks(TypedDict):
     called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
-    asked: dict[
-        str, dict[str, str]
-    ]  #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
+    #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
+    asked: dict[str, dict[str, str]]
 
 
 class Functions(TypedDict):
@@ -408,9 +400,8 @@ class StandIns(TypedDict):
 
 
 class Changes(TypedDict):
-    changed: list[
-        str
-    ]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
+    #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
+    changed: list[str]
     claimed: dict[str, list[str]]  #: Target -> the changed names that it means.
     defined: list[str]  #: Operators that were not there before, as `namespace::name`.
     effects: list[Effect]
@@ -427,9 +418,8 @@ class Applied(Changes):
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
     unseen: list[Effect]  #: Options that another thread reads otherwise.
     leaks: list[str]  #: Names changed outside the scope.
-    held: list[
-        str
-    ]  #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
+    #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
+    held: list[str]
     calls: list[
         str
         #: Functions of torch that it calls for their effect, if nothing at all was found.
@@ -449,9 +439,8 @@ class Applied(Changes):
         str
         #: For users to call: `backend NAME`, `function NAME` (also a backend), `pass NAME`.
     ]
-    absent: list[
-        str
-    ]  #: Packages that the patch imports where they are installed, and that are not installed here.
+    #: Packages that the patch imports where they are installed, and that are not installed here.
+    absent: list[str]
 
 
 class RunAnewResult(TypedDict, total=False):
@@ -469,9 +458,8 @@ class Finding(TypedDict):
     line: int | None  #: Of the patch.
     expected: str
     actual: str
-    by_name: list[
-        str
-    ]  #: Parameters that only a caller which passes them by name misses; otherwise empty.
+    #: Parameters that only a caller which passes them by name misses; otherwise empty.
+    by_name: list[str]
 
 
 class Surface(TypedDict):

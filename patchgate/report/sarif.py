@@ -27,9 +27,8 @@ class Place:
 
     path: str  #: relative to the root of the repository
     line: int
-    columns: tuple[int, int] | None = (
-        None  #: the first, and the one behind the last; None for the whole line
-    )
+    #: the first, and the one behind the last; None for the whole line
+    columns: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

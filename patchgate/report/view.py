@@ -42,9 +42,8 @@ class MatrixLine:
 
     check: str
     item: str
-    cells: tuple[
-        MatrixCell | None, ...
-    ]  #: in the order of the view's torches; None where nothing was judged
+    #: in the order of the view's torches; None where nothing was judged
+    cells: tuple[MatrixCell | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +86,11 @@ class RunView:
     """Everything that a report shows of one patch."""
 
     torches: tuple[str, ...]  #: in the order of releases
-    columns: tuple[
-        str, ...
-    ]  #: the heading of each torch: its release, and whether the patch does not apply on it
+    #: the heading of each torch: its release, and whether the patch does not apply on it
+    columns: tuple[str, ...]
     lines: tuple[MatrixLine, ...]  #: in reading order
-    replaces: tuple[
-        str, ...
-    ]  #: what running the patch does, where nothing is wrong with that; a line for each effect
+    #: what running the patch does, where nothing is wrong with that; a line for each effect
+    replaces: tuple[str, ...]
     changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
     blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones

@@ -63,22 +63,19 @@ class Run:
     #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
-    shared_cache: str | None = (
-        None  #: folder of what runs of the same content share; None: everything is measured
-    )
+    #: folder of what runs of the same content share; None: everything is measured
+    shared_cache: str | None = None
     #: Folder of what was measured with the patch; None: nothing of that is kept. CI shares the
     #: other one only.
     patched_cache: str | None = None
-    binaries: str | None = (
-        None  #: folder where compiled C++ is found again; None: beside the results
-    )
+    #: folder where compiled C++ is found again; None: beside the results
+    binaries: str | None = None
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
     is_job: bool = False
     watch: str = ""  #: name of the `--watch` of which this is a judgement
-    by_release: bool = (
-        False  #: the environments are found by their releases: by nox, or in the user's cache
-    )
+    #: the environments are found by their releases: by nox, or in the user's cache
+    by_release: bool = False
     #: What a real device decided of matrix products that it timed, in place of what the simulated
     #: one's profile says.
     padding: dict[str, str] = field(default_factory=dict)

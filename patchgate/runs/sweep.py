@@ -47,9 +47,8 @@ class JobResult:
     job: Job
     verdicts: list[Verdict]
     seconds: float | None = None  #: how long it took to judge; None for what was judged before
-    has_results: bool = (
-        True  #: whether there is a folder of results; a torch without an environment has none
-    )
+    #: whether there is a folder of results; a torch without an environment has none
+    has_results: bool = True
 
 
 @dataclass

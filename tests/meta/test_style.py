@@ -160,8 +160,8 @@ def test_there_is_something_to_look_at():
     [
         ('"""One line."""\n', True),
         ('"""Two.\n\nLines.\n"""\n' + "x = 1\n" * 60, True),
-        ('"""' + "Six.\n" * 6 + '"""\n', False),
         ('"""' + "Eight.\n" * 8 + '"""\n', False),
+        ("x = 1\n", False),
         ("", False),
     ],
 )

@@ -30,9 +30,8 @@ class Recorded:
     unpatched: FactValue | None = None
     patched: FactValue | None = None
     known_failure: str | None = None
-    accepted: bool = (
-        True  #: facts of the patch were accepted before; if not, only torch's own are recorded
-    )
+    #: facts of the patch were accepted before; if not, only torch's own are recorded
+    accepted: bool = True
 
     @property
     def is_empty(self) -> bool:

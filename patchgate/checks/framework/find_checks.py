@@ -66,20 +66,17 @@ class Check:
     workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
     workload: str = ""  #: the name of a workload of its own, without that axis
     devices: Callable[[Run], list[str]] = every_device  #: the devices on which it is asked
-    believes: str = (
-        ""  #: the device whose sentinel must count first; empty: the one that it is asked on
-    )
+    #: the device whose sentinel must count first; empty: the one that it is asked on
+    believes: str = ""
     first: bool = False  #: asked whatever else holds
     #: asked while it is found out what holds, since it need not wait until torch is imported
     ahead: bool = False
     #: Whether this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
-    cases: Callable[[Patch, str], list[Case]] | None = (
-        None  #: on one release, in place of the product of the axes
-    )
-    seconds: int = (
-        1  #: how long an instance takes on a slow core, about: the longest are asked first
-    )
+    #: on one release, in place of the product of the axes
+    cases: Callable[[Patch, str], list[Case]] | None = None
+    #: how long an instance takes on a slow core, about: the longest are asked first
+    seconds: int = 1
     #: Of how many workloads it is asked where the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
     name: str = ""  #: that of its module

@@ -160,7 +160,9 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "absent": recorder.absent(),
         }
         is_installed = changed or any(effect["kind"] == "config" for effect in answer["effects"])
-        answer["offers"] = offers(module, changed, request["entry_points"], passes=not is_installed)
+        answer["offers"] = offers(
+            module, changed, request.get("entry_points", ()), passes=not is_installed
+        )
         if not (changed or answer["effects"]):
             now = held_by_torch(module.__name__.partition(".")[0])
             own = {name: (None, value) for at, (name, value) in now.items() if at not in held}

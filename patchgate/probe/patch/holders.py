@@ -57,9 +57,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             names.setdefault(identity(old), []).append(name)
     new = {identity(now) for _, now in changes.values()}
     leading: dict[str, list[str]] = {}
-    inside: dict[
-        int, list[str]
-    ] = {}  # what an entry leads to, by its identity: many tables have the same
+    # what an entry leads to, by its identity: many tables have the same
+    inside: dict[int, list[str]] = {}
     for aliases, attributes in owners_once(after) if names else ():
         registry = aliases[0].endswith("[]")
         if aliases[0].endswith("Tensor") and isinstance(resolve(aliases[0]), _LEGACY):

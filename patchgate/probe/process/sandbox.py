@@ -110,15 +110,13 @@ class Sandbox:
     namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
     landlock: int = 0  #: the kernel's version, 0 for none
     reads: bool = False  #: whether reading is confined too
-    system: tuple[
-        str, ...
-    ] = ()  #: what every child reads: the interpreter, torch, programs and libraries; no links
+    #: what every child reads: the interpreter, torch, programs and libraries; no links
+    system: tuple[str, ...] = ()
     links: dict[str, str] = field(
         default_factory=dict
     )  #: link on the way to one of them -> where it leads
-    headers: str = (
-        ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
-    )
+    #: folder of precompiled C++ headers, shared by all cache folders of a machine
+    headers: str = ""
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
 
     def report(self) -> dict[str, Any]:

@@ -32,9 +32,8 @@ class Turn(Generic[Item]):
 
     last_good: Item
     first_bad: Item
-    between: tuple[
-        Item, ...
-    ] = ()  #: items that cannot tell: the turn is at one of them or at `first_bad`
+    #: items that cannot tell: the turn is at one of them or at `first_bad`
+    between: tuple[Item, ...] = ()
 
 
 def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:

@@ -61,9 +61,8 @@ class Instrument:
 
     environments: Environments
     folder: Path  #: results of earlier measurements, by content
-    workloads: tuple[
-        str, ...
-    ] = ()  #: limits what a question for a verdict's code runs; all workloads when empty
+    #: limits what a question for a verdict's code runs; all workloads when empty
+    workloads: tuple[str, ...] = ()
     _server: Server | None = None
     _sentinels: dict[str, Verdict] = field(default_factory=dict)  # of the running server, by device
 

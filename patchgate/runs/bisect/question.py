@@ -114,9 +114,8 @@ class QuestionOption:
 
     metavar: str
     help: str
-    parse: Callable[
-        [str, Collection[str], Collection[str]], Question
-    ]  #: of the text, known workloads and devices
+    #: of the text, known workloads and devices
+    parse: Callable[[str, Collection[str], Collection[str]], Question]
     needs_patch: bool = False  #: unpatched torch has no answer
 
 
