@@ -232,7 +232,8 @@ def _run_offers(request: protocol.RunOffers, stage: Stage) -> protocol.Offered:
     apply_patch(request, stage)
     stage("run")
     runs: list[protocol.OfferRun] = []
-    patch, how, outputs_file = request.get("patch"), _compiled_as(request), request["outputs"]
+    patch, outputs_file = request.get("patch"), request["outputs"]
+    how = _compiled_as(request) | {"exact": not patch}
     for number, offer in enumerate(request["offers"]):
         torch._dynamo.reset()
         run: protocol.OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
