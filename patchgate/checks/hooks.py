@@ -69,7 +69,7 @@ def judge_hooks(
     for name in lost:
         actual = f"called {unpatched['called'][name]} times without the patch, never with it"
         kind, place = Kind.REGRESSED, f"{display_path(patch.path)}:1"
-        if name in own:
+        if name in own or name in patched["replaced"]:
             kind, actual = Kind.WARNING, f"{actual}: the patch sets a pass of its own in its place"
         yield verdict("PG804", kind, case, name, "called", actual, place, item="hook")
     changed = _lost_options(unpatched["asked"], patched["asked"])

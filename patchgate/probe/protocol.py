@@ -364,6 +364,9 @@ class Recompiles(TypedDict):
 
 class Hooks(TypedDict):
     called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
+    replaced: list[
+        str
+    ]  #: The hooks that hold another pass once the patch is in, its scope entered.
     #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
     asked: dict[str, dict[str, str]]
 

@@ -29,23 +29,34 @@ _HOOKS = {
 }
 
 
-def install_counters() -> Counter[str]:
-    """Put a counter into every hook that this torch has, as a user would before the patch; its
-    calls by hook.
-    """
-    calls: Counter[str] = Counter()
+class Counters:
+    """A counter in every hook that this torch has, put there as by a user before the patch."""
 
-    def counter_of(name: str, returns_nodes: bool) -> Callable[..., Any]:
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self._hooks = {
+            name: self._counter_of(name, returns_nodes)
+            for name, returns_nodes in _HOOKS.items()
+            if hasattr(config, name)
+        }
+        for name, hook in self._hooks.items():
+            setattr(config, name, hook)
+
+    def _counter_of(self, name: str, returns_nodes: bool) -> Callable[..., Any]:
         def hook(*args: Any, **kwargs: Any) -> Any:
-            calls[name] += 1
+            self.calls[name] += 1
             return args[0] if returns_nodes else None
 
         return hook
 
-    for name, returns_nodes in _HOOKS.items():
-        if hasattr(config, name):
-            setattr(config, name, counter_of(name, returns_nodes))
-    return calls
+    def replaced(self) -> list[str]:
+        """The options that hold another pass by now; one that was switched off is none."""
+        now = {name: getattr(config, name) for name in self._hooks}
+        return [
+            name
+            for name, hook in self._hooks.items()
+            if callable(now[name]) and now[name] is not hook
+        ]
 
 
 # Options that differ from their defaults and that no mode sets.

@@ -295,11 +295,13 @@ def _call_hooks(request: protocol.Patched, stage: Stage) -> protocol.Hooks:
     """Which of the user's hooks into the compiler are called, and which options of a call reach
     it.
     """
-    called = hooks.install_counters()
+    counters = hooks.Counters()
     apply_patch(request, stage)
     stage("compile")
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
-    return {"called": dict(called), "asked": hooks.options_in_force()}
+    replaced = counters.replaced()
+    called = dict(counters.calls)
+    return {"called": called, "replaced": replaced, "asked": hooks.options_in_force()}
 
 
 def _functions(request: protocol.ReadPatch, stage: Stage) -> protocol.Functions:

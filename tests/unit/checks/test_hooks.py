@@ -15,18 +15,20 @@ PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Min
 
 
 def hooks(unpatched: dict[str, Any], patched: dict[str, Any]) -> list[Verdict]:
-    return list(judge_hooks(CASE, PATCH, unpatched, patched))
+    return list(judge_hooks(CASE, PATCH, unpatched, {"replaced": []} | patched))
 
 
 def failed(cause: Cause) -> dict[str, Any]:
     return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}}
 
 
-@pytest.mark.parametrize(("own", "colour"), [((), Colour.RED), (("a",), Colour.GREY)])
-def test_setting_the_option_of_a_hook_is_a_note(own, colour):
-    (verdict,) = judge_hooks(
-        CASE, PATCH, {"called": {"a": 2}, "asked": {}}, {"called": {}, "asked": {}}, own
-    )
+@pytest.mark.parametrize(
+    ("own", "replaced", "colour"),
+    [((), (), Colour.RED), (("a",), (), Colour.GREY), ((), ("a",), Colour.GREY)],
+)
+def test_setting_the_option_of_a_hook_is_a_note(own, replaced, colour):
+    patched = {"called": {}, "replaced": replaced, "asked": {}}
+    (verdict,) = judge_hooks(CASE, PATCH, {"called": {"a": 2}, "asked": {}}, patched, own)
     assert (verdict.code, verdict.colour) == ("PG804", colour)
 
 
