@@ -118,34 +118,32 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 def _changes_graph(context: CheckContext, case: Case) -> bool:
     """True if the patch changes the graph that Dynamo captures: torch's own key contains it."""
-    captured = [
-        {name: value for name, value in side.facts.items() if check_of(name) == "graph"}
-        for side in context.observations(case)
+    return _changes_facts(context, case, "graph")
+
+
+def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
+    """True if the patch changes a fact of `check` (`graph`, `kernels`), and both sides compile."""
+    unpatched, patched = context.observations(case)
+    if unpatched.failure or patched.failure:
+        return False
+    sides = [
+        {name: value for name, value in side.facts.items() if check_of(name) == check}
+        for side in (unpatched, patched)
     ]
-    return bool(changed_facts(*captured))
+    return bool(changed_facts(*sides))
 
 
 def telling_case(context: CheckContext, case: Case) -> Case:
-    """The case itself if the patch changes its facts, or else the first case for inference whose
-    facts it changes.
+    """The case itself if the patch changes its kernels, or else the first case whose kernels
+    it changes: training comes last.
 
     A key cannot be wrong where both sides generate the same code.
     """
-    others = [
-        other
-        for other in context.observed_cases(case.torch)
-        if other.device == case.device
-        and not context.workload(other.workload).training
-        and other != case
-    ]
-
-    def is_changed(candidate: Case) -> bool:
-        unpatched, patched = context.observations(candidate)
-        return not (unpatched.failure or patched.failure) and bool(
-            changed_facts(unpatched.facts, patched.facts)
-        )
-
-    return next(filter(is_changed, [case, *others]), case) if others else case
+    observed = context.observed_cases(case.torch)
+    others = [other for other in observed if other.device == case.device and other != case]
+    others.sort(key=lambda other: context.workload(other.workload).training)
+    changed = (each for each in [case, *others] if _changes_facts(context, each, "kernels"))
+    return next(changed, case) if others else case
 
 
 def keep_answers(

@@ -48,17 +48,20 @@ def local_caches(tag: str) -> Iterator[None]:
 
 
 def compile_cached(
-    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, tag: str
+    build: Build, *, dtype: torch.dtype, dynamic: bool, training: bool, profile: Profile, tag: str
 ) -> dict[str, Any]:
     """Compile and call what `build` makes on the CPU: the caches' counts, and SHA-256 of each
     module, in order.
+
+    Training, the backward is compiled with the forward.
     """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     counters.clear()
     loaded = len(PyCodeCache.modules)
     with (
-        torch.no_grad(),
+        torch.set_grad_enabled(training),
+        functorch_config.patch(force_non_lazy_backward_lowering=training),
         local_caches(tag),
         device_context(profile),
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *args: _no_kernel),

@@ -88,7 +88,32 @@ def options_in_force() -> dict[str, dict[str, str]]:
     )
     ways["fullgraph, dynamic"] = {}, functools.partial(torch.compile, fullgraph=True, dynamic=True)
     ways["disable"] = {}, functools.partial(torch.compile, disable=True)
+    whole = functools.partial(torch.compile, fullgraph=True)
+    ways["compiled twice"] = {}, lambda function: whole(whole(function))
+    ways["inside a compiled function"] = (
+        {},
+        lambda function: torch.compile(_calling(whole(function))),
+    )
+    ways["a module"] = {}, lambda function: whole(_Applied(function))
+    ways["a method"] = {}, lambda function: whole(_Applied(function).forward)
     return {name: _in_force(*way) for name, way in ways.items()}
+
+
+class _Applied(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x)
+
+
+def _calling(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = function(x)
+        return result
+
+    return call
 
 
 def _function() -> Callable[[torch.Tensor], torch.Tensor]:

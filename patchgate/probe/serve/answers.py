@@ -72,7 +72,10 @@ def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.C
     patch, ran = request.get("patch") if request.get("cover") else None, LinesRun()
     with line_coverage.tracing(patch, ran):
         answer = caches.compile_cached(
-            load_build(request), **_compiled_as(request), tag=request["tag"]
+            load_build(request),
+            **_compiled_as(request),
+            training=request.get("training", False),
+            tag=request["tag"],
         )
     return cast(protocol.Cached, {**answer, **ran.coverage(patch)})
 

@@ -122,7 +122,8 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
     [
         ({"chain", "step"}, "chain"),
         ({"step"}, "step"),
-        ({"trained"}, "chain"),
+        ({"trained"}, "trained"),
+        ({"trained", "step"}, "step"),
         (set(), "chain"),
     ],
 )
