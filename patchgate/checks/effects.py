@@ -108,7 +108,11 @@ def judge_effects(
     case: Case, patch: Patch, answer: Mapping[str, Any], where: str
 ) -> Iterator[Verdict]:
     """One verdict a fault of one application of the patch; PG211 when there is none."""
-    faults = [*_targets(case, patch, answer, where), *_effects(case, patch, answer)]
+    faults = [
+        *_second_run(case, patch, answer, where),
+        *_targets(case, patch, answer, where),
+        *_effects(case, patch, answer),
+    ]
     for name in answer.get("leaks", ()):
         expected = f"unchanged outside `{patch.claims.scope}`"
         faults.append(
@@ -132,8 +136,10 @@ def judge_effects(
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 
-def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
-    targets, changed = patch.claims.targets, replaced_names(patch, answer)
+def _second_run(
+    case: Case, patch: Patch, answer: Mapping[str, Any], where: str
+) -> Iterator[Verdict]:
+    """PG206 where the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
         # Python imports a module once: only what the project runs again is applied twice.
         again = answer["runs_again"]
@@ -152,6 +158,11 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
         yield verdict(
             "PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where
         )
+
+
+def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """PG224, PG207 and PG209 from the names that the patch replaced, against its targets."""
+    targets, changed = patch.claims.targets, replaced_names(patch, answer)
     meant = {target: names for target, names in answer["claimed"].items() if names}
     claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
     for name in answer["recursive"]:
@@ -164,21 +175,16 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
     outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
     touched = [name for name in outside if name not in answer["added"]]
-    if touched:
-        yield verdict(
-            "PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(touched), where
-        )
     added = [name for name in outside if name in answer["added"]]
     entries = [name for name in added if name.endswith("]")]
-    if entries:
-        yield verdict(
-            "PG207", Kind.WARNING, case, "entries of its own", expected, ", ".join(entries), where
-        )
-    names = [name for name in added if name not in entries]
-    if names:
-        yield verdict(
-            "PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(names), where
-        )
+    own = [name for name in added if name not in entries]
+    for kind, fact, names in (
+        (Kind.REGRESSED, "outside targets", touched),
+        (Kind.WARNING, "entries of its own", entries),
+        (Kind.NOTE, "names of its own", own),
+    ):
+        if names:
+            yield verdict("PG207", kind, case, fact, expected, ", ".join(names), where)
     unreplaced = [
         name
         for name in patch.claims.targets_on(case.torch)

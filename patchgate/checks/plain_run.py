@@ -198,29 +198,17 @@ def judge_plain_run(
     matters (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
-    for failure in map(failure_of, patched):
-        if fault_of(None, failure) is Fault.MACHINE:
-            return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))
-    failure = failure_of(patched[0])
-    if failure:
-        actual = f"with the patch {workload} does not compile or run: {failure.signature}"
-        advice = "Correct that failure first; then this is compared."
-        return verdict(
-            "PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice
-        )
-    failure = failure_of(patched[1])
-    if failure and _NEEDS_DEVICE in failure.signature:
-        actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
-        return verdict("PG226", Kind.ASSUMED, case, "", expected, actual, failure.where)
+    uncompared = _uncompared(case, workload, expected, *patched)
+    if uncompared:
+        return uncompared
     usual = _missing(*without) if without else 0
     found = differences(*patched, usual)
     if not found:
         settings = _unseen_settings(applied, patched[1])
         if settings:
             return verdict("PG227", Kind.WARNING, case, "", expected, "; ".join(settings))
-        return verdict(
-            "PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same"
-        )
+        actual = "a script without patchgate has the same"
+        return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if unpatched:
         actual = (
             "in a script that imports the patch first, code and outputs are those of torch "
@@ -229,20 +217,28 @@ def judge_plain_run(
         return verdict("PG227", Kind.WARNING, case, "", expected, actual)
     alone = _alone(without, usual) if without else []
     if alone:
+        actual = f"torch without the patch differs too: {'; '.join(alone)}"
+        return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
+    place = f"{display_path(patch.path)}:1"
+    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), place)
+
+
+def _uncompared(
+    case: Case, workload: str, expected: str, judged: Answer, plain: Answer
+) -> Verdict | None:
+    """PG226 where a run failed and that says nothing of a difference."""
+    for failure in map(failure_of, (judged, plain)):
+        if fault_of(None, failure) is Fault.MACHINE:
+            return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))
+    failure = failure_of(judged)
+    if failure:
+        actual = f"with the patch {workload} does not compile or run: {failure.signature}"
+        advice = "Correct that failure first; then this is compared."
         return verdict(
-            "PG226",
-            Kind.UNMEASURED,
-            case,
-            "",
-            expected,
-            f"torch without the patch differs too: {'; '.join(alone)}",
+            "PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice
         )
-    return verdict(
-        "PG225",
-        Kind.REGRESSED,
-        case,
-        "",
-        expected,
-        "; ".join(found),
-        f"{display_path(patch.path)}:1",
-    )
+    failure = failure_of(plain)
+    if failure and _NEEDS_DEVICE in failure.signature:
+        actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
+        return verdict("PG226", Kind.ASSUMED, case, "", expected, actual, failure.where)
+    return None

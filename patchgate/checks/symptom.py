@@ -56,6 +56,7 @@ PG212 the symptom could not be measured
     Fix: Compare the name of the fact with verdicts.json or golden/, and check the workload on that
     torch.
 """)
+_GONE = "gone with the patch"
 
 
 def _cases(patch: Patch, torch: str) -> list[Case]:
@@ -108,41 +109,47 @@ def judge_symptom(
         fault = fault_of(None, patched.failure)
         kind = fault.kind if fault else Kind.REGRESSED
         code = "PG905" if kind is Kind.INFRA else "PG205"
-        return say(code, kind, expected="gone with the patch", actual=actual, where=where)
+        return say(code, kind, expected=_GONE, actual=actual, where=where)
     assert before is not None
     actual = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
     holds = parse_predicate(symptom.predicate)
     present, absent = _recorded_releases(holds, recorded or {})
     if present or absent:
         actual += f"; {_on_releases(present, absent)}"
-    if is_claimed(patch, case.torch):
-        if not holds(before):
-            return say(
-                "PG204",
-                Kind.ABSORBED,
-                expected="present without the patch",
-                actual=actual,
-                where=where,
-            )
-        if holds(after):
-            return say(
-                "PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where
-            )
-        return say("PG211", Kind.PASS, expected="cured", actual=actual)
-    if holds(before):
-        needed = range_text(present, releases()) if present else case.torch
-        return say(
-            "PG203",
-            Kind.REGRESSED,
-            expected=f"absent where the patch does not apply; claimed: {_stated_range(patch)}",
-            actual=actual,
-            where=where,
-            advice=f"the patch is needed on {needed}: let applies_to and the version "
-            f"check{condition_place(patch)}"
-            " cover it, or correct the claim",
-            commands=(then(again),),
-        )
-    return say("PG211", Kind.PASS, expected="absent where the patch does not apply", actual=actual)
+    there, remains = holds(before), holds(after)
+    if not is_claimed(patch, case.torch):
+        if there:
+            needed = range_text(present, releases()) if present else case.torch
+            return _gated_out(patch, say, needed, actual, where, again)
+        expected = "absent where the patch does not apply"
+        return say("PG211", Kind.PASS, expected=expected, actual=actual)
+    if not there:
+        expected = "present without the patch"
+        return say("PG204", Kind.ABSORBED, expected=expected, actual=actual, where=where)
+    if remains:
+        return say("PG205", Kind.REGRESSED, expected=_GONE, actual=actual, where=where)
+    return say("PG211", Kind.PASS, expected="cured", actual=actual)
+
+
+def _gated_out(
+    patch: Patch,
+    say: Callable[..., Verdict],
+    needed: str,
+    actual: str,
+    where: str,
+    again: Command,
+) -> Verdict:
+    """PG203: the patch does not apply here, and is needed on these releases."""
+    return say(
+        "PG203",
+        Kind.REGRESSED,
+        expected=f"absent where the patch does not apply; claimed: {_stated_range(patch)}",
+        actual=actual,
+        where=where,
+        advice=f"the patch is needed on {needed}: let applies_to and the version "
+        f"check{condition_place(patch)} cover it, or correct the claim",
+        commands=(then(again),),
+    )
 
 
 def _stated_range(patch: Patch) -> str:

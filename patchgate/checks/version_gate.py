@@ -146,15 +146,18 @@ def judge_versions(
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
         # A module of functions that others call: nothing of torch tells where it applies.
-        yield say(
-            "PG211",
-            Kind.NOTE,
-            case,
-            "",
-            expected,
-            "not visible: the patch changes nothing when it is run",
-        )
+        actual = "not visible: the patch changes nothing when it is run"
+        yield say("PG211", Kind.NOTE, case, "", expected, actual)
         return
+    yield from _against_claim(case, patch, applied, where)
+
+
+def _against_claim(
+    case: Case, patch: Patch, applied: Mapping[str, bool], where: str
+) -> Iterator[Verdict]:
+    """PG201 and PG202 for the versions on which the patch applies otherwise than claimed."""
+    say = partial(verdict, item="versions")
+    expected = f"applies exactly on {patch.claims.applies_to}"
     extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
     lacking = [
         version for version, did in applied.items() if not did and is_claimed(patch, version)
