@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks.framework.blame import fault_of
+from patchgate.checks.framework.blame import held_against
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
@@ -59,11 +59,9 @@ def judge_late(
     """PG821 where the facts are not those of the patch that was run first."""
     case, place = late.case, f"{display_path(patch.path)}:1"
     fact, expected = case.name, "the facts of a process that runs the patch first"
-    fault = fault_of(None, late.failure)
-    if late.failure and fault:
-        code = "PG905" if fault.kind is Kind.INFRA else "PG821"
-        actual = late.failure.text
-        return verdict(code, fault.kind, case, fact, expected, actual, late.failure.where or place)
+    if late.failure:
+        code, kind, where = held_against(late.failure, "PG821", place)
+        return verdict(code, kind, case, fact, expected, late.failure.text, where)
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     changes = changed_facts(first, last)
     if not changes:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.effects import effect_place
-from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.blame import held_against
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.holders import assignment_place
@@ -66,19 +66,9 @@ def judge_new_interpreter(
     one did.
     """
     failure, fact = failure_of(answer), "replaces the same"
-    fault = fault_of(None, failure)
-    if failure and fault:
-        code = "PG905" if fault is Fault.MACHINE else "PG222"
-        actual = failure.text
-        yield verdict(
-            code,
-            fault.kind,
-            case,
-            "",
-            "the module runs",
-            actual,
-            failure.where or display_path(patch.path),
-        )
+    if failure:
+        code, kind, where = held_against(failure, "PG222", display_path(patch.path))
+        yield verdict(code, kind, case, "", "the module runs", failure.text, where)
         return
     if "unmeasured" in answer:
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])

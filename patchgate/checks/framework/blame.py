@@ -9,6 +9,8 @@ from patchgate.model.records import Cause, Failure, Kind
 # Without the patch these say that the machine is too small or too busy; with it they are the
 # patch's own doing.
 _EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
+# The patch has run by then: the probe compares torch with what it was before.
+_OWN_STAGE = "compare"
 
 
 class Fault(Enum):
@@ -28,11 +30,24 @@ def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None
     failures = [failure for failure in (unpatched, patched) if failure]
     if not failures:
         return None
-    if any(failure.cause in (Cause.MACHINE, Cause.MISSING) for failure in failures):
+    if any(map(_is_never_the_patch, failures)):
         return Fault.MACHINE
     if unpatched:
         return Fault.MACHINE if unpatched.cause in _EXHAUSTED else Fault.TORCH
     return Fault.PATCH
+
+
+def _is_never_the_patch(failure: Failure) -> bool:
+    is_ours = failure.cause is Cause.HUNG and failure.stage == _OWN_STAGE
+    return is_ours or failure.cause in (Cause.MACHINE, Cause.MISSING)
+
+
+def held_against(failure: Failure, code: str, place: str) -> tuple[str, Kind, str]:
+    """The code (PG905 where the machine failed), kind and place of a failure with the patch."""
+    fault = fault_of(None, failure)
+    assert fault is not None
+    code = "PG905" if fault is Fault.MACHINE else code
+    return code, fault.kind, failure.where or place
 
 
 def failure_text(unpatched: Failure | None, patched: Failure | None) -> str:

@@ -57,9 +57,7 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
         return verdict(
             "PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice
         )
-    # The patch has run by then: `compare` is our own step.
-    is_ours = failure.cause is Cause.HUNG and failure.stage == "compare"
-    if is_ours or fault_of(None, failure) is Fault.MACHINE:
+    if fault_of(None, failure) is Fault.MACHINE:
         return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
     return verdict(
         "PG210",

@@ -76,6 +76,18 @@ def test_every_combination_has_its_fault(unpatched, patched):
 
 
 @pytest.mark.parametrize(
+    ("cause", "stage", "fault"),
+    [
+        (Cause.HUNG, "compare", MACHINE),
+        (Cause.HUNG, "patch", OURS),
+        (Cause.RAISED, "compare", OURS),
+    ],
+)
+def test_a_hang_in_our_own_stage_is_not_the_patch(cause, stage, fault):
+    assert fault_of(None, Failure(cause=cause, stage=stage, signature="boom")) is fault
+
+
+@pytest.mark.parametrize(
     ("fault", "kind"), [(MACHINE, Kind.INFRA), (TORCH, Kind.ASSUMED), (OURS, Kind.REGRESSED)]
 )
 def test_a_fault_comes_to_one_kind_of_verdict(fault, kind):
