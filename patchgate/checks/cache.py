@@ -369,7 +369,7 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
         return None
     whose = f"the {other} code" if ran["code"] == answers[other]["code"] else "code of neither side"
     expected = f"{side} code"
-    actual = f"{whose} ran; {_counts(ran['answers'])}"
+    actual = f"{whose} ran", _counts(ran["answers"])
     fact, advice = f"{side} after {other}", _remedy(case.torch, answers)
     return verdict("PG701", Kind.REGRESSED, case, fact, expected, actual, where, advice=advice)
 

@@ -123,10 +123,10 @@ def judge_called(
         )
         return
     dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
+    narrowing = [f"the run was narrowed ({narrowed}): another case may call it"] if narrowed else []
     for name in dead:
-        actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
-        if narrowed:
-            actual += f"; the run was narrowed ({narrowed}): another case may call it"
+        actual = f"no line of it ran in {len(compiled)} cases", *narrowing
+        place = assignment_place(patch, name)
         yield say("PG803", Kind.WARNING, case, f"of {name}", "called", actual, place)
     if not replacements:
         yield say(

@@ -52,4 +52,7 @@ def ask_claims(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         where = claim_location(context.patch, name)
         usual = f"at most {most:g}" if name not in METRICS else f"at most {most:.0%}"
         actual = f"{stated:g}" if name not in METRICS else f"{stated:.0%}"
-        yield verdict("PG232", Kind.WARNING, at.case, "", usual, actual, where, item=name)
+        share = stated if name in METRICS else 0.0
+        yield verdict(
+            "PG232", Kind.WARNING, at.case, "", usual, actual, where, item=name, share=share
+        )

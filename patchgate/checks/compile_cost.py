@@ -102,10 +102,11 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     if kind is Kind.OVER and not hidden and not stated and new - old <= _FEW:
         kind = Kind.WARNING
     moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"
-    actual = "; ".join(filter(None, (moved, hidden, _largest_changes(before, after))))
+    actual = tuple(filter(None, (moved, hidden, _largest_changes(before, after))))
     if kind is Kind.PASS or hidden:
         code = "PG601" if hidden else "PG603"
-        return verdict(code, kind, case, "", expected, actual, where if hidden else None)
+        place = where if hidden else None
+        return verdict(code, kind, case, "", expected, actual, place, share=abs(change))
     code, advice = ("PG601", _OVER) if change > 0 else ("PG602", _UNDER)
     return verdict(
         code,
@@ -115,6 +116,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
         expected,
         actual,
         where,
+        share=abs(change),
         advice=advice.format(budget_for(change, change)),
     )
 

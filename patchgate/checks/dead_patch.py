@@ -154,26 +154,25 @@ def judge_changes(
     ):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
+    nothing = f"nothing on {', '.join(answers)}"
     if elsewhere:
-        actual = (
-            f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it "
-            "changes torch"
-        )
+        there = f"under the version {', '.join(elsewhere)} it changes torch"
         advice = (
             f"The run was narrowed (--torch {','.join(answers)}): judge it there too "
             f"(`--torch {elsewhere[0]}`)."
         )
-        return verdict("PG221", Kind.WARNING, case, "", expected, actual, advice=advice)
+        say = partial(verdict, "PG221", Kind.WARNING, case, "", expected)
+        return say((nothing, there), advice=advice)
     calls = sorted({name for answer in answers.values() for name in answer["calls"]})
-    actual = f"nothing on {', '.join(answers)}"
     if calls:
-        return _dead(
-            case, patch, expected, f"{actual} that can be seen; it calls {', '.join(calls)}", None
-        )
-    return _dead(case, patch, expected, actual, again)
+        seen = f"{nothing} that can be seen", f"it calls {', '.join(calls)}"
+        return _dead(case, patch, expected, seen, None)
+    return _dead(case, patch, expected, (nothing,), again)
 
 
-def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command | None) -> Verdict:
+def _dead(
+    case: Case, patch: Patch, expected: str, actual: tuple[str, ...], again: Command | None
+) -> Verdict:
     """PG221 with the possible reason: an installer that nothing calls, or a variable.
 
     A note without `again`.
@@ -191,7 +190,7 @@ def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command |
         {one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given
     )
     if uncalled:
-        actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
+        uses = f"nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
         names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
         advice = (
             f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
@@ -199,17 +198,17 @@ def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command |
         _, *options = again.arguments
         files = [f"{display_path(patch.path)}::{name}" for name in uncalled]
         return say(
-            actual,
+            (*actual, uses),
             place,
             advice=advice,
             commands=tuple(replace(again, arguments=(f, *options)) for f in files),
         )
     if not variables:
         return say(actual, place)
-    actual += f"; it reads {', '.join(variables)}, which the gate does not set"
+    reads = f"it reads {', '.join(variables)}, which the gate does not set"
     names = ", ".join(f'"{name}=..."' for name in variables)
     return say(
-        actual,
+        (*actual, reads),
         place,
         advice=f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)",
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, replaced_names
+from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
@@ -129,11 +130,11 @@ def judge_effects(
             for effect in answer["effects"]
             if effect["name"] not in names
         ]
-        actual = (
-            ", ".join([*names, *answer["defined"], *answer.get("offers", ()), *besides])
-            or NOT_APPLIED
-        )
-        yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
+        done = [*names, *answer["defined"], *answer.get("offers", ()), *besides]
+        expected = "its targets, once, and nothing else"
+        actual = ", ".join(done) or "nothing: the patch does not apply"
+        ran = verdict("PG211", Kind.PASS, case, "", expected, actual)
+        yield replace(ran, applies=bool(done))
 
 
 def _second_run(

@@ -85,12 +85,12 @@ def _pair(
             f"the two forms differ by at most {bound:.3g}: as without the patch, or as "
             "eager or unpatched from float64"
         )
-    actual = f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ"
-    actual += (
-        f"; the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}"
+    actual = (
+        f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ",
+        f"the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}",
     )
+    say = partial(verdict, case=case, fact=name, expected=expected, actual=actual)
     if agrees:
-        return verdict("PG503", Kind.PASS, case, name, expected, actual)
-    return verdict(
-        "PG507", Kind.REGRESSED, case, name, expected, actual, claim_location(patch, "numerics")
-    )
+        return say("PG503", Kind.PASS)
+    where = claim_location(patch, "numerics")
+    return say("PG507", Kind.REGRESSED, where=where, share=after["differing"])

@@ -102,10 +102,10 @@ def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> 
 def judge_memory(case: Case, faults: list[Mapping[str, Any]]) -> Iterator[Verdict]:
     """PG516 where patched kernels have faults that unpatched ones have not."""
     if faults:
-        places = (
+        places = tuple(
             f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]
         )
         expected = (
             "loads what was written, inside of its buffers, and stores one value to an address"
         )
-        yield verdict("PG516", Kind.REGRESSED, case, "memory", expected, "; ".join(places))
+        yield verdict("PG516", Kind.REGRESSED, case, "memory", expected, places)

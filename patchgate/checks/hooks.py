@@ -77,14 +77,14 @@ def judge_hooks(
         call, given, got = changed[0]
         is_own = all({*options} <= {*own} for _, options, _ in changed)
         kind, place = Kind.WARNING if is_own else Kind.REGRESSED, f"{display_path(patch.path)}:1"
-        more = f"; other values in {len(changed) - 1} more ways to call it" * (len(changed) > 1)
+        more = [f"other values in {len(changed) - 1} more ways to call it"] * (len(changed) > 1)
         yield verdict(
             "PG804",
             kind,
             case,
             call,
             _shown(given),
-            f"{_shown(got)}{more}",
+            (_shown(got), *more),
             place,
             item="torch.compile",
         )

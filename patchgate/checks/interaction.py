@@ -100,7 +100,7 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
             name for name in last.keys() | first.keys() if last.get(name) != first.get(name)
         )
         if differing:
-            actual = "; ".join(
+            actual = tuple(
                 f"{name} {last.get(name)} or {first.get(name)}" for name in differing[:_SHOWN]
             )
             faults.append(say("PG812", Kind.REGRESSED, case, fact, expected, actual))

@@ -225,7 +225,7 @@ def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str
     return verdicts
 
 
-def _times_text(timing: Timing, interval: Interval) -> str:
+def _times_text(timing: Timing, interval: Interval) -> tuple[str, ...]:
     before, after = (
         quantiles([time for one in timing.rounds for time in getattr(one, side)])
         for side in ("unpatched", "patched")
@@ -241,7 +241,7 @@ def _times_text(timing: Timing, interval: Interval) -> str:
         parts.append(f"elapsed {ratio_interval(timing.elapsed, LOOK_CONFIDENCE)}")
     first = timing.first_call
     first_call = f"first call {first['unpatched']:.1f} -> {first['patched']:.1f} s"
-    return "; ".join(filter(None, (", ".join(parts), first_call, timing.warm_up)))
+    return tuple(filter(None, (", ".join(parts), first_call, timing.warm_up)))
 
 
 def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:

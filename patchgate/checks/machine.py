@@ -172,17 +172,18 @@ def judge_broken(item: str, expected: str, actual: str) -> Verdict:
 def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
     """PG907: the run ended before this instance of a check was judged."""
     item = at.case.name if at.case.workload else name
-    stopped = verdict(
-        "PG907", Kind.STOPPED, at.case, at.size, "a verdict", f"not judged: {reason}", item=item
-    )
-    return replace(stopped, check=family)
+    return replace(_stopped(at.case, at.size, item, reason), check=family)
 
 
 def judge_unstarted(case: Case, reason: str) -> Verdict:
     """PG907: the run of a patch on a release was not begun."""
-    return verdict(
-        "PG907", Kind.STOPPED, case, "", "a verdict", f"not judged: {reason}", item="run"
-    )
+    return _stopped(case, "", "run", reason)
+
+
+def _stopped(case: Case, fact: str, item: str, reason: str) -> Verdict:
+    actual = f"not judged: {reason}"
+    stopped = verdict("PG907", Kind.STOPPED, case, fact, "a verdict", actual, item=item)
+    return replace(stopped, brief=reason)
 
 
 def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:

@@ -151,11 +151,11 @@ def judge_offer(
     yield from (
         say("PG534", Kind.WARNING, actual=f"{what}: {text}") for what, text in notes.items()
     )
-    wrong = "; ".join(
-        f"{each.fact}: {each.actual}" for each in found if each.kind is Kind.REGRESSED
-    )
+    wrong = [each for each in found if each.kind is Kind.REGRESSED]
     if wrong:
-        yield say("PG532", Kind.REGRESSED, actual=wrong)
+        first, actual = wrong[0], tuple(f"{each.fact}: {each.actual}" for each in wrong)
+        differs = say("PG532", Kind.REGRESSED, actual=actual, share=first.share)
+        yield replace(differs, brief=f"{first.fact}: {first.headline}")
     elif found and offer.startswith("pass ") and not run["changed"]:
         yield say("PG534", Kind.WARNING, actual=f"unchanged: none of {run['graphs']} graphs")
     elif found:

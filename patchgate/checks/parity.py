@@ -5,6 +5,7 @@ on a real GPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -293,17 +294,21 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.ASSUMED, case, fact, "two equal runs", actual, where)
     expected = claimed_numerics(patch)
-    actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
-    actual += f"; largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
+    share, elements = metrics["differing"], metrics["elements"]
+    found = [
+        f"{share:.1%} of {elements:.0f} elements differ bit for bit",
+        f"largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)",
+    ]
     if metrics.get("diverges_at"):
-        actual += f"; first difference at {metrics['diverges_at']}"
+        found.append(f"first difference at {metrics['diverges_at']}")
     if nondeterministic:
-        actual += "; unpatched two equal runs give the same bits, patched they do not"
+        found.append("unpatched two equal runs give the same bits, patched they do not")
     code = "PG501" if nondeterministic else _broken_claim(patch, metrics)
     if code == "PG505":
         expected += f", at most {claims.largest_ulps or _ULPS:g} ulps"
     kind = Kind.REGRESSED if code else Kind.PASS
-    return verdict(code or "PG503", kind, case, fact, expected, actual, where if code else None)
+    place, code = where if code else None, code or "PG503"
+    return verdict(code, kind, case, fact, expected, tuple(found), place, share=share)
 
 
 def error_factor(patch: Patch) -> float:
@@ -329,10 +334,11 @@ def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], wher
     bound = factor * max(errors["eager"], errors["unpatched"])
     limit = factor * _ELEMENT * max(worst["eager"], worst["unpatched"]) + 1
     worse = not (errors["patched"] <= bound * (1 + _SLACK) and worst["patched"] <= limit)
-    actual = ", ".join(f"{side} {error:.3g}" for side, error in errors.items())
-    actual += "; worst element, in ulps: " + ", ".join(
-        f"{side} {error:.3g}" for side, error in worst.items()
+    sides, elements = (
+        ", ".join(f"{side} {error:.3g}" for side, error in figures.items())
+        for figures in (errors, worst)
     )
+    actual = sides, f"worst element, in ulps: {elements}"
     expected = (
         f"relative error against float64 of at most {bound:.3g}, of one element {limit:.3g} ulps"
     )
@@ -358,9 +364,9 @@ def _extremes(
             for name, figures in small.items()
         }
         lost = {name: what for name, what in lost.items() if what}
-        yield _behaviour(
-            case, "small inputs", f"{expected}; numbers as claimed", small, lost, where
-        )
+        share = max((small[name].get("differing", 0.0) for name in lost), default=0.0)
+        expected = f"{expected}; numbers as claimed"
+        yield replace(_behaviour(case, "small inputs", expected, small, lost, where), share=share)
 
 
 def _broken_text(patch: Patch, metrics: Mapping[str, Any]) -> str:

@@ -206,7 +206,7 @@ def judge_plain_run(
     if not found:
         settings = _unseen_settings(applied, patched[1])
         if settings:
-            return verdict("PG227", Kind.WARNING, case, "", expected, "; ".join(settings))
+            return verdict("PG227", Kind.WARNING, case, "", expected, tuple(settings))
         actual = "a script without patchgate has the same"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if unpatched:
@@ -220,7 +220,8 @@ def judge_plain_run(
         actual = f"torch without the patch differs too: {'; '.join(alone)}"
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
     place = f"{display_path(patch.path)}:1"
-    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), place)
+    share = patched[1].get("differing", 0.0)
+    return verdict("PG225", Kind.REGRESSED, case, "", expected, tuple(found), place, share=share)
 
 
 def _uncompared(

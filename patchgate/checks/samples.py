@@ -235,10 +235,9 @@ def _red(
     program: str,
 ) -> Iterator[Verdict]:
     if found:
-        shown = "; ".join(f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
-        actual = f"{len(found)} of {judged} samples differ: {shown}"
-        if program:
-            actual += f"; the shortest as a program: {program}"
+        first, *others = (f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
+        as_program = [f"the shortest as a program: {program}"] if program else []
+        actual = f"{len(found)} of {judged} samples differ: {first}", *others, *as_program
         yield verdict(
             code,
             Kind.REGRESSED,

@@ -99,9 +99,7 @@ def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Ve
         for fact in sorted(after)
         if fact.startswith(_REASONS) and _mode(fact) == mode
     ]
-    actual = "; ".join(
-        [_counts(counts, after), *(reason for reason in reasons if reason not in known)]
-    )
+    actual = (_counts(counts, after), *(reason for reason in reasons if reason not in known))
     return verdict_of(FAMILY, code, Kind.REGRESSED, case, mode, _counts(counts, before), actual)
 
 

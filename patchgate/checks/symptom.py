@@ -111,31 +111,30 @@ def judge_symptom(
         code = "PG905" if kind is Kind.INFRA else "PG205"
         return say(code, kind, expected=_GONE, actual=actual, where=where)
     assert before is not None
-    actual = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
+    both = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
     holds = parse_predicate(symptom.predicate)
     present, absent = _recorded_releases(holds, recorded or {})
-    if present or absent:
-        actual += f"; {_on_releases(present, absent)}"
+    told = (both, *([_on_releases(present, absent)] if present or absent else []))
     there, remains = holds(before), holds(after)
     if not is_claimed(patch, case.torch):
         if there:
             needed = range_text(present, releases()) if present else case.torch
-            return _gated_out(patch, say, needed, actual, where, again)
+            return _gated_out(patch, say, needed, told, where, again)
         expected = "absent where the patch does not apply"
-        return say("PG211", Kind.PASS, expected=expected, actual=actual)
+        return say("PG211", Kind.PASS, expected=expected, actual=told)
     if not there:
         expected = "present without the patch"
-        return say("PG204", Kind.ABSORBED, expected=expected, actual=actual, where=where)
+        return say("PG204", Kind.ABSORBED, expected=expected, actual=told, where=where)
     if remains:
-        return say("PG205", Kind.REGRESSED, expected=_GONE, actual=actual, where=where)
-    return say("PG211", Kind.PASS, expected="cured", actual=actual)
+        return say("PG205", Kind.REGRESSED, expected=_GONE, actual=told, where=where)
+    return say("PG211", Kind.PASS, expected="cured", actual=told)
 
 
 def _gated_out(
     patch: Patch,
     say: Callable[..., Verdict],
     needed: str,
-    actual: str,
+    actual: tuple[str, ...],
     where: str,
     again: Command,
 ) -> Verdict:

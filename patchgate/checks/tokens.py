@@ -74,20 +74,27 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     red = flips and claim is Numerics.BIT_IDENTICAL
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
     code, where = ("PG510", claim_location(patch, "numerics")) if red else ("PG503", None)
-    return verdict(code, kind, case, fact, claimed_numerics(patch), _sentence(counts), where)
+    share = counts["changed_tokens"] / counts["tokens"]
+    expected, actual = claimed_numerics(patch), (_changes(counts), _chances(counts))
+    return verdict(code, kind, case, fact, expected, actual, where, share=share)
 
 
-def _sentence(counts: Counts) -> str:
-    """The changes with Wilson intervals, so that few flips are not taken for none."""
-    length = counts["tokens"] // counts["sequences"]
+def _changes(counts: Counts) -> str:
+    """The changes with Wilson's interval, so that few flips are not taken for none."""
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
-    text = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change,"
-    text += (
-        f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to "
+    return (
+        f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change, "
+        f"{counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to "
         f"{high:.1%})"
     )
+
+
+def _chances(counts: Counts) -> str:
+    """The probability that a test of an exact text fails, for a text of one sequence and a long
+    one.
+    """
     chances = []
-    for tokens in (length, _LONG):
+    for tokens in (counts["tokens"] // counts["sequences"], _LONG):
         chance, least, most = flips_within(tokens, counts)
         chances.append(f"{chance:.1%} ({least:.1%} to {most:.1%}) over {tokens} tokens")
-    return f"{text}; probability that an exact-text test fails: {', '.join(chances)}"
+    return f"probability that an exact-text test fails: {', '.join(chances)}"

@@ -270,6 +270,9 @@ class Verdict:
     fact: str = ""  #: what of the item: a fact's name, `bits`, `latency`
     expected: str = ""  #: one phrase
     actual: str = ""  #: one phrase
+    brief: str = ""  #: how `actual` begins, where a list has no room for all of it
+    share: float = 0.0  #: how much it is, where that is a share: of elements that differ, of growth
+    applies: bool = True  #: running the patch does something on this torch
     before: str | None = None  #: the fact's value without the patch, where the verdict is on a fact
     after: str | None = None  #: the fact's value with the patch
     recorded: str | None = None  #: the value that golden holds for the patched case
@@ -293,6 +296,11 @@ class Verdict:
         it.
         """
         return POLICY[self.kind] is not Meaning.NOT_JUDGED
+
+    @property
+    def headline(self) -> str:
+        """The result in as many words as a list has room for."""
+        return self.brief or self.actual
 
     @property
     def torch(self) -> str:

@@ -6,7 +6,6 @@ table below.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes"
 _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
 # Facts of one case that are shown.
 _FACTS = 4
-# The first percentage of a text, or what it changes to: how much it is.
-_SHARE = re.compile(r"(?:[\d.]+ ?% -> )?([\d.]+) ?%")
 
 
 _DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = (
@@ -242,14 +239,11 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """By the cause's order of codes, then facts that sum up, then the share that the text names,
-    then by subject.
-    """
+    """By the cause's order of codes, then facts that sum up, the largest share, then by subject."""
 
     def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:
         rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)
         headline = _EVIDENCE.index(verdict.fact) if verdict.fact in _EVIDENCE else len(_EVIDENCE)
-        share = _SHARE.search(verdict.actual)
-        return rank, headline, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
+        return rank, headline, -verdict.share, verdict.subject, verdict.torch
 
     return sorted(verdicts, key=strength)

@@ -133,8 +133,7 @@ def _not_judged(
 ) -> Iterator[str]:
     stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
     if stopped:
-        reason = stopped[0].actual.removeprefix("not judged: ")
-        yield f"{counted(len(stopped), 'check')} ({reason})"
+        yield f"{counted(len(stopped), 'check')} ({stopped[0].brief})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
     unmeasured = [verdict.actual for verdict in verdicts if verdict.fact == REST]

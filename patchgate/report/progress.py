@@ -5,7 +5,6 @@ found.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,7 +15,7 @@ from patchgate.model.results import JudgedCell
 from patchgate.model.text import time_text
 from patchgate.report.causes import cause_of
 from patchgate.report.terminal import labelled, print_line
-from patchgate.report.view import first_clause, verdict_text
+from patchgate.report.view import headline_text
 
 # Plain lines of a run that nobody watches.
 _LINES = 10
@@ -99,8 +98,7 @@ class RunProgress:
         if cause.name not in self._causes:
             self._causes.add(cause.name)
             self.console.print(Text(f"red: {cause.sentence}", style="bold red"))
-            text = verdict_text(replace(verdict, actual=first_clause(verdict.actual)))
-            self.console.print(labelled(verdict.code, text))
+            self.console.print(labelled(verdict.code, headline_text(verdict)))
 
     def _show(self, *, ended: bool) -> None:
         done, left = self.total - len(self.waiting), self.left()

@@ -23,7 +23,6 @@ from rich.table import Table
 from rich.text import Text
 
 from patchgate.checks.framework.find_checks import title_of
-from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.files import read_regular
 from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
@@ -36,7 +35,7 @@ from patchgate.report.view import (
     MatrixCell,
     MatrixLine,
     RunView,
-    first_clause,
+    headline_text,
     on_torches,
     step_text,
     verdict_text,
@@ -90,9 +89,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
     # The heading of its column says where it does not apply.
-    replaces = [
-        line for line in view.replaces if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)
-    ]
+    replaces = [effect.text for effect in view.replaces if effect.applies or len(view.torches) == 1]
     heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
     if replaces:
         console.print(Text(escape_control(heading + "\n  ".join(_cut(replaces, _NOTES)))))
@@ -141,14 +138,13 @@ def _problems(view: RunView) -> Table:
         table.add_column(no_wrap=True, overflow="ellipsis", width=width, ratio=None if width else 1)
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
         first = group.evidence
-        anywhere = replace(
-            first, case=replace(first.case, torch="")
-        )  # a line has room for what happened
+        # A line has room for what happened, not for where.
+        anywhere = replace(first, case=replace(first.case, torch=""))
         texts = (
             f"{number}.",
             first.code,
             title_of(first.code),
-            first_clause(verdict_text(anywhere)),
+            headline_text(anywhere),
             place,
         )
         table.add_row(
@@ -278,9 +274,7 @@ def _other_lines(group: CauseGroup) -> Iterator[str]:
     torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:
         if not is_change(verdict):
-            torches[verdict.code, verdict.subject, first_clause(verdict.actual)].append(
-                verdict.torch
-            )
+            torches[verdict.code, verdict.subject, verdict.headline].append(verdict.torch)
     for (code, subject, actual), on in torches.items():
         subjects[code, actual, tuple(on)].append(subject)
     for (code, actual, releases), names in subjects.items():

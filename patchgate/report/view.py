@@ -5,7 +5,6 @@ Rows, columns, order and grouping are decided here, once; the reports decide how
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import catalogue, families
-from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.records import Colour, Command, Kind, Verdict
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
@@ -21,8 +19,6 @@ from patchgate.runner.run_results import QuickLook
 
 # Characters of a text that is shown whole.
 LONG = 240
-# What ends the first clause of a text; what is in brackets belongs together.
-_CLAUSE = re.compile(r"; (?![^()]*\))")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -82,6 +78,14 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Effect:
+    """The outcome of running the patch, the same on several torches."""
+
+    text: str
+    applies: bool  #: False where the patch does nothing there
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunView:
     """Everything that a report shows of one patch."""
 
@@ -89,8 +93,7 @@ class RunView:
     #: the heading of each torch: its release, and whether the patch does not apply on it
     columns: tuple[str, ...]
     lines: tuple[MatrixLine, ...]  #: in reading order
-    #: what running the patch does, where nothing is wrong with that; a line for each effect
-    replaces: tuple[str, ...]
+    replaces: tuple[Effect, ...]  #: where nothing is wrong with what running the patch does
     changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
     blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones
@@ -129,6 +132,7 @@ class RunView:
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The effects of the patch besides its verdicts: (label, lines)."""
+        replaces = tuple(effect.text for effect in self.replaces)
         changes = [
             (f"changes on torch {torch}, already accepted", tuple(lines))
             for torch, lines in self.changes.items()
@@ -140,9 +144,7 @@ class RunView:
             else []
         )
         return tuple(
-            (heading, lines)
-            for heading, lines in [("replaces", self.replaces), *changes, *how]
-            if lines
+            (heading, lines) for heading, lines in [("replaces", replaces), *changes, *how] if lines
         )
 
 
@@ -162,7 +164,7 @@ def view(
         for check, item in sorted({place[:2] for place in cells}, key=reading_order)
     )
     counts = Counter(v.colour for v in verdicts)
-    inapplicable = {v.torch for v in verdicts if v.item == "effects" and v.actual == NOT_APPLIED}
+    inapplicable = {verdict.torch for verdict in verdicts if not verdict.applies}
     return RunView(
         torches=columns,
         columns=tuple(
@@ -209,13 +211,14 @@ def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
     )
 
 
-def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _replaces(verdicts: Sequence[Verdict]) -> Iterator[Effect]:
     torches = defaultdict(list)
     for verdict in verdicts:
         if (verdict.code, verdict.item) == ("PG211", "effects"):
-            torches[verdict.actual].append(verdict.torch)
-    for actual, found in sorted(torches.items(), key=lambda pair: min(map(Version, pair[1]))):
-        yield f"{actual} (on torch {', '.join(sorted(found, key=Version))})"
+            torches[verdict.actual, verdict.applies].append(verdict.torch)
+    for (actual, applies), on in sorted(torches.items(), key=lambda at: min(map(Version, at[1]))):
+        text = f"{actual} (on torch {', '.join(sorted(on, key=Version))})"
+        yield Effect(text=text, applies=applies)
 
 
 def _changes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
@@ -302,9 +305,9 @@ def verdict_text(verdict: Verdict) -> str:
     return f"{verdict.subject}{on_torches([verdict.torch])}: {verdict.actual}"
 
 
-def first_clause(text: str) -> str:
-    """The text up to a semicolon that is not in brackets."""
-    return _CLAUSE.split(text, maxsplit=1)[0]
+def headline_text(verdict: Verdict) -> str:
+    """The text of a verdict for a list, which has no room for all of its result."""
+    return verdict_text(replace(verdict, actual=verdict.headline))
 
 
 def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:

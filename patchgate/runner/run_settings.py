@@ -252,7 +252,7 @@ def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
     located = (accepting_from(folder, verdict) for verdict in verdicts)
     ordered = sorted(located, key=lambda v: (v.check, v.subject, v.torch, v.code))
     lines = ",\n".join(map(verdict_json, ordered))  # an indent would take five times as long
-    write_atomically(folder / VERDICTS, f'{{"schema": 2, "verdicts": [\n{lines}\n]}}\n')
+    write_atomically(folder / VERDICTS, f'{{"schema": 3, "verdicts": [\n{lines}\n]}}\n')
     return ordered
 
 

@@ -193,9 +193,8 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
         f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}"
         for name in order
     ]
-    actual = "; ".join(changes[:_SHOWN])
-    if len(changes) > _SHOWN:
-        actual += f"; and {len(changes) - _SHOWN} more facts"
+    more = [f"and {len(changes) - _SHOWN} more facts"] if len(changes) > _SHOWN else []
+    actual = (*changes[:_SHOWN], *more)
     expected = "nothing is accepted of this patch yet, and no cost is worse beyond its limit"
     return _verdict(check, Kind.FIRST, compared, "changes", expected, actual)
 
@@ -240,7 +239,12 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
 
 
 def _verdict(
-    check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str
+    check: str,
+    kind: Kind,
+    compared: Compared,
+    fact: str,
+    expected: str,
+    actual: str | tuple[str, ...],
 ) -> Verdict:
     patched = compared.patched
     where = patched.artifacts.get("code") if kind in _SHOW_CODE else None

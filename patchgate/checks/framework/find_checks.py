@@ -161,19 +161,22 @@ def verdict_of(
     case: Case,
     fact: str,
     expected: str,
-    actual: str,
+    actual: str | tuple[str, ...],
     where: str | None = None,
     *,
     item: str = "",
+    share: float = 0.0,
     advice: str | None = None,
     commands: tuple[Command, ...] | None = None,
 ) -> Verdict:
     """A verdict whose why is that of its code, and so is its next step where nothing better is
     known.
 
-    `item` is the line of the report that it belongs to; the case's name where none is given.
+    `actual` may be several clauses: a list shows the first. `item` is the line of the report that
+    it belongs to; the case's name where none is given.
     """
     known = catalogue()[code]
+    clauses = (actual,) if isinstance(actual, str) else actual
     return Verdict(
         code=code,
         kind=kind,
@@ -182,7 +185,9 @@ def verdict_of(
         item=item or case.name,
         fact=fact,
         expected=expected,
-        actual=actual,
+        actual="; ".join(clauses),
+        brief=clauses[0] if len(clauses) > 1 else "",
+        share=share,
         where=display_path(where) if where else None,
         why=known.why,
         advice=known.fix if advice is None else advice,

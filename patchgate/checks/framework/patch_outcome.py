@@ -33,8 +33,6 @@ PG228 the patch needs what is not installed
     the project with all that it depends on. An interpreter of your own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
-# What running the patch does on a release where it does nothing.
-NOT_APPLIED = "nothing: the patch does not apply"
 
 
 def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:

@@ -43,6 +43,7 @@ def judged(claims: dict[str, Any] | None = None, **answer: Any) -> list[Verdict]
 def test_a_patch_that_replaces_its_targets_once_is_green():
     (verdict,) = judged()
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
+    assert verdict.applies
 
 
 def test_what_a_patch_does_besides_as_it_claims_is_reported_too():
@@ -55,6 +56,7 @@ def test_what_a_patch_does_besides_as_it_claims_is_reported_too():
 def test_a_patch_that_is_gated_out_is_green_and_says_so():
     (verdict,) = judged({"applies_to": "==2.12.0"}, changed=[])
     assert (verdict.code, verdict.actual) == ("PG211", "nothing: the patch does not apply")
+    assert not verdict.applies
 
 
 @pytest.mark.parametrize(

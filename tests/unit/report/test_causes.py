@@ -88,9 +88,9 @@ def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
 
 def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
     told = [
-        verdict(RED, "PG501", "parity", actual="62.4% of 8 elements"),
-        verdict(RED, "PG510", "parity", actual="0.1% of 4096 tokens"),
-        verdict(RED, "PG510", "parity", torch="2.12.1", actual="1.6% of 4096 tokens"),
+        verdict(RED, "PG501", "parity", actual="62.4% of 8 elements", share=0.624),
+        verdict(RED, "PG510", "parity", actual="0.1% of 4096 tokens", share=0.001),
+        verdict(RED, "PG510", "parity", torch="2.12.1", actual="1.6% of 4096 tokens", share=0.016),
         verdict(RED, "PG507", "parity"),
     ]
     (group,) = group_by_cause(told)

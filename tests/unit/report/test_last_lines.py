@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,20 +193,18 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     [([], "nothing red"), ([Kind.STALE], "1 problem"), ([Kind.PASS], "nothing red")],
 )
 def test_an_interrupted_run_says_so_in_one_line(kinds, so_far):
-    stopped = [verdict(Kind.STOPPED, code="PG907", subject=f"w{n}.cpu runs") for n in range(166)]
+    stop = partial(verdict, Kind.STOPPED, code="PG907", brief="SIGTERM")
+    stopped = [stop(subject=f"w{n}.cpu runs") for n in range(166)]
     run, verdicts = (
         Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}),
         [*map(verdict, kinds), *stopped],
     )
     shown = replace(view(verdicts, run.torches), done=14)
     line = f"Interrupted after 14 of 180 checks ({so_far} so far). Run the same command to resume."
-    assert answer_lines(run, verdicts, shown, WORKLOADS, 4).last == ["exit code 4", line]
+    ending = answer_lines(run, verdicts, shown, WORKLOADS, 4)
+    assert ending.last == ["exit code 4", line]
+    assert ending.scope[1].startswith("not judged: 166 checks (SIGTERM); ")
     file = io.StringIO()
-    show_run(
-        Console(file=file, width=100),
-        "mine",
-        shown,
-        answer_lines(run, verdicts, shown, WORKLOADS, 4),
-    )
+    show_run(Console(file=file, width=100), "mine", shown, ending)
     assert "PG907" not in file.getvalue()
     assert len(file.getvalue().splitlines()) < 20

@@ -1,5 +1,7 @@
 """The one view of a run: columns, rows, what a cell says, and what there is to act on."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from samples import verdict as one
 
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.records import Colour, Kind
-from patchgate.report.view import Entry, view
+from patchgate.report.view import Effect, Entry, view
 
 TORCHES = ["2.12.1", "2.9.0"]
 
@@ -137,20 +139,19 @@ def test_the_order_of_verdicts_does_not_matter(verdicts, order):
 
 
 def test_what_the_patch_replaces_is_one_line_for_releases_on_which_it_is_the_same():
-    told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing: the patch does not apply"}
+    effects = partial(one, Kind.PASS, code="PG211", subject="effects")
     verdicts = [
-        one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch])
-        for torch in told
+        effects(torch="2.12.1", actual="torch.a"),
+        effects(torch="2.9.0", actual="torch.a"),
+        effects(torch="2.13.0", actual="nothing", applies=False),
+        one(Kind.PASS, code="PG211", subject="versions", actual="12 versions"),
     ]
-    shown = view(
-        [*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")],
-        tuple(told),
-    )
+    shown = view(verdicts, ("2.12.1", "2.9.0", "2.13.0"))
     assert shown.replaces == (
-        "torch.a (on torch 2.9.0, 2.12.1)",
-        "nothing: the patch does not apply (on torch 2.13.0)",
+        Effect(text="torch.a (on torch 2.9.0, 2.12.1)", applies=True),
+        Effect(text="nothing (on torch 2.13.0)", applies=False),
     )
-    assert shown.notes == (("replaces", shown.replaces),)
+    assert shown.notes == (("replaces", tuple(effect.text for effect in shown.replaces)),)
     assert shown.columns == ("2.9.0", "2.12.1", "2.13.0 (does not apply)")
 
 

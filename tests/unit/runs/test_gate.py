@@ -134,6 +134,7 @@ def test_a_cell_that_ends_without_a_verdict_is_never_green(
 def test_a_cell_on_a_full_disk_is_the_machine_s_trouble(judge: Judge) -> None:
     (judged,) = judge(raises(OSError(errno.ENOSPC, "No space left on device")))
     assert (judged.code, judged.kind) == ("PG907", Kind.STOPPED)
+    assert judged.actual == f"not judged: {judged.brief}"
 
 
 def test_what_another_check_tells_leaves_no_verdict(judge: Judge) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 
@@ -205,3 +206,10 @@ PEOPLE = re.compile(
 )
 def test_a_code_that_can_be_red_says_who_is_hurt(code):
     assert PEOPLE.search(find_checks.catalogue()[code].why)
+
+
+def test_of_several_clauses_a_list_shows_the_first():
+    say = partial(verdict_of, "kernels", "PG301", Kind.REGRESSED, CASE, "loads", "1")
+    alone, several = say("2; 3"), say(("2; 3", "more"))
+    assert (alone.actual, alone.headline) == ("2; 3", "2; 3")
+    assert (several.actual, several.headline) == ("2; 3; more", "2; 3")
