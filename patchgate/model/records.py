@@ -202,6 +202,8 @@ class Failure:
     #: file:line of the patch, the innermost one that took part; the patch where none did
     where: str | None = None
     raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
+    #: what was not there: packages that are not installed, or a name of torch, `torch.npu`
+    missing: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

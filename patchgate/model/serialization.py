@@ -95,4 +95,6 @@ def failure_of(answer: Mapping[str, Any]) -> Failure | None:
     """The failure that an answer tells of, if any."""
     if "failure" not in answer:
         return None
-    return Failure(**{**answer["failure"], "cause": Cause(answer["failure"]["cause"])})
+    failure = answer["failure"]
+    missing = tuple(failure.get("missing", ()))
+    return Failure(**{**failure, "cause": Cause(failure["cause"]), "missing": missing})

@@ -15,6 +15,9 @@ PATIENCE = 3.0
 #: The question for the server that has nothing of torch loaded; the other server answers all
 #: others.
 WITHOUT_TORCH = "plain run"
+# The cause of a failure until the host has asked again: a signal from outside ended the child, with
+# memory to spare.
+KILLED = "killed"
 #: How an error begins that says that only a real device could answer.
 NEEDS_DEVICE = "needs a real device"
 #: Parts of the messages where torch's C++ or Triton looks for the device itself.
@@ -240,6 +243,7 @@ class Failure(TypedDict):
         str | None
     )  #: file:line of the patch, the innermost one that took part; the patch where none did.
     raised_at: str | None  #: file:line where it was raised, when that is not `where`.
+    missing: list[str]  #: Packages that are not installed, or a name of torch, `torch.npu`.
 
 
 class Failed(TypedDict):

@@ -93,7 +93,7 @@ def _outlook(report: Report) -> Iterator[str]:
         f"{_places_of(now) + ' broken now' if now else 'nothing red'}"
     )
     if later:
-        first = in_order(each.shown_releases.removeprefix("from ") for each in later)[0]
+        first = in_order(each.releases[0] for each in later)[0]
         yield f"next torch that breaks: {first}, {_places_of(later)}"
     else:
         none = f"none up to {report.ahead[-1]}" if report.ahead else "no newer one is indexed"

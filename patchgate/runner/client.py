@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
-from patchgate.probe.protocol import OWN_STEPS, PATIENCE, Failure
+from patchgate.probe.protocol import KILLED, OWN_STEPS, PATIENCE, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import (
     answer_key,
@@ -43,6 +42,8 @@ from patchgate.runner.start_server import Connect, Servers
 WARM_UP_SECONDS = 180
 # A question is asked once more where the machine, and not the patch, kept it from being answered.
 _TRIES = 2
+# Causes of a failure that another try may not have.
+_TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
 # What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a
@@ -107,15 +108,6 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     ), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"
 
 
-def _is_own_signal(answer: Answer) -> bool:
-    """True if a process was ended by a signal of those that come from outside, and not for want of
-    memory.
-    """
-    failure = answer.get("failure", {})
-    is_machine = failure.get("cause") == Cause.MACHINE.value
-    return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
-
-
 def runner_of(run: Run, servers: Servers) -> Runner:
     """A runner that asks these servers, and notes in the run's folder what each question costs."""
     return Runner(
@@ -155,7 +147,7 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
     is tried again.
     """
     failure = answer.get("failure")
-    if not failure or failure["cause"] == Cause.MACHINE.value:
+    if not failure or failure["cause"] in _TRIED_AGAIN:
         return answer
     said = f"patchgate's own step `{do}`: {failure['signature']}"
     return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
@@ -219,11 +211,13 @@ class Runner:
             self._note_cost(torch, do, request, answer, at)
             answer = _never_held_against_a_patch(do, answer) if is_own else answer
             _forget_named_files(answer, request)
-            if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
+            cause = answer.get("failure", {}).get("cause")
+            if cause not in _TRIED_AGAIN:
                 break
-        if request.get("patch") and _is_own_signal(answer):
+        if cause == KILLED:
             # Once may be an operator; twice, with memory to spare, is the patch.
-            answer["failure"] |= {"cause": Cause.CRASHED.value}
+            whose = Cause.CRASHED if request.get("patch") else Cause.MACHINE
+            answer["failure"] |= {"cause": whose.value}
         if do == "observe" and request.get("patch") and "code" in answer:
             return self._with_code_read(torch, answer, request["profile"]["backend"])
         return answer
@@ -348,6 +342,7 @@ class Runner:
             "detail": log,
             "where": None,
             "raised_at": None,
+            "missing": [],
         }
 
     def observe(

@@ -262,6 +262,7 @@ def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner:
     assert failure["signature"].endswith(
         "decode_kernels.READERS, which is not here, decides; not installed: decode_kernels"
     )
+    assert failure["missing"] == ["decode_kernels"]
 
 
 def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(

@@ -49,9 +49,9 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     """PG210, or PG905 when it was the machine that failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = failure.text
-    extension = _missing_extension(failure, patch)
-    if failure.cause is Cause.MISSING or extension:
-        advice, needed = _needs(failure, patch, extension), "all that it needs is installed"
+    missing = _missing_packages(failure, patch)
+    if failure.cause is Cause.MISSING or missing:
+        advice, needed = _needs(patch, missing), "all that it needs is installed"
         return verdict(
             "PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice
         )
@@ -71,26 +71,24 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     )
 
 
-def _missing_extension(failure: Failure, patch: Patch) -> str:
-    """The package that adds a device to torch, `torch_npu` for `torch.npu`, where the project
-    requires it.
+def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
+    """The packages that are not installed; of a device that torch does not have, `torch.npu`, the
+    one that adds it, `torch_npu`, where the project requires that.
     """
-    name = re.search(r"module 'torch' has no attribute '(\w+)'", failure.signature)
-    if name is None:
-        return ""
+    devices = [name.removeprefix("torch.") for name in failure.missing if name.startswith("torch.")]
+    if not devices:
+        return list(failure.missing)
     root = Path(find_project(Path(patch.path)).root)
     stated = [root / file for file in (PYPROJECT, "setup.py", "setup.cfg", "requirements.txt")]
     texts = [file.read_text("utf-8", errors="replace") for file in stated if file.is_file()]
-    package = f"torch_{name[1]}"
-    return package if any(re.search(rf"\btorch[-_]{name[1]}\b", text) for text in texts) else ""
+    required = re.compile(rf"\btorch[-_]{devices[0]}\b")
+    return [f"torch_{devices[0]}"] if any(map(required.search, texts)) else []
 
 
-def _needs(failure: Failure, patch: Patch, extension: str) -> str:
+def _needs(patch: Patch, missing: list[str]) -> str:
     """The one setting that installs all that is missing."""
     project = find_project(Path(patch.path))
     table = display_path(project.table or Path(project.root, PYPROJECT))
-    names = re.search(r"not installed: ([\w, ]+)$", failure.signature)
-    missing = names[1].split(", ") if names else [extension] if extension else []
     setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
     return (
         f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it "

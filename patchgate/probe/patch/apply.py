@@ -289,6 +289,7 @@ def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
             "detail": "",
             "where": None,
             "raised_at": None,
+            "missing": [],
         }
     }
 

@@ -159,10 +159,9 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     except (Exception, SystemExit) as error:
         if not are_used() or is_about_torch(error):
             raise
-        names = dict.fromkeys([*MISSING, *missing_imports(path, place_of(path, how)[1])])
-        raise StandsIn(
-            f"not installed: {', '.join(dict.fromkeys(each.partition('.')[0] for each in names))}"
-        ) from error
+        modules = [*MISSING, *missing_imports(path, place_of(path, how)[1])]
+        packages = list(dict.fromkeys(each.partition(".")[0] for each in modules))
+        raise StandsIn(f"not installed: {', '.join(packages)}", packages) from error
     # what acts when it is collected acts now; a child looks for garbage less often than a user's
     # process
     gc.collect()

@@ -15,7 +15,7 @@ import importlib.machinery
 import os
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from patchgate.probe.protocol import StubUse
@@ -49,7 +49,14 @@ _DECIDING = (
 
 
 class StandsIn(Exception):
-    """A stand-in had to decide: the patch may do something else with the module installed."""
+    """A stand-in had to decide: the patch may do something else with the module installed.
+
+    `missing` are the packages that are not installed, where they are known.
+    """
+
+    def __init__(self, text: str, missing: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.missing = missing
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
@@ -126,7 +127,17 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
         "raised_at": None if raised_at == where else raised_at,
+        "missing": list(stood_in.missing) if stood_in else _missing_of_torch(root),
     }
+
+
+def _missing_of_torch(error: BaseException) -> list[str]:
+    """The name that torch does not have, if that is the error; a patch may raise one of its own
+    kind, which is not looked into.
+    """
+    if type(error) is not AttributeError or error.obj is not sys.modules.get("torch"):
+        return []
+    return [f"torch.{error.name}"]
 
 
 def lacks_a_module(error: BaseException) -> bool:

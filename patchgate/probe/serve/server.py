@@ -27,7 +27,7 @@ from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of, strongest_sandbox
-from patchgate.probe.protocol import Failure, Request
+from patchgate.probe.protocol import KILLED, Failure, Request
 from patchgate.probe.serve.child import IN_NEW_INTERPRETER, Ends, answer, answer_saved, save_request
 from patchgate.probe.serve.warm_up import warm_up
 from patchgate.probe.serve.zygote import close_all_but
@@ -322,6 +322,7 @@ def _failure(cause: str, stage: str, signature: str) -> Failure:
         "detail": "",
         "where": None,
         "raised_at": None,
+        "missing": [],
     }
 
 
@@ -354,8 +355,10 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
     if reply is None:
         late = {"cause": "hung", "signature": "did not end within the time limit"}
         ended = exit_failure(int(own_status) if own_status.isdecimal() else status)
-        if ended["cause"] == "machine" and _killed_for_memory() > child.killed_for_memory:
-            ended["signature"] += ", as the machine had no memory left"
+        if ended["cause"] == "machine":
+            short = _killed_for_memory() > child.killed_for_memory
+            ended["cause"] = "machine" if short else KILLED
+            ended["signature"] += ", as the machine had no memory left" * short
         reply = {"failure": late if child.is_late else ended}
     if isinstance(reply.get("failure"), dict):
         # The patch may have written anything there.
@@ -367,7 +370,8 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
         # C++ says why it aborts in the output.
         detail = "\n".join(filter(None, [trace, _end_of(child.files.output, _OUTPUT_BYTES)]))
         patch = child.request.get("patch")
-        known = {"detail": detail, "where": line_in_patch(trace, patch) or patch, "raised_at": None}
+        where = line_in_patch(trace, patch) or patch
+        known: dict[str, Any] = {"detail": detail, "where": where, "raised_at": None, "missing": []}
         reply["failure"] = known | reply["failure"] | {"stage": stage}
     fault = reply_fault(child.request["do"], reply) or (
         None if "failure" in reply else hand_over(child.folder, child.request)

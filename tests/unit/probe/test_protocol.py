@@ -138,6 +138,7 @@ FAILURE = {
     "detail": "",
     "where": None,
     "raised_at": None,
+    "missing": [],
 }
 
 

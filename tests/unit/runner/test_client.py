@@ -294,7 +294,7 @@ def test_what_is_tried_alone_waits_for_the_others_and_they_for_it(runner):
     assert not other.is_alive()
 
 
-KILLED = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL"}}
+KILLED = {"failure": {"cause": "killed", "stage": "patch", "signature": "killed by SIGKILL"}}
 SHORT = {
     "failure": {
         "cause": "machine",

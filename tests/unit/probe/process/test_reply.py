@@ -5,6 +5,7 @@ and of torch.
 import linecache
 import sys
 import traceback
+from types import ModuleType
 
 import pytest
 
@@ -106,6 +107,15 @@ def test_no_replaced_module_of_python_changes_the_lines(monkeypatch):
     monkeypatch.delitem(sys.modules, "linecache")
     failure = failure_of(CALLS, RAISES)
     assert (failure["where"], failure["raised_at"]) == (f"{PATCH}:2", "torch/_inductor/ir.py:2")
+
+
+def test_a_name_that_torch_does_not_have_is_said_to_be_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    found = [
+        failure_of(f"def main():\n    import {module}\n    {module}.npu", "")["missing"]
+        for module in ("torch", "json")
+    ]
+    assert found == [["torch.npu"], []]
 
 
 def test_an_exception_that_has_no_text_is_named_by_its_type():
