@@ -1,20 +1,17 @@
 """The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
 
-Host and probe read their types here, and the server holds each reply to them.
-`patchgate.probe.questions` says which belong together. `failure` stands for any answer.
+Host and probe read their types here, and the server holds each reply to them. `QUESTIONS`, at the
+end, says which belong together and who answers. `failure` stands for any answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 # How many times its limit a child may take, and the host waits: its clock leaves out waits for a
 # core. Chosen.
 PATIENCE = 3.0
-#: The question for the server that has nothing of torch loaded; the other server answers all
-#: others.
-WITHOUT_TORCH = "plain run"
 # The cause of a failure until the host has asked again: a signal from outside ended the child, with
 # memory to spare.
 KILLED = "killed"
@@ -28,19 +25,6 @@ NO_DEVICE = (
     "from the 'CUDA' backend",
     "0 active drivers",
 )
-#: Questions that our own code answers from finished outputs and texts: nothing of a patch runs.
-OWN_STEPS = frozenset(
-    (
-        "differ",
-        "differ runs",
-        "differ forms",
-        "differ traces",
-        "differ tokens",
-        "code",
-        "functions",
-    ),
-)
-
 #: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated",
 #: "codegen", "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`,
 #: `threads` and others where a kind has any.
@@ -67,7 +51,7 @@ class Limits(TypedDict):
 
 
 class _Question(TypedDict):
-    do: str  #: One of the keys of `patchgate.probe.questions.Questions`.
+    do: str  #: One of the keys of `QUESTIONS`.
     limits: Limits
 
 
@@ -476,3 +460,63 @@ class Surface(TypedDict):
 
 class Undone(TypedDict):
     undone: list[str]  #: Names that the first patches replaced and the last one took back.
+
+
+class Exchange(NamedTuple):
+    """A question: the types of its two messages, the function that answers it, and where."""
+
+    request: Any
+    answer: Any
+    #: `module:function` below `patchgate.probe`, of a request and a `Stage`; for a `Compare` of its
+    #: two files, which gives the metrics.
+    answered_by: str
+    loaded: Literal["compiler", "torch", "nothing"] = "compiler"  #: In the process that answers.
+    is_own: bool = False  #: Answered from finished outputs and texts: nothing of a patch runs.
+
+    @property
+    def module(self) -> str:
+        return f"patchgate.probe.{self.answered_by.partition(':')[0]}"
+
+
+#: The questions that can be asked, by the name that `do` has.
+QUESTIONS = {
+    "sentinel": Exchange(Patched, Sentinel, "compile.observe:observe_sentinel"),
+    "observe": Exchange(Observe, Observed, "compile.observe:observe"),
+    "code": Exchange(ReadCode, OptionFacts, "compile.observe:read_code", is_own=True),
+    "failing stage": Exchange(FindStage, FailingStage, "compile.observe:find_failing_stage"),
+    "shapes": Exchange(Observe, ShapeFacts, "compile.shapes:observe_shapes"),
+    "options": Exchange(Observe, OptionFacts, "compile.observe:observe_options"),
+    "kernels": Exchange(Compile, Kernels, "compile.observe:build_kernels"),
+    "cached": Exchange(CompileCached, Cached, "compile.caches:observe_caches"),
+    "recompiles": Exchange(Compile, Recompiles, "compile.recompiles:count_recompiles"),
+    "calls": Exchange(CountCalls, Calls, "compile.compile_calls:count_calls"),
+    "time": Exchange(Time, Times, "timing.paired:time_workload"),
+    "run": Exchange(Run, Ran, "numerics.outputs:run"),
+    "offers": Exchange(RunOffers, Offered, "numerics.outputs:run_offers"),
+    "plain run": Exchange(Run, RanPlainly, "compile.plain_run:run_plainly", loaded="nothing"),
+    "forms": Exchange(Run, Completed, "numerics.metamorphic:run_variants"),
+    "trace": Exchange(Run, Completed, "numerics.first_divergence:trace"),
+    "sample": Exchange(Sample, Completed, "numerics.decoder:sample"),
+    "operators": Exchange(RunOperators, Operators, "serve.answers:run_operators"),
+    "ranks": Exchange(Sample, Ranks, "numerics.ranks:run_ranks"),
+    "differ": Exchange(Compare, Compared, "numerics.numeric_metrics:differ", is_own=True),
+    "differ runs": Exchange(Compare, Compared, "numerics.numeric_metrics:differ_runs", is_own=True),
+    "differ forms": Exchange(
+        Compare, Compared, "numerics.metamorphic:differ_variants", is_own=True
+    ),
+    "differ traces": Exchange(
+        Compare, Compared, "numerics.first_divergence:diverging_operation", is_own=True
+    ),
+    "differ samples": Exchange(Compare, Compared, "numerics.sample_differences:differ_samples"),
+    "differ tokens": Exchange(Compare, Compared, "numerics.decoder:differ", is_own=True),
+    "apply": Exchange(Apply, Applied, "patch.apply:apply"),
+    "applies": Exchange(ApplyEach, ChangesByVersion, "patch.apply:applies"),
+    "stand-ins": Exchange(Patched, StandIns, "patch.apply:find_stand_ins"),
+    "new interpreter": Exchange(
+        RunAnew, RunAnewResult, "patch.new_interpreter:run_in_new_interpreter", loaded="torch"
+    ),
+    "surface": Exchange(InspectSurface, Surface, "patch.live_api:inspect_surface"),
+    "undone": Exchange(FindUndone, Undone, "patch.apply:undone"),
+    "hooks": Exchange(Patched, Hooks, "compile.hooks:call_hooks"),
+    "functions": Exchange(ReadPatch, Functions, "patch.line_coverage:read_functions", is_own=True),
+}

@@ -22,7 +22,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
-from patchgate.probe.protocol import KILLED, OWN_STEPS, PATIENCE, Failure
+from patchgate.probe.protocol import KILLED, PATIENCE, QUESTIONS, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import (
     answer_key,
@@ -185,7 +185,8 @@ class Runner:
         ]
         compared = sum(map(os.path.getsize, sides))
         limits["bytes"] += _COMPARED * compared
-        if do in OWN_STEPS:
+        is_own = QUESTIONS[do].is_own
+        if is_own:
             limits["seconds"] = max(limits["seconds"], _OWN_SECONDS) + compared / _OWN_SPEED
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
@@ -198,7 +199,7 @@ class Runner:
         if self.run.project.path:
             request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        uses_device, is_own = request.get("fresh") and do != "time", do in OWN_STEPS
+        uses_device = request.get("fresh") and do != "time"
         for number in range(_TRIES):
             at = time.time()
             # In this order: a case that is timed waits for the device, and nobody who holds that

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.model.paths import PACKAGE
-from patchgate.probe.protocol import WITHOUT_TORCH
+from patchgate.probe.protocol import QUESTIONS
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.leftovers import temporary_files_below
 
@@ -50,7 +50,8 @@ class Server:
         """A new channel, for one question."""
         ours, theirs = socket.socketpair()
         with theirs:
-            control = self.without_torch if do == WITHOUT_TORCH else self.control
+            needs_torch = QUESTIONS[do].loaded != "nothing"
+            control = self.control if needs_torch else self.without_torch
             socket.send_fds(control, [b"."], [theirs.fileno()])
         return ours
 
@@ -148,7 +149,7 @@ class Servers:
         """True if each of the servers takes channels."""
         with contextlib.suppress(OSError):
             for torch in self.by_torch:
-                self.connect(torch, "").close()
+                self.connect(torch, "observe").close()
             return True
         return False
 

@@ -18,7 +18,6 @@ SAYS_NOTHING = {"utils", "util", "common", "base", "manager", "helper", "helpers
 LONGEST_FUNCTION = 50
 # To be emptied: these were packed into lines of 120 columns.
 STILL_LONGER = {
-    "_import_and_compile",
     "_monitored",
     "_targets",
     "apply",
@@ -26,11 +25,8 @@ STILL_LONGER = {
     "gate",
     "holders",
     "models",
-    "observe",
     "rebind",
     "recording",
-    "run",
-    "run_variants",
     "sweep",
 }
 # Calls that fail by themselves, besides those whose name begins with `assert`.

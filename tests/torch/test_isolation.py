@@ -18,7 +18,6 @@ from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.probe.compile.plain_run import share_headers
-from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner.client import Runner
 from patchgate.runner.start_server import start_server
 from tests.torch.conftest import ROWS, running
@@ -308,7 +307,7 @@ def test_what_a_child_leaves_as_its_output_is_no_link_for_the_server(apply):
     assert "root:" not in json.dumps(apply(source))
 
 
-@pytest.mark.parametrize("do", ["observe", WITHOUT_TORCH])
+@pytest.mark.parametrize("do", ["observe", "plain run"])
 def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply, do):
     for line in (
         b"not json\n",

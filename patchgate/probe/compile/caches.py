@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 from unittest import mock
 
 import torch
@@ -20,9 +19,11 @@ from torch._dynamo.utils import counters
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codecache import PyCodeCache
 
-from patchgate.probe.compile.capture import Build
 from patchgate.probe.compile.generated_code import digest_of_code
-from patchgate.probe.protocol import Profile
+from patchgate.probe.compile.observe import load_build, patch_to_cover
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 
 # What the two local caches count: entries found, not found, and graphs that they would not take.
@@ -47,14 +48,20 @@ def local_caches(tag: str) -> Iterator[None]:
         yield
 
 
-def compile_cached(
-    build: Build, *, dtype: torch.dtype, dynamic: bool, training: bool, profile: Profile, tag: str
-) -> dict[str, Any]:
-    """Compile and call what `build` makes on the CPU: the caches' counts, and SHA-256 of each
-    module, in order.
+def observe_caches(request: CompileCached, stage: Stage) -> Cached:
+    """The counts of the compiler's caches, and SHA-256 of each module of the workload, in order."""
+    apply_patch(request, stage)
+    stage("compile")
+    with tracing(patch_to_cover(request)) as coverage:
+        counts, code = compile_cached(request)
+    return {"answers": counts, "code": code, **coverage}
 
-    Training, the backward is compiled with the forward.
+
+def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
+    """Compile and call the workload on the CPU; training, the backward is compiled with the
+    forward.
     """
+    build, training = load_build(request), request.get("training", False)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     counters.clear()
@@ -62,22 +69,20 @@ def compile_cached(
     with (
         torch.set_grad_enabled(training),
         functorch_config.patch(force_non_lazy_backward_lowering=training),
-        local_caches(tag),
-        device_context(profile),
-        mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *args: _no_kernel),
-        mock.patch.object(AsyncCompile, "cpp", lambda *args: _no_kernel),
+        local_caches(request["tag"]),
+        device_context(request["profile"]),
+        # Nobody needs the results of a kernel.
+        mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_: None),
+        mock.patch.object(AsyncCompile, "cpp", lambda *_: lambda *_: None),
     ):
-        module, args = build(torch.device(profile["backend"]), dtype, "small")
-        torch.compile(module, dynamic=dynamic)(*args)
+        device, dtype = request["profile"]["backend"], getattr(torch, request["dtype"])
+        module, args = build(torch.device(device), dtype, "small")
+        torch.compile(module, dynamic=request["dynamic"])(*args)
     counts = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _RESULTS}
     counts |= {
         f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS
     }
-    return {"answers": counts, "code": loaded_code(loaded)}
-
-
-def _no_kernel(*args: Any) -> None:
-    """In place of a kernel, whose results nobody needs."""
+    return counts, loaded_code(loaded)
 
 
 def loaded_code(after: int = 0) -> list[str]:

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
 from unittest import mock
 
 import torch
@@ -23,8 +22,9 @@ from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from patchgate.probe.compile import capture
-from patchgate.probe.compile.capture import Build
-from patchgate.probe.protocol import Profile
+from patchgate.probe.compile.observe import environment, load_build
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Calls, CountCalls, Stage
 
 # CPU time that does not count: of the clock's own steps.
 _SECONDS_ELSEWHERE = 0.01
@@ -32,22 +32,14 @@ _SECONDS_ELSEWHERE = 0.01
 WARM_UPS = 1
 
 
-def count_calls(build: Build, **options: Any) -> tuple[dict[str, int], str]:
-    """Module -> Python calls into it during one compile, our own left out; and why some may be
-    missing.
+def count_calls(request: CountCalls, stage: Stage) -> Calls:
+    """Python calls during one compile, by module, our own left out.
 
-    `options` as for `warm_compile`.
+    The workload has been compiled `WARM_UPS` times before.
     """
-    calls, missing = _count(warm_compile(build, **options))
-    return _by_module(calls), missing
-
-
-def warm_compile(
-    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
-) -> Callable[[], None]:
-    """A function that compiles the workload once more each time; it has been called `WARM_UPS`
-    times.
-    """
+    apply_patch(request, stage)
+    stage("compile")
+    build, dtype = load_build(request), getattr(torch, request["dtype"])
 
     def compile_once() -> None:
         torch._dynamo.reset()
@@ -56,21 +48,19 @@ def warm_compile(
             mock.patch.object(capture, "trace_compile", lambda trace: contextlib.nullcontext()),
             mock.patch.object(capture, "read_graph", lambda graph: None),
         ):
-            capture.capture(build, dtype=dtype, dynamic=dynamic, profile=profile)
-        _identify_passes()
+            capture.capture(
+                build, dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
+            )
+        # Ask every pass of the options for its `uuid`, as the caches do for each graph: here they
+        # are off.
+        for value in config.shallow_copy_dict().values():
+            if isinstance(value, CustomGraphPass):
+                value.uuid()
 
     for _ in range(WARM_UPS):
         compile_once()
-    return compile_once
-
-
-def _identify_passes() -> None:
-    """Ask every pass of the options for its `uuid`, as the caches do for each graph: here they are
-    off.
-    """
-    for value in config.shallow_copy_dict().values():
-        if isinstance(value, CustomGraphPass):
-            value.uuid()
+    calls, missing = _count(compile_once)
+    return {"calls": _by_module(calls), "missing": missing, "environment": environment()}
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:

@@ -9,12 +9,18 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NoReturn
 from unittest import mock
 
 import torch
 import torch._inductor.config as config
 from torch._inductor.graph import GraphLowering
+
+from patchgate.probe.compile import sentinel
+from patchgate.probe.compile.capture import capture
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Hooks, Patched, Stage
 
 # Option -> whether the hook returns what it was given: scheduler nodes; the others change their
 # graph in place.
@@ -29,34 +35,30 @@ _HOOKS = {
 }
 
 
-class Counters:
-    """A counter in every hook that this torch has, put there as by a user before the patch."""
+def call_hooks(request: Patched, stage: Stage) -> Hooks:
+    """Which of the user's hooks into the compiler are called, and which options of a call reach
+    it.
+    """
+    calls: Counter[str] = Counter()
+    hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}
+    for name, hook in hooks.items():  # as by a user before the patch
+        setattr(config, name, hook)
+    apply_patch(request, stage)
+    stage("compile")
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
+    now = {name: getattr(config, name) for name in hooks}
+    # An option that was switched off holds no other pass.
+    replaced = [name for name in hooks if callable(now[name]) and now[name] is not hooks[name]]
+    called = dict(calls)
+    return {"called": called, "replaced": replaced, "asked": options_in_force()}
 
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self._hooks = {
-            name: self._counter_of(name, returns_nodes)
-            for name, returns_nodes in _HOOKS.items()
-            if hasattr(config, name)
-        }
-        for name, hook in self._hooks.items():
-            setattr(config, name, hook)
 
-    def _counter_of(self, name: str, returns_nodes: bool) -> Callable[..., Any]:
-        def hook(*args: Any, **kwargs: Any) -> Any:
-            self.calls[name] += 1
-            return args[0] if returns_nodes else None
+def _counting(calls: Counter[str], name: str) -> Callable[..., Any]:
+    def hook(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return args[0] if _HOOKS[name] else None
 
-        return hook
-
-    def replaced(self) -> list[str]:
-        """The options that hold another pass by now; one that was switched off is none."""
-        now = {name: getattr(config, name) for name in self._hooks}
-        return [
-            name
-            for name, hook in self._hooks.items()
-            if callable(now[name]) and now[name] is not hook
-        ]
+    return hook
 
 
 # Options that differ from their defaults and that no mode sets.
@@ -116,32 +118,21 @@ def _calling(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Ten
     return call
 
 
-def _function() -> Callable[[torch.Tensor], torch.Tensor]:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return x.sin() + 1
-
-    return function
-
-
 def _in_force(options: Mapping[str, Any], compiles: _Compiles) -> dict[str, str]:
     reached: list[dict[str, str]] = []
 
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
     def run(*args: Any, **kwargs: Any) -> NoReturn:
-        reached.append({name: repr(_value(name)) for name in options})
+        reached.append({name: repr(attrgetter(name)(config)) for name in options})
         raise _Reached
 
     torch._dynamo.reset()
     try:
         with mock.patch.object(GraphLowering, "run", run), config.patch(force_disable_caches=True):
-            compiles(_function())(torch.ones(4))
+            compiles(function)(torch.ones(4))
     except Exception as error:
         if not reached:
             return {"": f"raises {type(error).__name__}"}
     return (reached[0] if reached else {"": "not compiled"}) or {"": "compiled"}
-
-
-def _value(option: str) -> Any:
-    value: Any = config
-    for name in option.split("."):
-        value = getattr(value, name)
-    return value

@@ -1,5 +1,4 @@
-"""Answers of one compile: its facts, those of a script of sizes, its machine code, the stage at
-which it fails.
+"""Answers of one compile: its facts, its machine code, the stage at which it fails.
 
 Also what other answers need of a request: its workload, and the environment that its figures depend
 on.
@@ -9,14 +8,13 @@ from __future__ import annotations
 
 import platform
 import types
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
 
-from patchgate.probe.compile import sentinel, shapes
+from patchgate.probe.compile import sentinel
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
 from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper
@@ -26,7 +24,6 @@ from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.effects import value_text
 from patchgate.probe.patch.line_coverage import tracing
-from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_file
 from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.patch.stubs import uses
@@ -39,9 +36,10 @@ from patchgate.probe.protocol import (
     Observe,
     Observed,
     OptionFacts,
+    Patched,
     ReadCode,
     Request,
-    ShapeFacts,
+    Sentinel,
     Stage,
 )
 from patchgate.probe.simulate.device_context import device_context, device_name, generates_triton
@@ -79,16 +77,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def capture_options(request: Request) -> dict[str, Any]:
-    """The arguments of `capture` that a request names."""
-    named: dict[str, Any] = {
-        name: request[name]
-        for name in ("dynamic", "dynamic_dim", "training", "mode", "reads")
-        if name in request
-    }
-    return {"dtype": getattr(torch, request["dtype"]), "profile": request["profile"], **named}
-
-
 def load_build(request: Request) -> Build:
     """The `build` function of a request's workload."""
     build: Build = _load_workload(request).build
@@ -103,51 +91,48 @@ def _load_workload(request: Request) -> Any:
     return run_file(request["workload_path"], "model_module")
 
 
+def _captured(request: Request, build: Build | None = None) -> Captured:
+    return capture(build or load_build(request), **_capture_options(request))
+
+
+def _capture_options(request: Request) -> dict[str, Any]:
+    """The arguments of `capture` that a request names."""
+    names = ("profile", "dynamic", "dynamic_dim", "training", "mode", "reads")
+    named = {name: request[name] for name in names if name in request}
+    return {"dtype": getattr(torch, request["dtype"]), **named}
+
+
 def observe(request: Observe, stage: Stage) -> Observed:
     """Facts of one workload on one device, with or without the patch.
 
     Raises RuntimeError when no graph reached Inductor.
     """
-    profile, ran = request["profile"], LinesRun()
-    _compile_before(request, stage)
+    compile_before(request, stage)
     apply_patch(request, stage)
     options = _options(request)
     stage("compile")
+    profile = request["profile"]
     workload = _load_workload(request)
-    covered = request.get("patch") if request.get("cover") else None
-    # What no compile shows, a workload may state by itself.
-    state_facts: Callable[..., Facts] = getattr(workload, "facts", lambda backend, dtype: {})
+    triton = generates_triton(profile)
     try:
-        with tracing(covered, ran):
-            captured = capture(workload.build, **capture_options(request))
+        with tracing(patch_to_cover(request)) as coverage:
+            captured = _captured(request, workload.build)
             # Before the workload compiles something itself, which Inductor's counters would count
             # too.
-            measured = (
-                graph_facts(captured, triton=generates_triton(profile)) if captured.lowered else {}
-            )
-            stated = state_facts(profile["backend"], getattr(torch, request["dtype"]))
+            facts = graph_facts(captured, triton=triton) if captured.lowered else {}
+            if hasattr(workload, "facts"):  # what no compile shows, a workload may state by itself
+                facts |= workload.facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
         if missing is None:
             raise
-        facts: Facts = {"compiles": {"unmeasured": missing}}
-        unmeasured: ShapeFacts = {
-            "facts": facts,
-            "environment": environment(),
-            **ran.coverage(covered),
-        }
-        return cast(Observed, unmeasured)
-    if not captured.lowered:
-        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
-        why = f" ({breaks})" if breaks else ""
-        raise RuntimeError(
-            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
-        )
-    triton = generates_triton(profile)
-    facts = measured | stated | _left_options(options, _options(request))
+        unmeasured: Facts = {"compiles": {"unmeasured": missing}}
+        return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
+    _require_graph(captured)
+    facts |= _left_options(options, _options(request))
     if not request.get("patch"):
         facts |= code_facts(captured.code, triton=triton)
-    if request.get("resources") and generates_triton(profile):
+    if request.get("resources") and triton:
         stage("resources")
         with device_context(profile):
             facts |= resource_facts(_kernels(captured), profile)
@@ -156,8 +141,29 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "environment": environment() | {"device": device_name(profile)},
         "code": captured.code,
         "stubbed": uses(),
-        **ran.coverage(covered),
+        **coverage,
     }
+
+
+def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
+    """The facts of the sentinel, a graph whose facts are known, and what they must be."""
+    workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
+    observed = observe(cast(Observe, {**request, **workload}), stage)
+    return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": {}}
+
+
+def patch_to_cover(request: Request) -> str | None:
+    """The patch, if the request asks which of its lines run."""
+    return request.get("patch") if request.get("cover") else None
+
+
+def _require_graph(captured: Captured) -> None:
+    if not captured.lowered:
+        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
+        why = f" ({breaks})" if breaks else ""
+        raise RuntimeError(
+            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
+        )
 
 
 def _options(request: Observe) -> dict[str, str]:
@@ -185,34 +191,32 @@ def _left_options(before: dict[str, str], after: dict[str, str]) -> Facts:
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
     """The facts of code that another process has generated; nothing of it is run."""
     stage("read")
-    return {
-        "facts": code_facts(
-            request["code"], triton=generates_triton({"backend": request["backend"]})
-        ),
-        "environment": environment(),
-    }
+    triton = generates_triton({"backend": request["backend"]})
+    return {"facts": code_facts(request["code"], triton=triton), "environment": environment()}
 
 
-def _compile_before(request: Observe, stage: Stage) -> None:
+def compile_before(request: Observe, stage: Stage) -> None:
     """Compile the workload without the patch, where the request asks for it."""
     if request.get("late"):
         stage("compile before")
-        capture(load_build(request), **capture_options(request))
+        _captured(request)
         # What Dynamo has compiled is compiled again; what the compiler keeps for later compiles
         # stays.
         torch._dynamo.reset_code_caches()
 
 
-def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
-    """Facts of a workload called with a script of sizes."""
-    _compile_before(request, stage)
+def observe_options(request: Observe, stage: Stage) -> OptionFacts:
+    """Facts of the options that torch.compile takes and of what each mode sets.
+
+    By torch's own lists, which are called by name, so that a patch of them shows.
+    """
     apply_patch(request, stage)
-    stage("shapes")
-    dtype, ran = getattr(torch, request["dtype"]), LinesRun()
-    covered = request.get("patch") if request.get("cover") else None
-    with tracing(covered, ran):
-        facts = shapes.shape_facts(load_build(request), dtype=dtype, profile=request["profile"])
-    return {"facts": facts, "environment": environment(), **ran.coverage(covered)}
+    stage("options")
+    facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
+    for mode, options in torch._inductor.list_mode_options().items():
+        facts[f"options.mode.{mode}"] = f"{len(options)} options"
+        facts |= {f"options.mode.{mode}.{name}": repr(value) for name, value in options.items()}
+    return {"facts": facts, "environment": environment()}
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
@@ -221,7 +225,7 @@ def build_kernels(request: Compile, stage: Stage) -> Kernels:
     """
     apply_patch(request, stage)
     stage("compile")
-    captured = capture(load_build(request), **capture_options(request))
+    captured = _captured(request)
     stage("kernels")
     with device_context(request["profile"]):
         return {"kernels": machine_code(_kernels(captured)), "environment": environment()}
@@ -238,5 +242,6 @@ def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     write_trace_to(request["trace"])
     apply_patch(request, stage)
     stage("ladder")
-    options = {name: value for name, value in capture_options(request).items() if name != "mode"}
+    options = _capture_options(request)
+    options.pop("mode", None)
     return {"stage": failing_stage(load_build(request), **options)}

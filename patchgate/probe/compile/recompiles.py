@@ -16,22 +16,25 @@ import torch._inductor.compile_fx as inductor
 from torch._dynamo.output_graph import OutputGraph
 
 from patchgate.probe.compile.capture import Build, change_rows, no_caches, runs_nodes
+from patchgate.probe.compile.observe import load_build
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Compile, Recompiles, Stage
 
 # Further instances; each is compiled on its own, as the layers of a model are.
 INSTANCES = 3
 
-Counts = dict[str, int]
 
+def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
+    """Graphs compiled in several calls of several instances of a workload, and those with symbolic
+    sizes.
 
-def count_graphs(
-    build: Build, *, dtype: torch.dtype, dynamic: bool
-) -> dict[str, dict[str, Counts]]:
-    """ "compiled" and "uncompiled" -> step -> graphs compiled in it, and how many of them had
-    symbolic sizes.
-
-    Uncompiled, the workload is called as it is: only what a patch compiles by itself is counted
+    "uncompiled", the workload is called as it is: only what a patch compiles by itself is counted
     there.
     """
+    apply_patch(request, stage)
+    stage("compile")
+    build, dynamic = load_build(request), request["dynamic"]
+    dtype = getattr(torch, request["dtype"])
     torch.set_num_threads(1)
     graphs: list[bool] = []
     call_user_compiler = OutputGraph.call_user_compiler
@@ -54,18 +57,18 @@ def count_graphs(
         for way, compile_with in ways.items():
             torch._dynamo.reset()
             counts[way] = _counts_by_step(build, dtype, compile_with, graphs)
-    return counts
+    return {"counts": counts}
 
 
 def _counts_by_step(
     build: Build, dtype: torch.dtype, compile_with: Any, graphs: list[bool]
-) -> dict[str, Counts]:
+) -> dict[str, dict[str, int]]:
     def instance() -> tuple[Any, tuple[Any, ...]]:
         torch.manual_seed(0)
         function, args = build(torch.device("cpu"), dtype, "small")
         return compile_with(function), args
 
-    counts: dict[str, Counts] = {}
+    counts: dict[str, dict[str, int]] = {}
 
     def count(step: str, *calls: tuple[Any, tuple[Any, ...]]) -> None:
         graphs.clear()
@@ -102,10 +105,8 @@ def _another_state() -> Iterator[None]:
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:
     """True if an input of the graph has a symbolic size."""
-    values = [
-        node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"
-    ]
-    sizes = [
-        size for value in values for size in (value.shape if torch.is_tensor(value) else [value])
-    ]
+    sizes: list[Any] = []
+    for node in module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("example_value")
+        sizes += value.shape if torch.is_tensor(value) else [value]
     return any(isinstance(size, torch.SymInt) for size in sizes)

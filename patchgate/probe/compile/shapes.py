@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -29,7 +30,15 @@ from patchgate.probe.compile.capture import (
     runs_nodes,
 )
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
-from patchgate.probe.protocol import Facts, Profile
+from patchgate.probe.compile.observe import (
+    compile_before,
+    environment,
+    load_build,
+    patch_to_cover,
+)
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.protocol import Facts, Observe, ShapeFacts, Stage
 from patchgate.probe.simulate.device_context import device_context
 
 # Sizes of the first dimension, call by call: one twice, three others, and 1, which torch
@@ -55,19 +64,25 @@ class ScriptRun:
     limit: int = 0  #: times that the recompile limit was reached
 
 
-def shape_facts(build: Build, *, dtype: torch.dtype, profile: Profile) -> Facts:
-    """The facts of the script under every mode."""
-    torch.set_num_threads(1)
+def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
+    """Facts of a workload called with the script of sizes under every mode."""
+    compile_before(request, stage)
+    apply_patch(request, stage)
+    stage("shapes")
+    dtype = getattr(torch, request["dtype"])
     facts: Facts = {}
-    with (
-        torch.no_grad(),
-        no_caches(),
-        device_context(profile),
-        dynamo_config.patch(recompile_limit=LIMIT),
-    ):
-        for mode, dynamic in MODES.items():
-            facts |= _facts(mode, _run_script(build, dtype, dynamic))
-    return facts
+    with tracing(patch_to_cover(request)) as coverage:
+        build = load_build(request)
+        torch.set_num_threads(1)
+        with (
+            torch.no_grad(),
+            no_caches(),
+            device_context(request["profile"]),
+            dynamo_config.patch(recompile_limit=LIMIT),
+        ):
+            for mode, dynamic in MODES.items():
+                facts |= _facts(mode, _run_script(build, dtype, dynamic))
+    return {"facts": facts, "environment": environment(), **coverage}
 
 
 def _facts(mode: str, run: ScriptRun) -> Facts:
@@ -99,7 +114,7 @@ def _run_script(build: Build, dtype: torch.dtype, dynamic: bool | None) -> Scrip
         for size in SCRIPT:
             dynamo_utils.clear_compilation_metrics()
             graph_runs.clear()
-            compiled(*_with_rows(args, size))
+            compiled(*change_rows(partial(_repeated, size), args))
             run.eager += not graph_runs
             frames = [
                 frame for frame in dynamo_utils.get_compilation_metrics() if not frame.fail_reason
@@ -142,9 +157,9 @@ def _count_limit_reached(run: ScriptRun) -> Iterator[None]:
         yield
 
 
-def _with_rows(args: tuple[Any, ...], size: int) -> Any:
-    """The inputs with `size` rows, which are taken again and again."""
-    return change_rows(lambda rows: rows[torch.arange(size) % len(rows)].clone(), args)
+def _repeated(size: int, rows: torch.Tensor) -> torch.Tensor:
+    """As many rows: those that there are, again and again."""
+    return rows[torch.arange(size) % len(rows)].clone()
 
 
 def _reason(text: str) -> str:

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics.numeric_metrics import load_files
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
-from patchgate.probe.protocol import Profile
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Completed, Sample, Stage
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
 PROMPTS, GIVEN, TOKENS = 64, 4, 64
@@ -64,13 +66,13 @@ def _norm(x: Any, weight: Any) -> Any:
     return F.rms_norm(x, x.shape[-1:], weight)
 
 
-def sample(*, profile: Profile, path: str) -> None:
-    """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to
-    `path`.
-    """
+def sample(request: Sample, stage: Stage) -> Completed:
+    """Write the tokens of every prompt, first sampled greedily and then with seeded noise."""
+    apply_patch(request, stage)
+    stage("run")
     torch.manual_seed(0)
-    device = torch.device(profile["backend"])
-    with reproducible(profile):
+    device = torch.device(request["profile"]["backend"])
+    with reproducible(request["profile"]):
         # Made on the CPU: the same weights, prompts and noise on every device.
         step = torch.compile(_Decoder().to(device, torch.bfloat16))
         prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
@@ -92,7 +94,9 @@ def sample(*, profile: Profile, path: str) -> None:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
                 tokens = torch.cat((tokens, drawn), dim=1)
     tokens = tokens.cpu()
-    save_outputs({"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}, path)
+    written = {"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}
+    save_outputs(written, request["outputs"])
+    return {"environment": environment()}
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:

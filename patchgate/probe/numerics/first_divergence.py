@@ -14,27 +14,20 @@ from unittest import mock
 import torch
 from torch._inductor.graph import GraphLowering
 
-from patchgate.probe.compile.capture import Build
+from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import load_files, share_differing
 from patchgate.probe.numerics.outputs import build_seeded, reproducible, save_outputs
-from patchgate.probe.protocol import Profile
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Completed, Run, Stage
 
 _KEEP = "_keep_buffer"
 _stored: dict[str, torch.Tensor] = {}  # buffer -> what was stored in it first
 
 
-def trace(
-    build: Build,
-    *,
-    dtype: torch.dtype,
-    dynamic: bool,
-    profile: Profile,
-    seeds: list[int],
-    path: str,
-) -> None:
-    """Write to `path` the intermediates of the first seed, in the order of the graph's
-    operations.
-    """
+def trace(request: Run, stage: Stage) -> Completed:
+    """Write the intermediates of the first seed, in the order of the graph's operations."""
+    apply_patch(request, stage)
+    stage("run")
     origins: dict[str, str] = {}
     codegen = GraphLowering.codegen
 
@@ -43,13 +36,13 @@ def trace(
         origins.update(_origins(self))
         return (dataclasses.replace(code, value=_instrument(code.value)), *rest)
 
-    with reproducible(profile):
-        module, args = build_seeded(build, dtype, seeds[0], profile)
+    with reproducible(request["profile"]):
+        module, args = build_seeded(load_build(request), request, request["seeds"][0])
         with mock.patch.object(GraphLowering, "codegen", instrumented_codegen):
-            torch.compile(module, dynamic=dynamic)(*args)
-    save_outputs(
-        {origins[name]: tensor for name, tensor in _stored.items() if name in origins}, path
-    )
+            torch.compile(module, dynamic=request["dynamic"])(*args)
+    known = {origins[name]: tensor for name, tensor in _stored.items() if name in origins}
+    save_outputs(known, request["outputs"])
+    return {"environment": environment()}
 
 
 def diverging_operation(unpatched: str, patched: str) -> dict[str, Any]:

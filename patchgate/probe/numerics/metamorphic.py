@@ -6,25 +6,24 @@ Rows are compared only where eager in float64 confirms that each gives its own r
 
 from __future__ import annotations
 
-import copy
 import sys
 from typing import Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.passes.split_module import split_module
-from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build
+from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
 from patchgate.probe.numerics.outputs import (
-    as_float64,
     build_seeded,
+    in_float64,
     reproducible,
     save_outputs,
     tensors,
 )
-from patchgate.probe.protocol import Profile
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Completed, Run, Stage
 
 ROWS = 4
 # Largest relative difference in float64 at which rows count as independent: some thousand
@@ -32,24 +31,16 @@ ROWS = 4
 _SAME = 1e-12
 
 
-def run_variants(
-    build: Build,
-    *,
-    dtype: torch.dtype,
-    dynamic: bool,
-    profile: Profile,
-    seeds: list[int],
-    path: str,
-    exact: bool,
-) -> None:
-    """Write to `path` what each variant gives as (plain outputs, its own), and eager and float64
-    outputs.
+def run_variants(request: Run, stage: Stage) -> Completed:
+    """Write what each variant gives as (plain outputs, its own), and eager and float64 outputs.
 
-    Without `exact`, as with a patch that may never meet float64, rows count as independent if
-    float64 fails.
+    With a patch, which may never meet float64, rows count as independent if float64 fails.
     """
-    with reproducible(profile):
-        module, args = build_seeded(build, dtype, seeds[0], profile)
+    apply_patch(request, stage)
+    stage("run")
+    build, dynamic = load_build(request), request["dynamic"]
+    with reproducible(request["profile"]):
+        module, args = build_seeded(build, request, request["seeds"][0])
         plain = tensors(torch.compile(module, dynamic=dynamic)(*args))
         torch._dynamo.reset()
         other = tensors(torch.compile(module, dynamic=not dynamic)(*args))
@@ -61,31 +52,29 @@ def run_variants(
         }
         for name, variant in getattr(sys.modules[build.__module__], "FORMS", {}).items():
             torch._dynamo.reset()
-            function, inputs = build_seeded(variant, dtype, seeds[0], profile)
+            function, inputs = build_seeded(variant, request, request["seeds"][0])
             variants[name] = (plain, tensors(torch.compile(function, dynamic=dynamic)(*inputs)))
-        wide, wide_args = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
-        try:
-            reference = tensors(wide(*wide_args))
-            by_row = _rows_are_independent(wide, wide_args, reference)
-        except Exception:
-            if exact:
-                raise
-            reference, by_row = [], True
+        reference, by_row = _reference(module, args, exact=not request.get("patch"))
         if by_row:
             torch._dynamo.reset()
-            variants["batch and single rows"] = (
-                [t[:ROWS] for t in plain],
-                _row_by_row(torch.compile(module), args),
-            )
-    save_outputs(
-        {
-            "forms": variants,
-            "eager": tensors(module(*args)),
-            "plain": plain,
-            "reference": reference,
-        },
-        path,
-    )
+            rows = _row_by_row(torch.compile(module), args)
+            variants["batch and single rows"] = ([t[:ROWS] for t in plain], rows)
+    eager = tensors(module(*args))
+    written = {"forms": variants, "eager": eager, "plain": plain, "reference": reference}
+    save_outputs(written, request["outputs"])
+    return {"environment": environment()}
+
+
+def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outputs, bool]:
+    """Outputs in float64, and whether its rows are independent; unless `exact`, it may fail."""
+    wide, wide_args = in_float64(module, args)
+    try:
+        reference = tensors(wide(*wide_args))
+        return reference, _rows_are_independent(wide, wide_args, reference)
+    except Exception:
+        if exact:
+            raise
+        return [], True
 
 
 def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:

@@ -16,9 +16,24 @@ from unittest import mock
 import torch
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.compile.caches import loaded_code
 from patchgate.probe.compile.capture import Build, change_rows, no_caches
+from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
-from patchgate.probe.protocol import MemoryFault, Profile
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.load import module_of
+from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
+from patchgate.probe.protocol import (
+    Compile,
+    MemoryFault,
+    Offered,
+    OfferRun,
+    Profile,
+    Ran,
+    Run,
+    RunOffers,
+    Stage,
+)
 from patchgate.probe.simulate.device_context import device_context
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 
@@ -35,9 +50,15 @@ SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "zero": torch.zeros_like,
 }
 # Rows that a compiler treats as cases of their own.
-SMALL = {"one row": 1, "no rows": 0}
+SMALL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "one row": lambda x: x[:1].clone(),
+    "no rows": lambda x: x[:0].clone(),
+}
 # Further sizes, for which Dynamo makes one graph with symbols in it.
-LARGER = {"three times the rows": 3, "twice the rows": 2}
+LARGER: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "three times the rows": lambda x: torch.cat([x] * 3),
+    "twice the rows": lambda x: torch.cat([x] * 2),
+}
 SIDES = ("compiled", "again", "eager", "reference")
 
 
@@ -76,6 +97,11 @@ def tensors(result: Any) -> Outputs:
     ]
 
 
+def in_float64(module: Any, args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Copies of a module and its inputs in float64."""
+    return as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
+
+
 def as_float64(value: Any) -> Any:
     """A module (in place) or a floating-point tensor (a copy) in float64; anything else as it
     is.
@@ -94,70 +120,99 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
     return changed
 
 
-def run(
-    build: Build,
-    *,
-    dtype: torch.dtype,
-    dynamic: bool,
-    profile: Profile,
-    seeds: list[int],
+def run(request: Run, stage: Stage) -> Ran:
+    """Write eager and compiled outputs (twice, to see determinism) of every seed."""
+    try:
+        apply_patch(request, stage)
+        stage("run")
+        _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
+    except Exception as error:
+        missing = missing_answer(error) if request["profile"]["kind"] == "simulated" else None
+        if missing is None:
+            raise
+        return {"environment": environment(), "code": [], "unmeasured": missing}
+    return {"environment": environment(), "code": loaded_code(), "unmeasured": ""}
+
+
+def run_offers(request: RunOffers, stage: Stage) -> Offered:
+    """Write the outputs with each backend or pass that the patch offers to a file each."""
+    apply_patch(request, stage)
+    stage("run")
+    runs: list[OfferRun] = []
+    patch = request.get("patch")
+    for number, offer in enumerate(request["offers"]):
+        torch._dynamo.reset()
+        run: OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
+        compiler = compiler_of(offer, module_of(patch), run, dynamic=request["dynamic"] or None)
+        path = f"{request['outputs']}-{number}" if number else request["outputs"]
+        try:
+            _write_outputs(request, path, [0], small=True, compiler=compiler)
+        except Exception as error:
+            kind, text = failure_of_offer(error, patch)
+            run["faults"][kind if compiles_anything(compiler) else "unmeasured"] = text
+        runs.append(run)
+    return {"environment": environment(), "runs": runs}
+
+
+def _write_outputs(
+    request: Compile,
     path: str,
-    training: bool = False,
-    small: bool = False,
-    exact: bool = True,
+    seeds: list[int],
+    *,
+    small: bool,
     compiler: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Write eager and compiled outputs (twice, to see determinism) of every seed to `path`.
+    """Write outputs to `path`; training, also the gradients.
 
-    Training, also the gradients; `small`, also what inputs of one row and of none give; `exact`,
-    also outputs in float64, which are the truth only without the patch: with it, float64 may be
-    what the patch never meets. `compiler` is called in place of torch.compile, and gets inputs of
-    other sizes too.
+    `small`, also what inputs of one row and of none give. Without a patch also outputs in float64,
+    which are the truth: with it, float64 may be what the patch never meets. `compiler` is called in
+    place of torch.compile, and gets inputs of other sizes too.
     """
-    written: dict[str, Any] = {
-        part: {side: [] for side in SIDES} for part in ("outputs", "gradients")
-    }
+    build, dtype = load_build(request), getattr(torch, request["dtype"])
     faults: dict[Any, MemoryFault] = {}
-    with reproducible(profile, training=training):
-        module, args = build_seeded(build, dtype, seeds[0], profile)
-        larger = compiler is not None
-        compiler = compiler or partial(
-            torch.compile, dynamic=dynamic, backend=_backend(profile, faults)
-        )
+    sizes = dict(SMALL) if small else {}
+    training = request.get("training", False) and compiler is None
+    if compiler is None:
+        backend = _backend(request["profile"], faults)
+        compiler = partial(torch.compile, dynamic=request["dynamic"], backend=backend)
+    else:
+        sizes |= LARGER
+    with reproducible(request["profile"], training=training):
+        module, args = build_seeded(build, request, seeds[0])
         compiled = compiler(module)
+        written: dict[str, Any] = {
+            part: {side: [] for side in SIDES} for part in ("outputs", "gradients")
+        }
         for seed in seeds:
-            other, args = build_seeded(build, dtype, seed, profile)
+            other, args = build_seeded(build, request, seed)
             if isinstance(module, torch.nn.Module):
-                module.load_state_dict(
-                    other.state_dict()
-                )  # compiled once, run with the weights of every seed
-            compiled_call = (compiled, module, args)
-            calls = {
-                "compiled": compiled_call,
-                "again": compiled_call,
-                "eager": (module, module, args),
-            }
-            if exact:
-                wide, wide_args = (
-                    as_float64(copy.deepcopy(module)),
-                    pytree.tree_map(as_float64, args),
-                )
-                calls["reference"] = (wide, wide, wide_args)
+                # Compiled once, run with the weights of every seed.
+                module.load_state_dict(other.state_dict())
+            calls = _calls(compiled, module, args, exact=not request.get("patch"))
             for side, call in calls.items():
                 outputs, gradients = _outputs_and_gradients(*call, dtype)
                 written["outputs"][side] += outputs
                 written["gradients"][side] += gradients
-
-        outcomes = partial(_outcomes, {"compiled": compiled, "eager": module}, module, dtype)
-        written["special"] = outcomes(
-            {name: _change_floats(change, args) for name, change in SPECIAL.items()}
-        )
-        sizes = {name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {}
-        sizes |= (
-            {name: _repeated_rows(times, args) for name, times in LARGER.items()} if larger else {}
-        )
-        written["small"] = outcomes(sizes)
+        changed = {
+            "special": {name: _change_floats(change, args) for name, change in SPECIAL.items()},
+            "small": {name: _change_size(change, args) for name, change in sizes.items()},
+        }
+        functions = {"compiled": compiled, "eager": module}
+        for part, inputs in changed.items():
+            written[part] = _outcomes(functions, module, dtype, inputs)
     save_outputs(written | {"memory": list(faults.values())}, path)
+
+
+def _calls(
+    compiled: Any, module: Any, args: Any, *, exact: bool
+) -> dict[str, tuple[Any, Any, Any]]:
+    """Side -> (function, its module, its inputs); the reference in float64 if `exact`."""
+    calls = dict.fromkeys(("compiled", "again"), (compiled, module, args))
+    calls["eager"] = (module, module, args)
+    if exact:
+        wide, wide_args = in_float64(module, args)
+        calls["reference"] = (wide, wide, wide_args)
+    return calls
 
 
 def save_outputs(written: object, path: str) -> None:
@@ -211,17 +266,12 @@ def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dty
     return outputs + gradients
 
 
-def build_seeded(
-    build: Build, dtype: torch.dtype, seed: int, profile: Profile
-) -> tuple[Any, tuple[Any, ...]]:
+def build_seeded(build: Build, request: Compile, seed: int) -> tuple[Any, tuple[Any, ...]]:
     """Module and inputs of one seed: of full size on a real GPU, else small and on the CPU."""
     torch.manual_seed(seed)
-    is_real = profile["kind"] == "real"
-    return build(
-        torch.device(profile["backend"] if is_real else "cpu"),
-        dtype,
-        "full" if is_real else "small",
-    )
+    is_real = request["profile"]["kind"] == "real"
+    device = torch.device(request["profile"]["backend"] if is_real else "cpu")
+    return build(device, getattr(torch, request["dtype"]), "full" if is_real else "small")
 
 
 def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
@@ -233,12 +283,5 @@ def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[A
     return pytree.tree_map(change_float, args)
 
 
-def _repeated_rows(times: int, args: tuple[Any, ...]) -> Any:
-    return change_rows(
-        lambda x: torch.cat([x.detach()] * times).requires_grad_(x.requires_grad), args
-    )
-
-
-def _first_rows(rows: int, args: tuple[Any, ...]) -> Any:
-    """The inputs with that many rows."""
-    return change_rows(lambda x: x.detach()[:rows].clone().requires_grad_(x.requires_grad), args)
+def _change_size(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
+    return change_rows(lambda x: change(x.detach()).requires_grad_(x.requires_grad), args)

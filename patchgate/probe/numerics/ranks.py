@@ -1,52 +1,160 @@
-"""Runs the ranks of one process group, each a process of its own, and reports the first that
-failed.
+"""A small stack of residual blocks over two ranks, tensor-parallel and sequence-parallel.
 
-They meet over a file and the loopback. The patch runs in the ranks alone, so this process's word on
-their end holds.
+Mathematically the two are one computation; their outputs are written as variants, as `metamorphic`
+does. Each rank is a process of its own; they meet over a file and the loopback. The patch runs in
+the ranks alone, so this process's word on their end holds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import copy
 import faulthandler
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+import torch.nn.functional as F
 
+from patchgate.probe.compile.observe import environment
+from patchgate.probe.numerics.outputs import reproducible, save_outputs, tensors
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.process.namespaces import end_with_parent
 from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
-from patchgate.probe.protocol import Profile
+from patchgate.probe.protocol import Failure, Profile, Ranks, Sample, Stage
 
 RANKS = 2
-_PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.02
 # Bound before a patch can replace it.
 _now, _open = time.monotonic, os.open
 # NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain
 # nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
+# Kind of device -> blocks, rows, hidden and inner size, of all ranks together.
+_SIZES = {"codegen": (2, 32, 128, 256), "real": (4, 4096, 2048, 8192)}
 
 
-def missing(profile: Profile) -> str | None:
-    """Why there can be no ranks on the device, or None.
+class _Stack(torch.nn.Module):
+    """h = h + silu(rms_norm(h, w) @ a) @ b, where a rank has some columns of a and the same rows of
+    b.
 
-    Initialises no device: a fork could not use it afterwards.
+    Tensor-parallel, every rank has all rows of h and the products are summed by an all-reduce. In
+    sequence, a
+    rank has its own rows: they are gathered before the products, and the sums scattered after.
     """
-    devices = RANKS if profile["backend"] == "cpu" else torch.cuda.device_count()
-    return None if devices >= RANKS else f"this machine has {devices}"
+
+    def __init__(self, weights: dict[str, torch.Tensor], *, rank: int, sequence: bool) -> None:
+        super().__init__()
+        self.w = torch.nn.ParameterList(weights["w"])
+        self.a = torch.nn.ParameterList(
+            t.chunk(RANKS, dim=1)[rank].contiguous() for t in weights["a"]
+        )
+        self.b = torch.nn.ParameterList(
+            t.chunk(RANKS, dim=0)[rank].contiguous() for t in weights["b"]
+        )
+        self.sequence, self.group = sequence, dist.group.WORLD.group_name
+
+    def forward(self, h: Any) -> Any:
+        *norms, last = self.w
+        for w, a, b in zip(norms, self.a, self.b, strict=True):
+            x = F.rms_norm(h, h.shape[-1:], w)
+            x = funcol.all_gather_tensor(x, 0, self.group) if self.sequence else x
+            x = F.silu(x @ a) @ b
+            if self.sequence:
+                h = h + funcol.reduce_scatter_tensor(x, "sum", 0, self.group)
+            else:
+                h = h + funcol.all_reduce(x, "sum", self.group)
+        return F.rms_norm(h, h.shape[-1:], last)
 
 
-def in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dict[str, Any] | None:
+def run_ranks(request: Sample, stage: Stage) -> Ranks:
+    """Write what both ranks give in both forms to the file `outputs`."""
+    # Initialises no device: a fork could not use it afterwards.
+    devices = RANKS if request["profile"]["backend"] == "cpu" else torch.cuda.device_count()
+    if devices < RANKS:
+        return {"unmeasured": f"this machine has {devices}"}
+    # A name of its own: a try that was killed has left its folder.
+    folder = tempfile.mkdtemp(prefix="ranks-", dir=os.path.dirname(request["outputs"]))
+    failure = _in_ranks(
+        lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch")
+    )
+    if failure:
+        return {"failure": cast(Failure, failure)}
+    first, second = (
+        torch.load(f"{folder}/rank{rank}.pt", weights_only=True) for rank in range(RANKS)
+    )
+    rows = torch.cat((first.pop("sequence"), second["sequence"]))
+    forms = {
+        "tensor-parallel and sequence-parallel": ([first["plain"]], [rows]),
+        "tensor-parallel on either rank": ([first["plain"]], [second["plain"]]),
+    }
+    save_outputs(
+        {"forms": forms, **{name: [tensor] for name, tensor in first.items()}}, request["outputs"]
+    )
+    return {"environment": environment()}
+
+
+def _one_rank(rank: int, folder: str, request: Sample, stage: Stage) -> None:
+    """Both forms as this rank has them, compiled; and tensor-parallel eagerly, and in float64."""
+    profile = request["profile"]
+    apply_patch(request, stage)
+    stage("run")
+    store = _join_group(rank, profile, folder)
+    device = (
+        torch.device(profile["backend"], rank)
+        if profile["backend"] != "cpu"
+        else torch.device("cpu")
+    )
+    with reproducible(profile):
+        weights, h = _weights_and_input(*_SIZES[profile["kind"]])
+        split, rows = (
+            _Stack(weights, rank=rank, sequence=sequence).to(device) for sequence in (False, True)
+        )
+        whole, own = h.to(device), h.chunk(RANKS)[rank].to(device)
+        results = {
+            "plain": torch.compile(split)(whole),
+            "sequence": torch.compile(rows)(own),
+            "eager": split(whole),
+            "reference": copy.deepcopy(split).double()(whole.double()),
+        }
+        save_outputs(
+            {name: tensors(result)[0] for name, result in results.items()},
+            f"{folder}/rank{rank}.pt",
+        )
+    _await_others(rank, store)
+
+
+def _weights_and_input(
+    blocks: int, rows: int, hidden: int, inner: int
+) -> tuple[dict[str, Any], torch.Tensor]:
+    """Weights and input, made on the CPU: the same on every rank and device."""
+    torch.manual_seed(0)
+    weights = {
+        "w": [1 + 0.05 * torch.randn(hidden) for _ in range(blocks + 1)],
+        "a": [torch.randn(hidden, inner) * hidden**-0.5 for _ in range(blocks)],
+        "b": [torch.randn(inner, hidden) * inner**-0.5 for _ in range(blocks)],
+    }
+    rounded = {name: [tensor.bfloat16() for tensor in listed] for name, listed in weights.items()}
+    return rounded, torch.randn(rows, hidden).bfloat16()
+
+
+def _in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dict[str, Any] | None:
     """Run `work` in a process for each rank; the failure that came first, or None when all are
     done.
     """
-    running = {_start(work, rank, folder, patch): rank for rank in range(RANKS)}
+    running: dict[int, int] = {}
+    for rank in range(RANKS):
+        pid = os.fork()
+        if not pid:
+            _run_rank(work, rank, folder, patch)
+        running[pid] = rank
     # The server's signal to a child that hangs goes to the ranks, which write where they are.
     faulthandler.unregister(signal.SIGUSR1)
     signal.signal(signal.SIGUSR1, lambda *_: _end_with_tracebacks(running))
@@ -78,17 +186,9 @@ def _end(pids: Iterable[int], number: signal.Signals) -> None:
             os.waitpid(pid, 0)
 
 
-def _start(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> int:
-    """Fork the process of a rank."""
-    pid = os.fork()
-    if not pid:
-        _run_rank(work, rank, folder, patch)
-    return pid
-
-
 def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> NoReturn:
     """Work with the environment variables that a launcher sets, and leave a reply in `folder`."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     os.environ |= _LOOPBACK | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
     reply: dict[str, Any] = {}
     try:
@@ -111,7 +211,7 @@ def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
     return [failure | {"at": reply["at"], "signature": f"rank {rank}: {failure['signature']}"}]
 
 
-def join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
+def _join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
     """Join the group of all ranks, on a device of this rank's own."""
     store = dist.FileStore(f"{folder}/store", RANKS)
     backend = "gloo" if profile["backend"] == "cpu" else "nccl"
@@ -121,7 +221,7 @@ def join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
     return store
 
 
-def await_others(rank: int, store: dist.Store) -> None:
+def _await_others(rank: int, store: dist.Store) -> None:
     """Wait for all ranks: none may leave while another still reads from it."""
     store.set(f"done {rank}", "")
     store.wait([f"done {other}" for other in range(RANKS)])

@@ -16,16 +16,22 @@ from unittest import mock
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
+from patchgate.probe.patch.branch_coverage import outcomes, taken
 from patchgate.probe.patch.line_events import LinesRun, line_events
 from patchgate.probe.patch.snapshot import Changes, with_wrapped
+from patchgate.probe.protocol import Coverage, Functions, ReadPatch, Stage
 
 
 @contextlib.contextmanager
-def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
-    """Add to `ran` what runs of the file `path` in this thread; nothing without a path."""
+def tracing(path: str | None) -> Iterator[Coverage]:
+    """Gives what ran of the file `path` in this thread, filled in at the end; nothing without a
+    path.
+    """
+    coverage: Coverage = {"ran": [], "took": []}
     if path is None:
-        yield
+        yield coverage
         return
+    ran = LinesRun()
     starts_line = InstructionTranslatorBase.starts_line
     last: dict[int, int] = {}  # of each translator
 
@@ -40,7 +46,11 @@ def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
         mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line),
         line_events(path, ran),
     ):
-        yield
+        try:
+            yield coverage
+        finally:
+            coverage["ran"] = sorted(ran.lines)
+            coverage["took"] = taken(path, ran.jumps)
 
 
 def _own_lines(code: types.CodeType) -> set[int]:
@@ -50,8 +60,11 @@ def _own_lines(code: types.CodeType) -> set[int]:
     }
 
 
-def functions(path: str) -> dict[str, list[int]]:
-    """Name -> lines for every function of the file, however deeply nested, as `name:first line`."""
+def read_functions(request: ReadPatch, stage: Stage) -> Functions:
+    """The functions of the patch, however deeply nested, and their branches; nothing of it is
+    run.
+    """
+    path = request["patch"]
     with tokenize.open(path) as file:
         todo = [compile(file.read(), path, "exec")]
     by_function = {}
@@ -63,7 +76,7 @@ def functions(path: str) -> dict[str, list[int]]:
                     by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(
                         _own_lines(inner)
                     )
-    return by_function
+    return {"functions": by_function, "outcomes": outcomes(path)}
 
 
 def replacements(changes: Changes, path: str) -> dict[str, list[int]]:

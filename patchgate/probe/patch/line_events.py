@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgate.probe.patch.branch_coverage import Jump, taken
-from patchgate.probe.protocol import Coverage
+from patchgate.probe.patch.branch_coverage import Jump
 
 
 @dataclass
@@ -22,10 +21,6 @@ class LinesRun:
 
     lines: set[int] = field(default_factory=set)
     jumps: set[Jump] = field(default_factory=set)
-
-    def coverage(self, path: str | None) -> Coverage:
-        """The part of an answer; `path` is the patch's."""
-        return {"ran": sorted(self.lines), "took": taken(path, self.jumps) if path else []}
 
 
 def line_events(path: str, ran: LinesRun) -> contextlib.AbstractContextManager[None]:

@@ -22,7 +22,6 @@ from torch.utils._config_module import ConfigModule
 
 from patchgate.probe.patch.branch_coverage import first_line, lines_that_can_run
 from patchgate.probe.patch.line_coverage import tracing
-from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
@@ -39,15 +38,14 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with tokenize.open(request["patch"]) as file:
         source = file.read()
     findings = [*_check_targets(request["targets"]), *_check_imports(source)]
-    ran = LinesRun()
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        with tracing(request["patch"], ran), torch_imports_added_to(before):
+        with tracing(request["patch"]) as coverage, torch_imports_added_to(before):
             run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")
-    live = lines_that_can_run(ast.parse(source), ran.lines)
+    live = lines_that_can_run(ast.parse(source), coverage["ran"])
     # What the patch adds need not have been there, and what is for another release need not fit
     # this one.
     missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}

@@ -49,6 +49,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
 
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def enter(level: Sequence[str], ended: int | None) -> None:
     """Go into namespaces of an own; with those of processes, return in a new process, the only one
     besides its init.
@@ -85,7 +90,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
             pid = os.fork()
             if pid:
                 _await(pid, ended if is_init else None)
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            end_with_parent()
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:

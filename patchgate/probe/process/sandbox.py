@@ -28,6 +28,7 @@ from patchgate.probe.process.namespaces import (
     LEVELS,
     SHARED,
     change_root,
+    end_with_parent,
     enter,
     libc,
     resolved,
@@ -95,7 +96,6 @@ _INSTALLED = "/opt"
 _PREFIX = ("lib", "lib64", "libexec", "include")
 # What a workload compiles with.
 _COMPILE = ("-E", "-x", "c++", "-o", "/dev/null", "-")
-_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 
 def version() -> int:
@@ -186,7 +186,7 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
-            libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+            end_with_parent()
             enter(sandbox.namespaces, None)
             os.makedirs(f"{home}/root", exist_ok=True)
             sandbox.confine(f"{home}/root", [folder], [], tcp=True)

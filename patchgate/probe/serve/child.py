@@ -6,9 +6,9 @@ It must not return into the server's loop.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import fcntl
+import importlib
 import json
 import os
 import shutil
@@ -16,10 +16,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn
 
-from patchgate.probe.process.namespaces import enter
+from patchgate.probe.process.namespaces import end_with_parent, enter
 from patchgate.probe.process.opened_files import note_opened_files
 from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import (
@@ -30,12 +31,8 @@ from patchgate.probe.process.sandbox import (
     limit_resources,
     private_bytes,
 )
-from patchgate.probe.protocol import WITHOUT_TORCH, Request, Stage, variables_of
+from patchgate.probe.protocol import QUESTIONS, Compare, Exchange, Request, Stage, variables_of
 
-# From linux/prctl.h.
-_PR_SET_PDEATHSIG = 1
-#: The question that is answered where nothing of torch is loaded but by `import torch`.
-IN_NEW_INTERPRETER = "new interpreter"
 # Of what loads torch in a process below: on many cores OpenBLAS alone takes as much.
 _TORCH_BYTES = 1 << 30
 _Handler = Callable[[Request, Stage], dict[str, Any]]
@@ -64,9 +61,8 @@ def answer(
         os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
-        limit_resources(
-            request["limits"], _TORCH_BYTES if request["do"] == WITHOUT_TORCH else server
-        )
+        is_script = QUESTIONS[request["do"]].loaded == "nothing"
+        limit_resources(request["limits"], _TORCH_BYTES if is_script else server)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
@@ -81,10 +77,7 @@ def answer(
     try:
         # Only here, since torch starts threads, which a child that is no fork has to be without
         # until it is confined.
-        handler_with = {IN_NEW_INTERPRETER: _new_interpreter, WITHOUT_TORCH: _script}.get(
-            request["do"], _compiler
-        )
-        handler = handler_with(request, folder, headers)
+        handler = _prepare(request, folder, headers)
         # Last, so that no module of the project stands in for one of Python's; and not in the
         # unconfined server.
         sys.path += request.get("import_path", [])
@@ -98,32 +91,54 @@ def answer(
     write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
 
 
-def _new_interpreter(request: Request, folder: str, headers: str) -> _Handler:
-    """The handler for `import torch` alone, with the variables that the patch meets when it runs
-    there.
+def _prepare(request: Request, folder: str, headers: str) -> _Handler:
+    """The function that answers, where as much of torch is loaded as its question wants.
+
+    Where that is the whole compiler, with the libraries and headers that others have made; where it
+    is nothing, a process that is started finds them in its caches.
     """
-    # In a pipeline torch refuses what it only warns of elsewhere.
-    os.environ.update({"CI": "true"} | variables_of(request))
-    from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
+    loaded = QUESTIONS[request["do"]].loaded
+    if loaded == "torch":
+        # In a pipeline torch refuses what it only warns of elsewhere; and it may read the patch's
+        # variables as it is imported.
+        os.environ.update({"CI": "true"} | variables_of(request))
+    handler = _handler_of(QUESTIONS[request["do"]])
+    if loaded == "nothing":
+        from patchgate.probe.compile.plain_run import share_headers
 
-    return cast(_Handler, run_in_new_interpreter)
+        share_headers(_built_before(request, folder, headers))
+    elif loaded == "compiler":
+        _use_built(request, folder, headers)
+    return handler
 
 
-def _script(request: Request, folder: str, headers: str) -> _Handler:
-    """The handler without torch: it starts a process that finds libraries and headers in caches."""
-    from patchgate.probe.compile.plain_run import run_plainly, share_headers
-
-    share_headers(_built_before(request, folder, headers))
-    return cast(_Handler, run_plainly)
+def _handler_of(question: Exchange) -> _Handler:
+    name = question.answered_by.partition(":")[2]
+    function = getattr(importlib.import_module(question.module), name)
+    return partial(_compare, function) if question.request is Compare else function
 
 
-def _compiler(request: Request, folder: str, headers: str) -> _Handler:
-    """The handler with the whole compiler loaded, and with the libraries and headers that others
-    have made.
-    """
+def _compare(
+    compare: Callable[[str, str], dict[str, Any]], request: Request, stage: Stage
+) -> dict[str, Any]:
+    """Compare the files of both sides."""
+    stage("differ")
+    try:
+        return {"metrics": compare(request["unpatched"], request["patched"]), "unreadable": ""}
+    except Exception as error:
+        if exception_failure(error, None)["cause"] != "raised":
+            raise
+        # Untrusted code wrote the patched file. Where the other one can be compared with itself,
+        # that is why.
+        compare(request["unpatched"], request["unpatched"])
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        return {"metrics": {}, "unreadable": why}
+
+
+def _use_built(request: Request, folder: str, headers: str) -> None:
+    """Have the compiler use the libraries and headers that others have made."""
     from torch._inductor import codecache
 
-    from patchgate.probe.serve.answers import handler_of
     from patchgate.probe.serve.build_kernels import build_kernels_together
     from patchgate.probe.serve.known_headers import builds_kernels, use_header
 
@@ -133,7 +148,6 @@ def _compiler(request: Request, folder: str, headers: str) -> _Handler:
     if builds_kernels(request):
         use_header(headers)
         build_kernels_together()
-    return handler_of(request["do"])
 
 
 def _built_before(request: Request, folder: str, headers: str) -> str:
@@ -209,7 +223,7 @@ def _detach(ends: Ends) -> None:
     taken for a reply.
     """
     os.setsid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -8,12 +8,10 @@ as torch does it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
 import select
-import signal
 import time
 from collections.abc import Mapping
 from functools import cache, partial
@@ -22,12 +20,12 @@ from unittest import mock
 
 from torch._inductor import codecache
 
+from patchgate.probe.process.namespaces import end_with_parent
 from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Request
+from patchgate.probe.serve.zygote import close_all_but
 from patchgate.probe.simulate.device_context import device_context
 
-# From linux/prctl.h.
-_PR_SET_PDEATHSIG = 1
 # Seconds within which a compiler reads the headers.
 _PATIENCE = 60
 # Seconds that a header takes to be made, also on a busy machine.
@@ -58,9 +56,8 @@ def make_header(request: Request, folder: str) -> int | None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.closerange(3, writing)  # it has nothing else of the server's
-        os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+        end_with_parent()
+        close_all_but(writing)  # it has nothing else of the server's
         with contextlib.suppress(BaseException):
             _make(request, folder, writing)
         os._exit(0)

@@ -22,13 +22,12 @@ from typing import Any, NoReturn
 
 from patchgate.probe.process.child_cleanup import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
+from patchgate.probe.process.message_schema import REPLY_BYTES, refusal, reply_fault
 from patchgate.probe.process.opened_files import opened_files
 from patchgate.probe.process.reply import exit_failure, line_in_patch
-from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
-from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of, strongest_sandbox
-from patchgate.probe.protocol import KILLED, Failure, Request
-from patchgate.probe.serve.child import IN_NEW_INTERPRETER, Ends, answer, answer_saved, save_request
+from patchgate.probe.protocol import KILLED, QUESTIONS, Failure, Request
+from patchgate.probe.serve.child import Ends, answer, answer_saved, save_request
 from patchgate.probe.serve.warm_up import warm_up
 from patchgate.probe.serve.zygote import close_all_but
 
@@ -175,7 +174,7 @@ class Server:
         reading, writing = os.pipe()
         ends = Ends(writing, files.stage, files.trace, files.output, files.ended, files.opened)
         killed_for_memory = _killed_for_memory()
-        is_fork = not request.get("fresh") and request["do"] != IN_NEW_INTERPRETER
+        is_fork = not request.get("fresh") and QUESTIONS[request["do"]].loaded != "torch"
         if not is_fork:
             save_request({**request, **made}, folder, sandbox)
         pid = (self._zygote.fork(folder, ends) if _fits_zygote(request) else 0) or os.fork()
@@ -296,7 +295,8 @@ def _fits_zygote(request: Request) -> bool:
     it is imported.
     """
     has_variables = request.get("env") or request.get("environment")
-    return request["do"] == IN_NEW_INTERPRETER and not (request.get("fresh") or has_variables)
+    is_for_torch = QUESTIONS[request["do"]].loaded == "torch"
+    return is_for_torch and not (request.get("fresh") or has_variables)
 
 
 def _unnamed_file(folder: str) -> int:

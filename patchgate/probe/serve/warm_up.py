@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from patchgate.probe.process.huge_pages import collapse_memory
+from patchgate.probe.protocol import QUESTIONS
 from patchgate.probe.serve.zygote import Answer, Zygote
 
 # Between two collections of a child.
@@ -24,6 +25,17 @@ _TRACED = (
     "functional",
     *(f"modules.{name}" for name in ("activation", "batchnorm", "conv", "linear", "normalization")),
 )
+_COMPILER = (
+    "torch._inductor.codegen.triton",
+    "torch._inductor.compile_fx",
+    "torch._inductor.fx_passes.post_grad",
+    "torch._inductor.lowering",
+    "torch._inductor.runtime.triton_heuristics",
+    "torch._inductor.select_algorithm",
+    "sympy.physics.units",
+)
+# The last one needs setuptools.
+_OPTIONAL = ("triton.compiler", "triton.language", "torch.utils.cpp_extension")
 # What a compile imports late, and a patch may find not loaded yet.
 _LATE = (
     "torch._inductor.choices",
@@ -68,36 +80,53 @@ def warm_up(answer: Answer) -> Zygote:
     return zygote
 
 
-def _compile_late_modules() -> None:
-    """Leave the bytecode of what is imported late: each child that imports it would compile its
-    source.
-    """
-    for name in _LATE:
-        with contextlib.suppress(Exception):  # not in this release
-            loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
-            loader.get_code(name)
-
-
 def _import_and_compile() -> None:
     # NVML answers without creating a context, which a forked child could not use.
     os.environ[_ASKS_NVML] = "1"
     import torch
-    import torch._inductor.codegen.triton
-    import torch._inductor.compile_fx
     import torch._inductor.decomposition as decomposition
     import torch._inductor.fx_passes.joint_graph as joint_graph
-    import torch._inductor.fx_passes.post_grad
-    import torch._inductor.lowering
-    import torch._inductor.runtime.triton_heuristics
-    import torch._inductor.select_algorithm
 
-    with contextlib.suppress(ImportError):
-        import triton.compiler
-        import triton.language  # noqa: F401
-    with contextlib.suppress(ImportError):  # it needs setuptools
-        import torch.utils.cpp_extension
-    importlib.import_module("sympy.physics.units")  # what a compile imports late
-    _compile_late_modules()
+    _import_compiler()
+    for question in QUESTIONS.values():
+        importlib.import_module(question.module)
+    from patchgate.probe.compile import sentinel
+    from patchgate.probe.compile.capture import capture
+    from patchgate.probe.compile.observe import environment
+    from patchgate.probe.patch.snapshot import take_snapshot
+    from patchgate.probe.serve import build_kernels, known_headers  # noqa: F401
+    from patchgate.probe.simulate import cpu_build
+
+    if cpu_build.is_cpu_only():
+        cpu_build.register_cuda()
+    gc.freeze()  # torch collects garbage as it compiles: not among all that was imported
+    torch.set_num_threads(1)
+    # Torch 2.10 takes no device here, later releases take one.
+    parameters = inspect.signature(joint_graph.lazy_init).parameters
+    joint_graph.lazy_init(*[torch.device("cpu")] * len(parameters))
+    profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
+    torch._dynamo.reset()
+    # A copy of the table that the first compile made would hide a decomposition that is replaced
+    # later.
+    decomposition.fast_random_decomps.cache_clear()
+    environment()
+    take_snapshot()  # a child compares with it, and copies what differs
+    del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment
+
+
+def _import_compiler() -> None:
+    """Import what a compile does, and fill the tables that it makes once."""
+    for name in _COMPILER:
+        importlib.import_module(name)
+    for name in _OPTIONAL:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for name in _LATE:
+        # Only the bytecode is left: each child that imports it would compile its source.
+        with contextlib.suppress(Exception):  # not in this release
+            loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
+            loader.get_code(name)
     with contextlib.suppress(Exception):  # no Triton here, or it has another name
         # A digest of Triton's files, which every compile puts into a key: half a second, once and
         # not in every child.
@@ -109,27 +138,3 @@ def _import_and_compile() -> None:
         # file.
         for name in _TRACED:
             get_funcname(str(importlib.import_module(f"torch.nn.{name}").__file__), 1)
-    from patchgate.probe.compile import sentinel
-    from patchgate.probe.compile.capture import capture
-    from patchgate.probe.compile.observe import environment
-    from patchgate.probe.patch.snapshot import take_snapshot
-    from patchgate.probe.serve import answers, build_kernels, known_headers  # noqa: F401
-    from patchgate.probe.simulate import cpu_build
-
-    if cpu_build.is_cpu_only():
-        cpu_build.register_cuda()
-    gc.freeze()  # torch collects garbage as it compiles: not among all that was imported
-    torch.set_num_threads(1)
-    # Torch 2.10 takes no device here, later releases take one.
-    joint_graph.lazy_init(
-        *[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters)
-    )
-    profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
-    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
-    torch._dynamo.reset()
-    # A copy of the table that the first compile made would hide a decomposition that is replaced
-    # later.
-    decomposition.fast_random_decomps.cache_clear()
-    environment()
-    take_snapshot()  # a child compares with it, and copies what differs
-    del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment

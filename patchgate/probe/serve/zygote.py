@@ -8,18 +8,16 @@ import no torch.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import select
-import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-# From linux/prctl.h.
-_PR_SET_PDEATHSIG = 1
+from patchgate.probe.process.namespaces import end_with_parent
+
 # Seconds in which it forks.
 _PATIENCE = 10
 # Bytes of a process's number.
@@ -66,7 +64,7 @@ class Zygote:
 
 def _serve(control: socket.socket, answer: Answer) -> None:
     """Fork what the server asks for, until it has gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     close_all_but(control.fileno())
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
     gc.freeze()  # as in the server: a collection in a child would copy every page

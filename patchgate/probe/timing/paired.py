@@ -7,22 +7,30 @@ alike. Times are returned raw.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import random
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
+from unittest import mock
 
 import torch
+import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
+from torch._inductor import list_mode_options
 
 from patchgate.probe.compile.capture import Build, no_caches
-from patchgate.probe.protocol import PATIENCE, Round
-from patchgate.probe.timing.modes import recorded_call, replays_graphs, tunes_kernels, tuning_cache
+from patchgate.probe.compile.observe import environment, load_build
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import PATIENCE, Round, Stage, Time, Times
+from patchgate.probe.simulate.device_context import device_context, device_name
+from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.reload_kernels import GeneratedCode, KernelCache, collect_code
-from patchgate.probe.timing.warmup import warm_up
+from patchgate.probe.timing.warmup import device_state, warm_up
 
 Replay = Callable[[], Any]
 SIDES = ("unpatched", "patched")
@@ -32,6 +40,51 @@ _BLOCK = 20
 _HEAD_START = 6_000_000
 # Copies of the inputs that calls on the CPU take in turn.
 _COPIES = 8
+# Calls until torch has warmed up, recorded and replayed its graph.
+_RECORDING_CALLS = 4
+
+
+def time_workload(request: Time, stage: Stage) -> Times:
+    """Paired times of a workload, unpatched against patched; both sides are unpatched without a
+    patch.
+    """
+    stage("compile")
+    profile, mode = request["profile"], request.get("mode", "default")
+    queue = DeviceQueue(request["queue"])
+    before = device_state(profile["backend"])
+    with device_context(profile | {"threads": 1}), queue.alone_in(GeneratedCode, "__call__"):
+        # Tuning times every candidate on the device.
+        with queue.alone() if _tunes_kernels(mode) else contextlib.nullcontext():
+            pair = Pair(
+                load_build(request),
+                dtype=getattr(torch, request["dtype"]),
+                size=request["size"],
+                device=profile["backend"],
+                change=lambda: apply_patch(request, stage),
+                built=request["built"],
+                mode=mode,
+                tuned=request["tuned"],
+            )
+        stage("time")
+        with queue.alone():
+            rounds = pair.rounds(
+                rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"]
+            )
+    state = {
+        "device": device_name(profile),
+        "device before": before,
+        "device after": device_state(profile["backend"]),
+    }
+    return {
+        "rounds": rounds,
+        "first_call": pair.first_call,
+        "peak_memory": pair.peak_memory,
+        "elapsed": pair.elapsed,
+        "warm_up": pair.warm_up,
+        "tuned": pair.tuned,
+        "held": queue.held,
+        "environment": environment() | state,
+    }
 
 
 class Pair:
@@ -57,7 +110,7 @@ class Pair:
     ) -> None:
         self._device = torch.device(device)
         self._gpu = self._device.type == "cuda"
-        self._mode, self.tuned = mode, tunes_kernels(mode)
+        self._mode, self.tuned = mode, _tunes_kernels(mode)
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
@@ -72,7 +125,7 @@ class Pair:
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
         self.elapsed: list[Round] = []
-        with torch.no_grad(), no_caches(), tuning_cache(mode, tuned):
+        with torch.no_grad(), no_caches(), _tuning_cache(mode, tuned):
             if self.tuned:
                 self._tune()
             self._compile("unpatched")
@@ -104,7 +157,7 @@ class Pair:
         self._codes.append(codes)
         for code in codes:
             self._configs = code.configs() | self._configs
-        if self._gpu and not replays_graphs(self._mode):
+        if self._gpu and not _replays_graphs(self._mode):
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
             function(*self._args)
@@ -138,7 +191,7 @@ class Pair:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
         # A call takes the CPU longer than a replay: fewer of them are queued within the head start.
-        block = _BLOCK // 2 if replays_graphs(self._mode) else _BLOCK
+        block = _BLOCK // 2 if _replays_graphs(self._mode) else _BLOCK
         # The first round of a process is unlike the others: with it, equal code came out 0.02 %
         # apart on an H200.
         for number in range(-1, rounds):
@@ -165,11 +218,11 @@ class Pair:
 
     def _replay_pairs(self, outer: int) -> list[tuple[Replay, Replay]]:
         """Pairs of (unpatched, patched); the side `outer` is placed first and last."""
-        if replays_graphs(self._mode):
+        if _replays_graphs(self._mode):
             # Torch records once and for all: the effect of a place stays in the ratio
             # (docs/latency.md).
             self._recorded = self._recorded or [
-                recorded_call(compiled, self._args) for compiled in self._compiled
+                _recorded_call(compiled, self._args) for compiled in self._compiled
             ]
             return [(self._recorded[0], self._recorded[1])]
         # The graph captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
@@ -242,6 +295,48 @@ class Pair:
                 times[SIDES[side]].append((end - start) / 1e3)
                 elapsed[SIDES[side]].append((wall_end - wall_start) / 1e3)
         return times, elapsed
+
+
+def _tunes_kernels(mode: str) -> bool:
+    return bool(list_mode_options(mode).get("max_autotune"))
+
+
+def _replays_graphs(mode: str) -> bool:
+    """True if torch records and replays CUDA graphs by itself."""
+    return bool(list_mode_options(mode).get("triton.cudagraphs"))
+
+
+@contextlib.contextmanager
+def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
+    """Within it, what is tuned is tuned once and kept in `folder`.
+
+    Both sides share the choice for a kernel that they share: tuned twice, equal code may come out
+    unlike. Only choices are kept, by the kernel's source; every compile still generates its own
+    code.
+    """
+    if folder is None or not _tunes_kernels(mode):
+        yield
+        return
+    with (
+        mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
+        inductor_config.patch(autotune_local_cache=True),
+    ):
+        yield
+
+
+def _recorded_call(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], Any]:
+    """A call of what torch replays by itself, once it has recorded it."""
+
+    def call() -> None:
+        # Without it the other side's last outputs count as alive, and torch records a graph for
+        # each order of calls.
+        torch.compiler.cudagraph_mark_step_begin()
+        compiled(*args)
+
+    for _ in range(_RECORDING_CALLS):
+        call()
+    torch.cuda.synchronize()
+    return call
 
 
 def _clone(args: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.speed import STEPS, covered, questions_table, steps_table, unasked_table
-from patchgate.probe.questions import Questions
+from patchgate.probe.protocol import QUESTIONS
 
 NOTES: list[dict[str, Any]] = [
     {
@@ -41,7 +41,7 @@ for _note in NOTES:
 
 def test_each_question_is_asked_in_one_step():
     questions = [question for step in STEPS.values() for question in step]
-    assert sorted(questions) == sorted(Questions.__annotations__)
+    assert sorted(questions) == sorted(QUESTIONS)
 
 
 def test_builds_are_taken_out_of_their_step_and_what_is_left_is_our_own():

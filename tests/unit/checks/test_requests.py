@@ -18,8 +18,8 @@ from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all
 from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.records import Case, Workload
-from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.questions import Questions
+from patchgate.probe.process.message_schema import refusal
+from patchgate.probe.protocol import QUESTIONS
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 
@@ -129,9 +129,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
     "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": []}},
 }
-TYPES: dict[str, Any] = {
-    do: handler.__args__[0] for do, handler in Questions.__annotations__.items()
-}
+TYPES: dict[str, Any] = {do: question.request for do, question in QUESTIONS.items()}
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"

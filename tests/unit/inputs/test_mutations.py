@@ -23,7 +23,7 @@ from patchgate.model.paths import DEVICES, GOLDEN, MODELS, ROOT
 from patchgate.model.public_model_figures import Part, impact_of
 from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
-from patchgate.probe.process.reply_schema import reply_fault
+from patchgate.probe.process.message_schema import reply_fault
 from patchgate.report.html.models_page import impact_html
 from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache

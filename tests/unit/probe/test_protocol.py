@@ -13,11 +13,8 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause, Workload
 from patchgate.model.serialization import failure_of
-from patchgate.probe import protocol
-from patchgate.probe.process.reply_schema import reply_fault
-from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.protocol import Limits
-from patchgate.probe.questions import Questions
+from patchgate.probe.process.message_schema import refusal, reply_fault
+from patchgate.probe.protocol import QUESTIONS, Compare, Limits
 from patchgate.probe.serve.server import Server
 from patchgate.runner.client import request_for
 
@@ -29,34 +26,44 @@ DIFFER = {
     "unpatched": "a",
     "patched": "b",
 }
-TYPES = {do: handler.__args__ for do, handler in Questions.__annotations__.items()}
 
 
-@pytest.mark.parametrize("do", TYPES)
+@pytest.mark.parametrize("do", QUESTIONS)
 def test_a_question_has_typed_requests_and_answers(do):
-    request, stage, answer = TYPES[do]
+    request, answer, *_ = QUESTIONS[do]
     assert is_typeddict(request)
     assert is_typeddict(answer)
-    assert stage == protocol.Stage
     assert {"do", "limits"} <= request.__required_keys__
     assert get_type_hints(request)["limits"] is Limits
 
 
-def test_every_question_has_a_handler_and_no_handler_is_left_over():
-    tree = ast.parse((PACKAGE / "probe" / "serve" / "answers.py").read_text("utf-8"))
-    (table,) = (
+@pytest.mark.parametrize("do", QUESTIONS)
+def test_a_question_is_answered_by_a_function_of_its_types(do):
+    question = QUESTIONS[do]
+    path = PACKAGE.joinpath(*question.module.split(".")[1:]).with_suffix(".py")
+    name = question.answered_by.partition(":")[2]
+    functions = [
         node
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANSWERS"
-    )
-    # mypy holds each handler to the types of its question.
-    assert ast.unparse(table.annotation) == "Questions"
-    assert {key.value for key in table.value.keys} == TYPES.keys()
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    (function,) = functions
+    types = [ast.unparse(argument.annotation) for argument in function.args.args]
+    if question.request is Compare:
+        assert types == ["str", "str"]
+    else:
+        given = [*types, ast.unparse(function.returns)]
+        assert given == [question.request.__name__, "Stage", question.answer.__name__]
 
 
-@pytest.mark.parametrize("do", TYPES)
+def test_two_questions_have_no_answer_in_common():
+    answering = [question.answered_by for question in QUESTIONS.values()]
+    assert len(set(answering)) == len(answering)
+
+
+@pytest.mark.parametrize("do", QUESTIONS)
 def test_a_request_needs_all_required_keys_and_may_have_the_others(do):
-    kind = TYPES[do][0]
+    kind = QUESTIONS[do].request
     least = dict.fromkeys(kind.__required_keys__) | {"do": do} | COMMON
     most = dict.fromkeys(kind.__required_keys__ | kind.__optional_keys__) | {"do": do} | COMMON
     assert refusal(least) is None
@@ -64,12 +71,13 @@ def test_a_request_needs_all_required_keys_and_may_have_the_others(do):
 
 
 @pytest.mark.parametrize(
-    "do", [do for do, (kind, *_) in TYPES.items() if "workload" in kind.__required_keys__]
+    "do",
+    [do for do, (request, *_) in QUESTIONS.items() if "workload" in request.__required_keys__],
 )
 def test_what_the_host_says_of_a_case_fits_every_question_on_a_workload(do):
     workload = Workload(name="stack", path="stack.py", dtype="float32")
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
-    kind = TYPES[do][0]
+    kind = QUESTIONS[do].request
     assert (
         request_for(workload, {}, patch).keys() <= kind.__required_keys__ | kind.__optional_keys__
     )

@@ -13,8 +13,8 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Cause, Unmeasured, Workload
-from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.protocol import OWN_STEPS, Question
+from patchgate.probe.process.message_schema import refusal
+from patchgate.probe.protocol import QUESTIONS, Question
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.run_settings import Limits, Run
@@ -242,7 +242,7 @@ def test_a_failure_of_the_patch_is_not_tried_again(runner, server):
 LATE = {"failure": {"cause": "hung", "stage": "differ", "signature": "did not end in time"}}
 
 
-@pytest.mark.parametrize("do", sorted(OWN_STEPS))
+@pytest.mark.parametrize("do", [do for do, question in QUESTIONS.items() if question.is_own])
 @pytest.mark.parametrize("failure", [LATE, RAISED])
 def test_a_step_of_ours_is_tried_once_more_and_never_held_against_a_patch(
     runner, server, do, failure

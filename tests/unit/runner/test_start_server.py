@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner import start_server
 from patchgate.runner.start_server import Server, Servers
 
@@ -39,7 +38,7 @@ def answer(theirs: socket.socket, reply: bytes = b"hello") -> None:
         channel.sendall(reply)
 
 
-@pytest.mark.parametrize(("do", "end"), [("observe", 0), (WITHOUT_TORCH, 1)])
+@pytest.mark.parametrize(("do", "end"), [("observe", 0), ("plain run", 1)])
 def test_a_channel_leads_to_the_server_for_its_question(server, do, end):
     made, *ends = server
     with made.connect("2.11.0", do) as channel:
@@ -52,7 +51,7 @@ def test_threads_have_their_own_channels(server):
     made, theirs, other = server
     connect = Servers({"2.11.0": made}, {}).connect
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(connect, "2.11.0", do) for do in ("observe", WITHOUT_TORCH) * 20]
+        asked = [pool.submit(connect, "2.11.0", do) for do in ("observe", "plain run") * 20]
         for _ in range(20):
             answer(theirs)
             answer(other, b"other")

@@ -1,4 +1,7 @@
-"""Checks the reply of a child against the types of the protocol: a patch may have written it."""
+"""Checks requests, and replies of children, against the types of the protocol.
+
+A patch may have written a reply.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from patchgate.probe.process.request_schema import key_faults
-from patchgate.probe.protocol import Failed, Unmeasured
-from patchgate.probe.questions import Questions
+from patchgate.probe.protocol import QUESTIONS, Failed, Limits, Unmeasured
 
 # Of a child's reply. The generated code of the largest whole model that was tried is 1.6 MB.
 REPLY_BYTES = 4 << 20
@@ -18,19 +19,46 @@ _DEPTH = 8
 _NAME_LENGTH = 400
 
 
+def refusal(request: object) -> str | None:
+    """Why `request` is none: no question of that name, a key too few or too many.
+
+    None where it is one.
+    """
+    if not isinstance(request, dict):
+        return "a request is a JSON object"
+    do = request.get("do")
+    question = QUESTIONS.get(do) if isinstance(do, str) else None
+    if question is None:
+        return f"no question {do!r}; there are: {', '.join(QUESTIONS)}"
+    limits = request.get("limits", {})
+    faults = [*_key_faults(question.request, request), *_key_faults(Limits, limits)]
+    return f"`{do}`: {'; '.join(faults)}" if faults else None
+
+
+def _key_faults(kind: Any, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{kind.__name__} is a JSON object"
+        return
+    yield from (
+        f"the key `{name}` is missing" for name in sorted(kind.__required_keys__ - value.keys())
+    )
+    yield from (
+        f"the key `{name:.80}` is unknown"
+        for name in sorted(value.keys() - kind.__annotations__.keys())
+    )
+
+
 def reply_fault(do: str, reply: object) -> str | None:
     """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of
     another type.
     """
     if isinstance(reply, dict) and "failure" in reply:
         return _misfit(Failed, reply, "the reply") or _unplain(reply, "the reply", _DEPTH)
-    fault = _misfit(Questions.__annotations__[do].__args__[-1], reply, "the reply")
+    fault = _misfit(QUESTIONS[do].answer, reply, "the reply")
     return fault or _unplain(reply, "the reply", _DEPTH)
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints = cache(get_type_hints)
 
 
 def _misfit(kind: Any, value: Any, place: str) -> str | None:
@@ -38,7 +66,7 @@ def _misfit(kind: Any, value: Any, place: str) -> str | None:
     if kind is Any:
         return None
     if is_typeddict(kind):
-        faults = list(key_faults(kind, value))
+        faults = list(_key_faults(kind, value))
         if faults:
             return f"{place}: {faults[0]}"
         return _first(
