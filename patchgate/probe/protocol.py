@@ -483,7 +483,7 @@ QUESTIONS = {
     "sentinel": Exchange(Patched, Sentinel, "compile.observe:observe_sentinel"),
     "observe": Exchange(Observe, Observed, "compile.observe:observe"),
     "code": Exchange(ReadCode, OptionFacts, "compile.observe:read_code", is_own=True),
-    "failing stage": Exchange(FindStage, FailingStage, "compile.observe:find_failing_stage"),
+    "failing stage": Exchange(FindStage, FailingStage, "compile.backend_stages:find_failing_stage"),
     "shapes": Exchange(Observe, ShapeFacts, "compile.shapes:observe_shapes"),
     "options": Exchange(Observe, OptionFacts, "compile.observe:observe_options"),
     "kernels": Exchange(Compile, Kernels, "compile.observe:build_kernels"),

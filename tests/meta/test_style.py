@@ -23,10 +23,8 @@ STILL_LONGER = {
     "apply",
     "change_root",
     "gate",
-    "holders",
     "models",
     "rebind",
-    "recording",
     "sweep",
 }
 # Calls that fail by themselves, besides those whose name begins with `assert`.

@@ -51,6 +51,16 @@ def change_rows(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any,
     return pytree.tree_map(lambda leaf: change(leaf) if id(leaf) in fitting else leaf, args)
 
 
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 @dataclass
 class Captured:
     """The record of one compile."""

@@ -76,10 +76,10 @@ def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
         "kernels.called": sum(
             count for kind, count in calls.items() if kind not in ("extern", "fallback")
         ),
-        "wrapper.lines": sum(wrapper.lines for wrapper in wrappers),
-        "wrapper.allocations": sum(wrapper.allocations for wrapper in wrappers),
-        "wrapper.reused": sum(wrapper.reused for wrapper in wrappers),
-    } | histogram("kernels.kind", calls)
+    }
+    for name in ("lines", "allocations", "reused"):
+        facts[f"wrapper.{name}"] = sum(getattr(wrapper, name) for wrapper in wrappers)
+    facts |= histogram("kernels.kind", calls)
     return facts | _triton_facts(kernels) if triton else facts
 
 
@@ -88,10 +88,10 @@ def _triton_facts(kernels: list[Kernel]) -> Facts:
     stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
     facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
     facts |= {"stores": stores, "stores.max": max(stores, default=0)}
-    facts |= histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
-    return facts | histogram(
-        "kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid)
-    )
+    for name in ("hint", "grid"):
+        told = [getattr(kernel, name) for kernel in kernels]
+        facts |= histogram(f"kernels.{name}", Counter(filter(None, told)))
+    return facts
 
 
 def histogram(prefix: str, counts: Counter[str]) -> Facts:

@@ -42,11 +42,8 @@ def _graph_facts(captured: Captured) -> Facts:
         "aten.ops": sum(aten.values()),
     }
     facts |= {f"dynamo.break.{index}": text for index, text in enumerate(trace.breaks, 1)}
-    facts |= (
-        histogram("dynamo.guard", trace.guards)
-        | histogram("fx.op", fx)
-        | histogram("aten.op", aten)
-    )
+    facts |= histogram("dynamo.guard", trace.guards)
+    facts |= histogram("fx.op", fx) | histogram("aten.op", aten)
     return facts | histogram("aot", trace.partitions)
 
 

@@ -30,6 +30,8 @@ from patchgate.probe.patch.load import held_by_patches, is_patch_module
 # What a StorageBox holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 
+_Call = Callable[[], Any]
+
 # Dynamo's name of a guard on a default of a function, whose name is the group.
 _DEFAULT = re.compile(r".*\.(\w+)\.__(?:kw)?defaults__\[")
 
@@ -54,7 +56,7 @@ class CompileTrace:
 @contextlib.contextmanager
 def trace_compile(trace: CompileTrace) -> Iterator[None]:
     """Within it, what compiles is recorded in `trace`."""
-    counted = (
+    counted: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (dynamo_guards.CheckFunctionManager, "__init__", _count_guards),
         (inductor, "min_cut_rematerialization_partition", _count_partition),
         (pattern_matcher.PatternMatcherPass, "apply", _count_matches),
@@ -64,34 +66,41 @@ def trace_compile(trace: CompileTrace) -> Iterator[None]:
     output_graph.graph_break_reasons.clear()
     with contextlib.ExitStack() as stack:
         for owner, name, count in counted:
-            stack.enter_context(mock.patch.object(owner, name, count(getattr(owner, name), trace)))
+            counting = _counting(getattr(owner, name), count, trace)
+            stack.enter_context(mock.patch.object(owner, name, counting))
         yield
-    trace.breaks += [_describe_break(reason) for reason in output_graph.graph_break_reasons]
+    for reason in output_graph.graph_break_reasons:
+        frame, why = reason.user_stack[-1], reason.reason.splitlines()[0].strip()
+        trace.breaks.append(f"{os.path.basename(frame.filename)}:{frame.lineno} {why}")
 
 
-def _describe_break(reason: Any) -> str:
-    frame = reason.user_stack[-1]
-    return (
-        f"{os.path.basename(frame.filename)}:{frame.lineno} {reason.reason.splitlines()[0].strip()}"
-    )
+def _counting(
+    original: Callable[..., Any], count: Callable[..., Any], trace: CompileTrace
+) -> Callable[..., Any]:
+    """The function of torch, called by `count`, which gets the trace, a call of it, and its
+    arguments.
+    """
+
+    @functools.wraps(original)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        return count(trace, lambda: original(*args, **kwargs), *args, **kwargs)
+
+    return counted
 
 
-def _count_calls(graph: torch.fx.Graph) -> int:
+def _calls_in(graph: torch.fx.Graph) -> int:
     return sum(node.op.startswith("call_") for node in graph.nodes)
 
 
-def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
-        # Those with a name: the nameless ones guard the process and are the same for every frame.
-        # Nor those of what a function of the patch looks up in the patch's module, or has of its
-        # own.
-        named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
-        trace.guards.update(guard.create_fn_name() for guard in named)
-        trace.symbolic_guards += len(output.shape_env.guards)
-        original(self, code, output, *args, **kwargs)
-
-    return init
+def _count_guards(
+    trace: CompileTrace, call: _Call, self: Any, code: Any, output: Any, *_: Any, **__: Any
+) -> None:
+    # Those with a name: the nameless ones guard the process and are the same for every frame. Nor
+    # those of what a function of the patch looks up in the patch's module, or has of its own.
+    named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
+    trace.guards.update(guard.create_fn_name() for guard in named)
+    trace.symbolic_guards += len(output.shape_env.guards)
+    call()
 
 
 def _is_of_patch(guarded: str) -> bool:
@@ -109,32 +118,24 @@ def _is_of_patch(guarded: str) -> bool:
     return is_patch_module(guarded) or not is_traced
 
 
-def _count_partition(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def partition(joint: Any, *args: Any, **kwargs: Any) -> Any:
-        joint_ops = _count_calls(joint.graph)
-        forward, backward = original(joint, *args, **kwargs)
-        (outputs,) = forward.graph.find_nodes(op="output")[0].args
-        trace.partitions.update(
-            joint_ops=joint_ops,
-            forward_ops=_count_calls(forward.graph),
-            backward_ops=_count_calls(backward.graph),
-            saved_tensors=len(outputs) - kwargs["num_fwd_outputs"],
-        )
-        return forward, backward
-
-    return partition
+def _count_partition(trace: CompileTrace, call: _Call, joint: Any, *_: Any, **options: Any) -> Any:
+    joint_ops = _calls_in(joint.graph)
+    forward, backward = call()
+    (outputs,) = forward.graph.find_nodes(op="output")[0].args
+    trace.partitions.update(
+        joint_ops=joint_ops,
+        forward_ops=_calls_in(forward.graph),
+        backward_ops=_calls_in(backward.graph),
+        saved_tensors=len(outputs) - options["num_fwd_outputs"],
+    )
+    return forward, backward
 
 
-def _count_matches(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def apply(self: Any, graph: Any) -> int:
-        matches: int = original(self, graph)
-        if matches:
-            trace.pattern_hits[_pass_name(self)] += matches
-        return matches
-
-    return apply
+def _count_matches(trace: CompileTrace, call: _Call, self: Any, *_: Any) -> Any:
+    matches = call()
+    if matches:
+        trace.pattern_hits[_pass_name(self)] += matches
+    return matches
 
 
 def _pass_name(pattern_pass: Any) -> str:
@@ -151,23 +152,16 @@ def _pass_name(pattern_pass: Any) -> str:
     return "other"
 
 
-def _count_realized(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def realize(self: Any) -> Any:
-        was_buffer = isinstance(self.data, _BUFFERS)
-        result = original(self)
-        if not was_buffer and isinstance(self.data, _BUFFERS):
-            trace.realized[sys._getframe(1).f_code.co_name.strip("_<>")] += 1
-        return result
-
-    return realize
+def _count_realized(trace: CompileTrace, call: _Call, self: Any) -> Any:
+    was_buffer = isinstance(self.data, _BUFFERS)
+    result = call()
+    if not was_buffer and isinstance(self.data, _BUFFERS):
+        # The caller of this function's caller, which stands for `realize`.
+        trace.realized[sys._getframe(2).f_code.co_name.strip("_<>")] += 1
+    return result
 
 
-def _count_refused(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def refuse(self: Any, reason: str, *args: Any) -> None:
-        words = re.findall(r"[a-z]+", reason.split("%")[0].lower())
-        trace.fusions_refused["_".join(words[:6])] += 1
-        original(self, reason, *args)
-
-    return refuse
+def _count_refused(trace: CompileTrace, call: _Call, self: Any, reason: str, *_: Any) -> None:
+    words = re.findall(r"[a-z]+", reason.split("%")[0].lower())
+    trace.fusions_refused["_".join(words[:6])] += 1
+    call()

@@ -15,7 +15,6 @@ import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
 
 from patchgate.probe.compile import sentinel
-from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
 from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper
 from patchgate.probe.compile.graph_facts import graph_facts
@@ -30,8 +29,6 @@ from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
     Facts,
-    FailingStage,
-    FindStage,
     Kernels,
     Observe,
     Observed,
@@ -92,10 +89,10 @@ def _load_workload(request: Request) -> Any:
 
 
 def _captured(request: Request, build: Build | None = None) -> Captured:
-    return capture(build or load_build(request), **_capture_options(request))
+    return capture(build or load_build(request), **capture_options(request))
 
 
-def _capture_options(request: Request) -> dict[str, Any]:
+def capture_options(request: Request) -> dict[str, Any]:
     """The arguments of `capture` that a request names."""
     names = ("profile", "dynamic", "dynamic_dim", "training", "mode", "reads")
     named = {name: request[name] for name in names if name in request}
@@ -233,15 +230,3 @@ def build_kernels(request: Compile, stage: Stage) -> Kernels:
 
 def _kernels(captured: Captured) -> list[Kernel]:
     return [kernel for text in captured.code for kernel in read_wrapper(text).distinct]
-
-
-def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
-    """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for
-    tlparse.
-    """
-    write_trace_to(request["trace"])
-    apply_patch(request, stage)
-    stage("ladder")
-    options = _capture_options(request)
-    options.pop("mode", None)
-    return {"stage": failing_stage(load_build(request), **options)}

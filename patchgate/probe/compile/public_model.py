@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build
+from patchgate.probe.compile.capture import Build, default_dtype
 
 #: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer
 #: that is compiled by itself, empty for the whole network.
@@ -55,7 +55,8 @@ def model_builder(model: Model) -> Build:
     def build(
         device: torch.device, dtype: torch.dtype, size: str
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        with _made_as(device, dtype):
+        # As libraries load weights; other buffers keep their dtype.
+        with default_dtype(dtype), device:
             network, arguments = _network(model)
             inputs = {
                 name: torch.full(
@@ -73,20 +74,6 @@ def model_builder(model: Model) -> Build:
         return _Layer(layer), _arguments_of(layer, lambda: whole.forward(inputs))
 
     return build
-
-
-@contextlib.contextmanager
-def _made_as(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Within it, weights are made on the device and in the dtype, as libraries load them; other
-    buffers keep theirs.
-    """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with device:
-            yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:

@@ -6,8 +6,6 @@ Nothing is lowered: a graph runs as it was captured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -15,7 +13,13 @@ import torch
 import torch._inductor.compile_fx as inductor
 from torch._dynamo.output_graph import OutputGraph
 
-from patchgate.probe.compile.capture import Build, change_rows, no_caches, runs_nodes
+from patchgate.probe.compile.capture import (
+    Build,
+    change_rows,
+    default_dtype,
+    no_caches,
+    runs_nodes,
+)
 from patchgate.probe.compile.observe import load_build
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Compile, Recompiles, Stage
@@ -83,24 +87,11 @@ def _counts_by_step(
     count("other instances", *others)
     # One of them, not the first: whether instances share what was compiled shows here too.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
-    with _another_state():
+    # The same lines may give another dtype. Only the guard on the state of the process sees it:
+    # under autocast the guards on tensors fail too.
+    with default_dtype(torch.float64):
         count("another state", (first, args))
     return counts
-
-
-@contextmanager
-def _another_state() -> Iterator[None]:
-    """The default dtype is another, so that the same lines may give another.
-
-    Only the guard on the state of the process sees it: under autocast the guards on tensors fail
-    too.
-    """
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(default)
 
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:

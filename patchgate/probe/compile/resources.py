@@ -13,7 +13,6 @@ import re
 import struct
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from typing import Any
 
 from patchgate.probe.compile.generated_code import Kernel
@@ -31,18 +30,6 @@ class _Refused(Exception):
     """The architecture lacks what a kernel uses, as it would on a real device."""
 
 
-@dataclass(kw_only=True)
-class Resources:
-    """The resources of one kernel."""
-
-    registers: int  #: of a thread
-    spilled: int  #: bytes of a thread
-    shared: int  #: bytes of a block
-    warps: int  #: of a block
-    code: int  #: bytes
-    block: str  #: the configuration, as "XBLOCK=1024"
-
-
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
     """Lists over the distinct Triton kernels, in order of definition.
 
@@ -55,13 +42,13 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
         except _Refused as error:
             refused[f"resources.refused.{index}"] = str(error)
     facts: Facts = {
-        f"resources.{name}": [getattr(need, name) for need in needs]
+        f"resources.{name}": [need[name] for need in needs]
         for name in ("registers", "spilled", "shared", "warps", "code")
     }
-    facts["resources.block"] = "; ".join(need.block for need in needs)
+    facts["resources.block"] = "; ".join(need["block"] for need in needs)
     if "properties" in profile:  # a real device does not say how many blocks fit
         facts["resources.occupancy"] = [
-            occupancy(need.registers, need.warps, need.shared, profile) for need in needs
+            occupancy(need["registers"], need["warps"], need["shared"], profile) for need in needs
         ]
     return facts | refused
 
@@ -131,17 +118,20 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
         raise _Refused(str(error).strip().splitlines()[-1]) from error
 
 
-def _resources(config: Any, compiled: Any) -> Resources:
+def _resources(config: Any, compiled: Any) -> dict[str, Any]:
+    """Registers and spilled bytes of a thread, shared bytes and warps of a block, bytes of code,
+    and the configuration, as "XBLOCK=1024".
+    """
     binary = compiled.asm["cubin"]
     registers, stack, local = _usage(binary)
-    return Resources(
-        registers=registers,
-        spilled=stack + local,
-        shared=compiled.metadata.shared,
-        warps=compiled.metadata.num_warps,
-        code=len(_executable(binary)),
-        block=" ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
-    )
+    return {
+        "registers": registers,
+        "spilled": stack + local,
+        "shared": compiled.metadata.shared,
+        "warps": compiled.metadata.num_warps,
+        "code": len(_executable(binary)),
+        "block": " ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
+    }
 
 
 def _executable(binary: bytes) -> bytes:

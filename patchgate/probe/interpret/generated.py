@@ -18,14 +18,12 @@ from unittest import mock
 
 import torch
 import torch._functorch.config as functorch_config
-from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.exc import exceptions_allowed_to_be_fallback
 from torch._inductor import async_compile, compile_fx
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.fx_passes import pad_mm
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_heuristics
-from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -33,10 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.interpret.memory import Memory
 from patchgate.probe.protocol import MemoryFault, Profile
-from patchgate.probe.simulate.attention import simulated_attention
-from patchgate.probe.simulate.backward import backward_in_python
-from patchgate.probe.simulate.device_context import device_context
-from patchgate.probe.simulate.fake_device import known_device
+from patchgate.probe.simulate.device_context import device_context, traced_without_device
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
 # Elements of a block: the interpreter admits 2 ** 20, and smaller ones stay in the CPU's caches.
@@ -58,24 +53,16 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Ca
     memory = Memory(faults)
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        device = torch.device(profile["backend"], 0)
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(
-                mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None)
-            )
-            stack.enter_context(backward_in_python())
-            stack.enter_context(known_device(profile))
-            stack.enter_context(simulated_attention(profile))
-            stack.enter_context(enable_python_dispatcher())
-            stack.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
-            stack.enter_context(device_context(profile))
+        load = functools.partialmethod(_load, memory)
+        with (
+            traced_without_device(profile),
+            functorch_config.patch(force_non_lazy_backward_lowering=True),
+            device_context(profile),
             # A device would time it; both forms are the same numbers.
-            stack.enter_context(
-                mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False)
-            )
-            load = functools.partialmethod(_load, memory)
-            stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", load))
-            _move_graph(module, device)
+            mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False),
+            mock.patch.object(GraphLowering, "compile_to_module", load),
+        ):
+            _move_graph(module, torch.device(profile["backend"], 0))
             placeholders = (node.meta for node in module.graph.nodes if node.op == "placeholder")
             # Numbers that Dynamo has wrapped stay on the CPU.
             given = [
@@ -84,9 +71,8 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Ca
             ]
             try:
                 return compile_fx.compile_fx(module, given)
-            except (
-                exceptions_allowed_to_be_fallback
-            ) as error:  # which Dynamo takes for a reason to run it eagerly
+            except exceptions_allowed_to_be_fallback as error:
+                # Which Dynamo takes for a reason to run it eagerly.
                 raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
 
     return backend

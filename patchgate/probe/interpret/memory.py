@@ -128,9 +128,10 @@ class Memory:
             elif self._other_wrote(start, at):
                 self._fault("race", "stores where another program of the same launch has stored")
             if self._program != _NOBODY:
-                self._writers.setdefault(start, np.full(self._size_of(start), _NOBODY, np.int32))[
-                    at
-                ] = self._program
+                if start not in self._writers:
+                    size_of_buffer = int(self._sizes[self._starts == start].max())
+                    self._writers[start] = np.full(size_of_buffer, _NOBODY, np.int32)
+                self._writers[start][at] = self._program
             written = self._written(start)
             if written is not None:
                 for byte in range(size):
@@ -141,10 +142,8 @@ class Memory:
         """The number of each address's tensor, its offset in bytes, and the part of the mask that
         lies in a tensor.
         """
-        number, offset = (
-            addresses >> np.uint64(_OFFSET_BITS),
-            addresses & np.uint64((1 << _OFFSET_BITS) - 1),
-        )
+        number = addresses >> np.uint64(_OFFSET_BITS)
+        offset = addresses & np.uint64((1 << _OFFSET_BITS) - 1)
         number = np.where(number < len(self._starts), number, 0).astype(np.int64)
         inside = offset + np.uint64(size) <= self._sizes[number]
         outside = mask & ~inside
@@ -158,9 +157,6 @@ class Memory:
             (int(self._starts[one]), offset[number == one].astype(np.int64))
             for one in np.unique(number)
         ]
-
-    def _size_of(self, start: int) -> int:
-        return int(self._sizes[self._starts == start].max())
 
     def _written(self, start: int) -> Any:
         """The bytes of a buffer that were written, as flags; None for a buffer that came from

@@ -123,7 +123,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
     """
     path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path, in_package=bool(place_of(path, request)[0]))
-    with fake_device(request["profile"], recorder), faked_version(request["version"]):
+    note_call = partial(recorder.note, "device")
+    with fake_device(request["profile"], note_call), faked_version(request["version"]):
         stage("patch")
         before, settings, held = _before_the_patch(request, recorder)
         with torch_imports_added_to(before):

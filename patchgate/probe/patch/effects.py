@@ -146,10 +146,6 @@ class Recorder:
         }
         self._effects.setdefault((kind, name), effect)
 
-    def append(self, call: str) -> None:
-        """Called by the fake device for a call that would have initialised a real one."""
-        self.note("device", call)
-
     def _line(self) -> int | None:
         """The line of the patch that runs now."""
         frame = sys._getframe()
@@ -198,70 +194,53 @@ class Recorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Record effects until the end of the block."""
-        setting, compiling, starting = (
-            ConfigModule.__setattr__,
-            torch.compile,
-            threading.Thread.start,
-        )
 
-        # A patch may keep one of these as its original: it is a plain way to the real one once
-        # recording has ended.
-        @functools.wraps(setting)
-        def recorded_set(module: ConfigModule, name: str, value: object) -> None:
-            if self._on:
-                self.written.setdefault(f"{module.__name__}.{name}", self._line())
-            setting(module, name, value)
+        def write(name: str) -> None:
+            self.written.setdefault(name, self._line())
 
-        @functools.wraps(compiling)
-        def recorded_compile(*args: Any, **kwargs: Any) -> Any:
-            if self._on:
-                self.note("compile", "torch.compile")
-            return compiling(*args, **kwargs)
-
-        @functools.wraps(starting)
-        def recorded_start(thread: threading.Thread) -> None:
+        recorded: list[tuple[object, str, Callable[..., None]]] = [
+            (ConfigModule, "__setattr__", lambda to, name, _: write(f"{to.__name__}.{name}")),
+            (torch, "compile", lambda *_, **__: self.note("compile", "torch.compile")),
             # Python has an audit event for threads from 3.12 on.
-            if self._on:
-                self.note("threads", f"threading.Thread({thread.name}).start")
-            starting(thread)
-
-        def recorded_state(setter: Callable[..., None], name: str) -> Callable[..., None]:
-            @functools.wraps(setter)
-            def set_state(*args: Any, **kwargs: Any) -> None:
-                if self._on:
-                    self.written.setdefault(name, self._line())
-                setter(*args, **kwargs)
-
-            return set_state
-
+            (
+                threading.Thread,
+                "start",
+                lambda thread: self.note("threads", f"threading.Thread({thread.name}).start"),
+            ),
+        ]
+        for setter, (name, _, _) in _STATES.items():
+            recorded.append((torch, setter, lambda *_, name=name, **__: write(name)))
         sys.addaudithook(self._audit)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_standing_in(ConfigModule, "__setattr__", recorded_set))
-            stack.enter_context(_standing_in(torch, "compile", recorded_compile))
-            stack.enter_context(_standing_in(threading.Thread, "start", recorded_start))
-            for setter, (name, _, _) in _STATES.items():
-                stack.enter_context(
-                    _standing_in(torch, setter, recorded_state(getattr(torch, setter), name))
-                )
+            for owner, name, note in recorded:
+                stack.enter_context(self._noted(owner, name, note))
             self._on = True
             try:
                 yield
             finally:
                 self._on = False
 
+    @contextlib.contextmanager
+    def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
+        """Have calls of `owner.name` noted until the end of the block.
 
-@contextlib.contextmanager
-def _standing_in(owner: object, name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """`owner.name` is `function` until the end of the block, unless a patch has put something else
-    there by then.
-    """
-    original = vars(owner)[name]
-    setattr(owner, name, function)
-    try:
-        yield
-    finally:
-        if vars(owner)[name] is function:
-            setattr(owner, name, original)
+        A patch may have put something else there by then: that stays. One that keeps it as its
+        original has a plain way to the real one once recording has ended.
+        """
+        original = vars(owner)[name]
+
+        @functools.wraps(original)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            if self._on:
+                note(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        setattr(owner, name, noted)
+        try:
+            yield
+        finally:
+            if vars(owner)[name] is noted:
+                setattr(owner, name, original)
 
 
 # The kinds of settings that a user may have set before the import.
@@ -325,17 +304,18 @@ def _cwd() -> str:
 
 def unseen(written: list[Effect]) -> list[Effect]:
     """The config options that a new thread reads otherwise than this one."""
-    here, there = config_values(), _in_thread(config_values)
-    texts = {
-        name: (value_text(here.get(name)), value_text(there.get(name)))
-        for name in (each["name"] for each in written)
-    }
-    return [
-        effect | {"what": f"{effect['name']}: {mine} here, {theirs} there"}
-        for effect in written
-        for mine, theirs in [texts[effect["name"]]]
-        if effect["kind"] == "config" and mine != theirs
-    ]
+    here = config_values()
+    there: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: there.update(config_values()))
+    thread.start()
+    thread.join()
+    found = []
+    for effect in written:
+        name = effect["name"]
+        mine, theirs = value_text(here.get(name)), value_text(there.get(name))
+        if effect["kind"] == "config" and mine != theirs:
+            found.append(effect | {"what": f"{name}: {mine} here, {theirs} there"})
+    return found
 
 
 def value_text(value: object) -> str:
@@ -343,14 +323,6 @@ def value_text(value: object) -> str:
     type.
     """
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _in_thread(function: Callable[[], Any]) -> Any:
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join()
-    return results[0]
 
 
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
@@ -364,14 +336,11 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
         name = effect["name"]
         if effect["kind"] == "state":
             # The default counts as not set by the user.
-            others = [
-                value
-                for value in choices[name]
-                if repr(value) not in (effect["old"], repr(states[name]))
-            ]
-            if others:
-                values[name] = others[0]
-                _SETTERS[name](others[0])
+            known = (effect["old"], repr(states[name]))
+            other = next((value for value in choices[name] if repr(value) not in known), None)
+            if other is not None:
+                values[name] = other
+                _SETTERS[name](other)
         elif effect["kind"] == "environment" and name in os.environ:
             values[name] = os.environ[name] = _other_text(os.environ[name])
         elif effect["kind"] == "config" and isinstance(configs.get(name), (bool, int)):
@@ -399,14 +368,10 @@ def _other_text(text: str) -> str:
 def overwritten(written: list[Effect], users: dict[str, Any]) -> list[Effect]:
     """The settings of the user's that an import replaced."""
     now = {**config_values(), **os.environ, **_states()}
-    return [
-        effect
-        | {
-            "what": (
-                f"{effect['name']}: the user's {users[effect['name']]!r} became "
-                f"{now.get(effect['name'])!r}"
-            )
-        }
-        for effect in written
-        if effect["name"] in users and repr(now.get(effect["name"])) != repr(users[effect["name"]])
-    ]
+    found = []
+    for effect in written:
+        name = effect["name"]
+        if name in users and repr(now.get(name)) != repr(users[name]):
+            what = f"{name}: the user's {users[name]!r} became {now.get(name)!r}"
+            found.append(effect | {"what": what})
+    return found

@@ -8,11 +8,13 @@ original in one.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import re
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,16 @@ from patchgate.probe.patch.snapshot import (
 # A table that is replaced as a whole stays where another module has imported it.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
 
+# What calls something.
+_CODE = (
+    types.FunctionType,
+    type,
+    staticmethod,
+    classmethod,
+    functools.partial,
+    property,
+    types.ModuleType,
+)
 # The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made
 # of.
 _LEGACY = type(torch.FloatTensor)
@@ -43,60 +55,67 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
 
     What replaces an entry of a table is found through tables: only another table's entry of that
-    key is a holder. A set
-    holds nothing: it is asked whether something is in it, and calls nothing.
+    key is a holder.
     """
-    names: dict[int, list[str]] = {}
-    for name, (old, _) in changes.items():
-        is_own = (
-            _is_use(name, old, changes)
-            if _is_code(old)
-            else not isinstance(old, _TABLES) or _is_imported(name)
-        )
-        if not is_own:
-            names.setdefault(identity(old), []).append(name)
+    originals = _originals(changes)
     new = {identity(now) for _, now in changes.values()}
-    leading: dict[str, list[str]] = {}
-    # what an entry leads to, by its identity: many tables have the same
+    leading: dict[str, list[str]] = defaultdict(list)
+    # What an entry leads to, by its identity: many tables have the same.
     inside: dict[int, list[str]] = {}
-    for aliases, attributes in owners_once(after) if names else ():
-        registry = aliases[0].endswith("[]")
-        if aliases[0].endswith("Tensor") and isinstance(resolve(aliases[0]), _LEGACY):
-            continue
-        has_one = not names.keys().isdisjoint(map(identity, attributes.values()))
-        if (has_one and _is_set(aliases[0])) if registry else not has_one:
+    for aliases, attributes in owners_once(after) if originals else ():
+        is_table = aliases[0].endswith("[]")
+        has_original = not originals.keys().isdisjoint(map(identity, attributes.values()))
+        if _is_left_out(aliases[0], has_original):
             continue
         for key, value in attributes.items():
-            replaced = inside.get(identity(value)) if registry else names.get(identity(value), [])
-            if replaced is None:
-                replaced = inside[identity(value)] = [
-                    name for item in with_wrapped(value) for name in names.get(identity(item), ())
-                ]
-            if (
-                not replaced
-                or identity(value) in new
-                or identity(key) in new
-                or is_saved_original(key)
-            ):
+            at = identity(value)
+            if is_table and at not in inside:
+                wrapped = map(identity, with_wrapped(value))
+                inside[at] = [name for item in wrapped for name in originals.get(item, ())]
+            replaced = inside[at] if is_table else originals.get(at, [])
+            if not replaced or at in new or identity(key) in new or is_saved_original(key):
                 continue
-            entry = f"[{_key(key, value)}]" if registry else ""
-            held = next(
-                (
-                    name
-                    for name in replaced
-                    if not name.endswith("]") or (entry and name.endswith(entry))
-                ),
-                None,
-            )
-            if held:
-                place = f"{first_name(aliases)[:-2]}{entry}" if registry else f"{aliases[0]}.{key}"
-                leading.setdefault(held, []).append(place)
+            # The snapshot of a list has its items by identity; their names say more.
+            shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
+            place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
+            for name in replaced:
+                if not name.endswith("]") or (is_table and name.endswith(f"[{shown}]")):
+                    leading[name].append(place)
+                    break
     for name, (old, now) in changes.items():
-        if old is None and _is_code(now):
-            inherited = list(_siblings(name, now))
-            if inherited:
-                leading[name] = inherited
+        inherited = list(_siblings(name, now)) if old is None and _is_code(now) else []
+        if inherited:
+            leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
+
+
+def _originals(changes: Changes) -> dict[int, list[str]]:
+    """Identity of an original -> the changed names that had it; none that others keep on
+    purpose.
+    """
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, (old, _) in changes.items():
+        if _is_code(old):
+            is_own = _is_use(name, old, changes)
+        else:
+            is_own = not isinstance(old, _TABLES) or _is_imported(name)
+        if not is_own:
+            names[identity(old)].append(name)
+    return names
+
+
+def _is_left_out(owner: str, has_original: bool) -> bool:
+    """True if nothing that an owner has is a holder.
+
+    A set is asked whether something is in it, and calls nothing; of legacy classes no tensor is
+    made.
+    """
+    if not owner.endswith("[]"):
+        is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
+        return is_legacy or not has_original
+    with contextlib.suppress(LookupError):
+        return has_original and isinstance(resolve(owner[:-2]), (set, frozenset))
+    return False
 
 
 def _is_imported(name: str) -> bool:
@@ -104,20 +123,17 @@ def _is_imported(name: str) -> bool:
     keeps its own.
     """
     owner, _, last = name.rpartition(".")
-    try:
-        tree = ast.parse(inspect.getsource(sys.modules[owner]))
-    except (KeyError, OSError, TypeError, SyntaxError):
+    tree = _source_of(owner)
+    if tree is None:
         return True
     imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     return any((each.asname or each.name) == last for node in imports for each in node.names)
 
 
-def _is_set(table: str) -> bool:
-    """True if the table of a snapshot, `name[]`, is a set."""
-    try:
-        return isinstance(resolve(table.removesuffix("[]")), (set, frozenset))
-    except LookupError:
-        return False
+def _source_of(module: str) -> ast.Module | None:
+    with contextlib.suppress(KeyError, OSError, TypeError, SyntaxError):
+        return ast.parse(inspect.getsource(sys.modules[module]))
+    return None
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
@@ -142,46 +158,23 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
 
 def _reads(module: str, name: str) -> bool:
     """True if the module's own code reads the name; True where there is no source."""
-    try:
-        tree = ast.parse(inspect.getsource(sys.modules[module]))
-    except (OSError, TypeError, SyntaxError):
-        return True
-    loads = (
-        node
+    tree = _source_of(module)
+    return tree is None or any(
+        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     )
-    return any(node.id == name for node in loads)
 
 
 def _is_code(value: Any) -> bool:
-    kinds = (
-        types.FunctionType,
-        type,
-        staticmethod,
-        classmethod,
-        functools.partial,
-        property,
-        types.ModuleType,
-    )
-    return isinstance(value, kinds)
-
-
-def _key(key: Any, value: Any) -> str:
-    # The snapshot of a list has its items by identity; their names say more.
-    return str(getattr(value, "__qualname__", "...")) if isinstance(key, int) else str(key)
+    return isinstance(value, _CODE)
 
 
 def _siblings(name: str, now: Any) -> Iterator[str]:
     """For an override `now` added to a class that inherited the name: the other classes that still
     inherit another.
     """
-    owner_name, _, attribute = name.rpartition(".")
-    try:
-        owner = resolve(owner_name)
-    except LookupError:
-        return
-    if not isinstance(owner, type):
+    owner, attribute = _class_of(name), name.rpartition(".")[2]
+    if owner is None:
         return
     base = next((cls for cls in owner.__mro__[1:] if attribute in vars(cls)), None)
     if base is None or base.__module__ == "builtins" or vars(base)[attribute] is now:
@@ -206,18 +199,22 @@ def unreachable(changes: Changes) -> list[str]:
     """Replaced methods that are abstract and overridden by every class without subclasses."""
     never_run = []
     for name, (old, now) in changes.items():
-        owner_name, _, attribute = name.rpartition(".")
-        try:
-            owner = resolve(owner_name) if _is_code(now) else None
-        except LookupError:
-            continue
-        if isinstance(owner, type) and _is_abstract(old):
-            leaves = [cls for cls in _subclasses(owner) if not cls.__subclasses__()]
-            if leaves and all(
-                inspect.getattr_static(cls, attribute, None) is not now for cls in leaves
-            ):
-                never_run.append(name)
+        owner = _class_of(name) if _is_code(now) and _is_abstract(old) else None
+        leaves = [cls for cls in _subclasses(owner) if not cls.__subclasses__()] if owner else []
+        attribute = name.rpartition(".")[2]
+        if leaves and all(
+            inspect.getattr_static(cls, attribute, None) is not now for cls in leaves
+        ):
+            never_run.append(name)
     return never_run
+
+
+def _class_of(name: str) -> type | None:
+    """The class that has the name."""
+    with contextlib.suppress(LookupError):
+        owner = resolve(name.rpartition(".")[0])
+        return owner if isinstance(owner, type) else None
+    return None
 
 
 def _is_abstract(function: Any) -> bool:

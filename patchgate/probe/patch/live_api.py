@@ -103,14 +103,11 @@ def _place(dotted: str) -> tuple[Any, str] | None:
     owner, _, name = table.rpartition(".")
     with contextlib.suppress(LookupError):
         if bracket:
-            return resolve(table), _entry_key(key.removesuffix("]"))
+            # One spelling of a key, with or without quotes and `torch.ops.`.
+            spelt = key.removesuffix("]").strip().strip("'\"")
+            return resolve(table), spelt.removeprefix("torch.ops.")
         return resolve(owner), name
     return None
-
-
-def _entry_key(text: str) -> str:
-    """One spelling of a key, with or without quotes and `torch.ops.`."""
-    return text.strip().strip("'\"").removeprefix("torch.ops.")
 
 
 def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:

@@ -99,11 +99,16 @@ def _imports(path: str) -> tuple[set[str], int]:
 
 
 def _nodes(path: str | Path, word: str = "") -> list[ast.AST]:
-    """The syntax of a file; nothing of what is no Python, cannot be read, or has `word` nowhere."""
+    """The syntax of a file that has `word` somewhere."""
+    return list(ast.walk(_parsed(path, word)))
+
+
+def _parsed(path: str | Path, word: str = "") -> ast.Module:
+    """A file; empty where it is no Python, cannot be read, or has `word` nowhere."""
     with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
         text = Path(path).read_bytes()
-        return list(ast.walk(ast.parse(text))) if word.encode() in text else []
-    return []
+        return ast.parse(text if word.encode() in text else "")
+    return ast.parse("")
 
 
 def missing_imports(path: str, root: str) -> list[str]:
@@ -118,7 +123,7 @@ def missing_imports(path: str, root: str) -> list[str]:
         package = (
             file.relative_to(root).with_suffix("").parts[:-1] if file.is_relative_to(root) else ()
         )
-        for name in _needed(_body(file), package):
+        for name in _needed(_parsed(file).body, package):
             parts = name.split(".")
             below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
             own = [
@@ -139,12 +144,6 @@ def is_found(name: str) -> bool:
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         return importlib.util.find_spec(name) is not None
     return False
-
-
-def _body(file: Path) -> list[ast.stmt]:
-    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
-        return ast.parse(file.read_bytes()).body
-    return []
 
 
 def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:

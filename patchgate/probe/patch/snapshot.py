@@ -26,9 +26,14 @@ IGNORED = {
     "__doc__",
     "__file__",
     "__cached__",
+    # What tells modules apart, not what is in them.
+    "__name__",
+    "__spec__",
+    "__loader__",
+    "__package__",
+    "__path__",
+    "__all__",
 }
-# What tells modules apart, not what is in them.
-IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
 # The table in which a whole module is replaced by another one.
 _MODULES = "sys.modules[]"
 #: Packages whose names a patch can change; generated code finds a name among the builtins too.
@@ -77,20 +82,15 @@ class _Inner(NamedTuple):
 
     @classmethod
     def of(cls, name: str, attributes: Mapping[str, Any]) -> _Inner:
-        interpreters = {
-            identity(value) for value in vars(sys).values()
-        }  # Triton has `sys.modules` under its own name
+        # Triton has `sys.modules` under its own name.
+        interpreters = set(map(identity, vars(sys).values()))
         inner = cls([], [])
         for key, value in attributes.items():
             # Of its type, which answers faster than an object that is no class.
             kind = type(value)
             if issubclass(kind, (dict, list, set)):
-                is_left_out = (
-                    key in IGNORED
-                    or f"{name}.{key}" in _BOOKKEEPING
-                    or identity(value) in interpreters
-                )
-                if not is_left_out:
+                is_bookkeeping = key in IGNORED or f"{name}.{key}" in _BOOKKEEPING
+                if not is_bookkeeping and identity(value) not in interpreters:
                     inner.tables.append((f"{name}.{key}[]", value))
             elif issubclass(kind, type) and value.__module__ == name and value.__name__ == key:
                 inner.classes.append((f"{name}.{key}", value))
@@ -128,16 +128,14 @@ def take_snapshot() -> Snapshot:
     operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
     taken = Snapshot({_MODULES: {}, OPERATORS: operators})
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] not in CHANGEABLE or not isinstance(module, types.ModuleType):
-            continue
-        if isinstance(module, ConfigModule):
+        is_module = isinstance(module, types.ModuleType) and not isinstance(module, ConfigModule)
+        if name.partition(".")[0] not in CHANGEABLE or not is_module:
             continue
         taken[_MODULES][name] = module
         taken[name] = attributes = _copy(name, vars(module))
         is_as_before = attributes is _last.get(name)
-        taken.inner[name] = inner = (
-            _last.inner[name] if is_as_before else _Inner.of(name, attributes)
-        )
+        inner = _last.inner[name] if is_as_before else _Inner.of(name, attributes)
+        taken.inner[name] = inner
         for dotted, table in inner.tables:
             if len(table) < _CONTAINER_SIZE:
                 taken[dotted] = _copy(dotted, table)
@@ -151,16 +149,13 @@ def _copy(dotted: str, now: Any) -> dict[Any, Any]:
     """The attributes or items of an owner; the last snapshot's own where none is another object
     since.
     """
+    is_mapping = isinstance(now, (dict, types.MappingProxyType))
     last = _last.get(dotted)
-    if not isinstance(now, (dict, types.MappingProxyType)):
-        if (
-            last is not None
-            and len(last) == len(now)
-            and all(map(operator.is_, last.values(), now))
-        ):
+    if last is not None and len(last) == len(now):
+        is_same = all(map(operator.is_, last.values(), now.values() if is_mapping else now))
+        if is_same and (not is_mapping or all(map(operator.is_, last, now))):
             return last
-        return {identity(item): item for item in now}
-    return last if last is not None and _same_in_order(last, now) else dict(now)
+    return dict(now) if is_mapping else {identity(item): item for item in now}
 
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
@@ -331,7 +326,8 @@ def with_wrapped(value: Any) -> Iterator[Any]:
                 for held in _closure(item)
                 if isinstance(held, (types.FunctionType, functools.partial))
             ]
-            todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
+            if "__wrapped__" in vars(item):
+                todo.append(vars(item)["__wrapped__"])
 
 
 def reaches(outer: Any, inner: Any) -> bool:
@@ -432,11 +428,8 @@ def _wraps_its_like(value: Any) -> bool:
         return False
     held = [*_closure(function), *(function.__defaults__ or ())]
     for inner in held:
-        if (
-            isinstance(inner, types.FunctionType)
-            and inner.__code__ is function.__code__
-            and inner is not function
-        ):
+        is_like = isinstance(inner, types.FunctionType) and inner.__code__ is function.__code__
+        if is_like and inner is not function:
             also = [*_closure(inner), *(inner.__defaults__ or ())]
             pairs = zip(held, also, strict=False)
             return all(mine is its or (callable(mine) and callable(its)) for mine, its in pairs)

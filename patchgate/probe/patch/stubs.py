@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import itertools
 import os
 import sys
 import types
@@ -119,8 +120,8 @@ class _Finder(importlib.abc.MetaPathFinder, _Loader):
     def find_spec(
         self, fullname: str, path: Any, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        parents = [fullname[: at or None] for at in _ends(fullname)]
-        name = next((name for name in parents if name in self.wanted), None)
+        above = itertools.accumulate(fullname.split("."), "{}.{}".format)
+        name = next((name for name in (fullname, *above) if name in self.wanted), None)
         if name is None or (self.wanted[name] is not None and name != fullname):
             return None
         spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -230,12 +231,6 @@ def _note(name: str) -> None:
         _BY_PATCH.add(name)
         _USED[name] = f"{file}:{frame.f_lineno}"
     _USED.setdefault(name, f"{file}:{frame.f_lineno}")
-
-
-def _ends(name: str) -> Iterator[int]:
-    """The end of each name that leads to a module; 0 for the module's own."""
-    yield 0
-    yield from (at for at, letter in enumerate(name) if letter == ".")
 
 
 def _use(name: str) -> Stub:

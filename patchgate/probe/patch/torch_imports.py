@@ -18,6 +18,7 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import Any
 
 from patchgate.probe.patch.snapshot import CHANGEABLE, Snapshot, take_snapshot
+from patchgate.probe.simulate.triton_driver import spec_of_others
 
 
 @contextlib.contextmanager
@@ -49,14 +50,7 @@ class _Finder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name.partition(".")[0] not in CHANGEABLE:
             return None
-        others = (
-            finder
-            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
-            if hasattr(finder, "find_spec")
-        )
-        spec = next(
-            (spec for finder in others if (spec := finder.find_spec(name, path, target))), None
-        )
+        spec = spec_of_others(self, name, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             self._watch(spec.loader, is_waited_for=not _is_asked_by_an_import())
         return spec
@@ -67,9 +61,8 @@ class _Finder(MetaPathFinder):
         def exec_module(module: types.ModuleType) -> None:
             outermost = take_snapshot() if self._depth == 0 else None
             if outermost is not None:
-                del outermost[
-                    module.__name__
-                ]  # it is among the loaded modules already, and still empty
+                # It is among the loaded modules already, and still empty.
+                del outermost[module.__name__]
             self._depth += 1
             try:
                 run(module)

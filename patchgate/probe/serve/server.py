@@ -44,26 +44,12 @@ _FREE_BYTES = 64 << 20
 
 
 @dataclass
-class _Files:
-    """Files without a name, which a child writes and the server reads: no link can lead
-    elsewhere.
-    """
-
-    stage: int
-    trace: int
-    output: int
-    ended: int
-    opened: int
-
-
-@dataclass
 class _Child:
     pid: int
     folder: str  #: All that it may write to.
     request: Request  #: As it came from the host.
     connection: socket.socket  #: To the host.
-    files: _Files
-    reply_end: int  #: The reading end of the pipe of its reply.
+    ends: Ends  #: As the child's own, but for the reading end of the pipe.
     clock: CpuWaitClock
     killed_for_memory: int  #: Processes that the kernel had killed when it began.
     sandbox: Sandbox
@@ -165,14 +151,15 @@ class Server:
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
-        files = _Files(*(_unnamed_file(folder) for _ in range(5)))
+        # Without a name: no link can lead elsewhere.
+        files = [_unnamed_file(folder) for _ in range(5)]
         sandbox = self._sandbox(request)
         if self._has_torch:
             from patchgate.probe.serve.known_headers import make_header
 
             self._helpers.add(make_header(request, headers_of(request, sandbox)))
         reading, writing = os.pipe()
-        ends = Ends(writing, files.stage, files.trace, files.output, files.ended, files.opened)
+        ends = Ends(writing, *files)
         killed_for_memory = _killed_for_memory()
         is_fork = not request.get("fresh") and QUESTIONS[request["do"]].loaded != "torch"
         if not is_fork:
@@ -184,8 +171,9 @@ class Server:
         os.set_blocking(reading, False)
         pidfd = os.pidfd_open(pid)
         clock = CpuWaitClock(pid)
+        own_ends = Ends(reading, *files)
         child = _Child(
-            pid, folder, request, connection, files, reading, clock, killed_for_memory, sandbox
+            pid, folder, request, connection, own_ends, clock, killed_for_memory, sandbox
         )
         self._children[pidfd] = child
         self._selector.register(pidfd, selectors.EVENT_READ, self._finish)
@@ -226,7 +214,7 @@ class Server:
             return
         with contextlib.suppress(BlockingIOError):
             while len(child.reply) <= REPLY_BYTES:
-                data = os.read(child.reply_end, 1 << 18)
+                data = os.read(child.ends.reply, 1 << 18)
                 if not data:
                     break
                 child.reply += data
@@ -237,8 +225,8 @@ class Server:
     def _end_reading(self, child: _Child) -> None:
         if not child.is_read:
             child.is_read = True
-            self._selector.unregister(child.reply_end)
-            os.close(child.reply_end)
+            self._selector.unregister(child.ends.reply)
+            os.close(child.ends.reply)
 
     def _finish(self, pidfd: int) -> None:
         child = self._children.pop(pidfd)
@@ -254,7 +242,7 @@ class Server:
             each.pid for each in self._removing
         }
         kill_children(kept.union(filter(None, self._helpers)))
-        is_its_word, opened = bool(child.reply), opened_files(child.files.opened)
+        is_its_word, opened = bool(child.reply), opened_files(child.ends.opened)
         try:
             reply = _reply(child, status)
             if "expected" in reply:
@@ -262,7 +250,7 @@ class Server:
         except Exception as error:  # of ours, and no reason to leave the other children alone
             reply = {"failure": _failure("machine", "reply", f"{type(error).__name__}: {error}")}
         finally:
-            for file in vars(child.files).values():
+            for file in child.ends[1:]:
                 os.close(file)
             self._removing += filter(None, [remove_folder(child.folder)])
         if (
@@ -350,7 +338,7 @@ def _end_of(file: int, size: int) -> str:
 
 def _reply(child: _Child, status: int) -> dict[str, Any]:
     """The child's own reply, or a failure that says how it ended."""
-    own_status = _end_of(child.files.ended, 16)
+    own_status = _end_of(child.ends.ended, 16)
     reply = _parsed(child) if child.reply else None
     if reply is None:
         late = {"cause": "hung", "signature": "did not end within the time limit"}
@@ -363,12 +351,12 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
     if isinstance(reply.get("failure"), dict):
         # The patch may have written anything there.
         stage = (
-            "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip()
+            "".join(filter(str.isprintable, _end_of(child.ends.stage, _STAGE_BYTES))).strip()
             or "start"
         )
-        trace = _end_of(child.files.trace, _TRACE_BYTES)
+        trace = _end_of(child.ends.trace, _TRACE_BYTES)
         # C++ says why it aborts in the output.
-        detail = "\n".join(filter(None, [trace, _end_of(child.files.output, _OUTPUT_BYTES)]))
+        detail = "\n".join(filter(None, [trace, _end_of(child.ends.output, _OUTPUT_BYTES)]))
         patch = child.request.get("patch")
         where = line_in_patch(trace, patch) or patch
         known: dict[str, Any] = {"detail": detail, "where": where, "raised_at": None, "missing": []}

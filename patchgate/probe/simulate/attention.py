@@ -37,30 +37,11 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
     """Within it, attention on the profile's device becomes the kernel that such a device runs."""
     capability = (profile["properties"]["major"], profile["properties"]["minor"])
 
-    def attention(
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        *,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Any:
-        if query.device.type != profile["backend"]:
-            return _OP.decompose(
-                query,
-                key,
-                value,
-                attn_mask,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )
-        _refuse_what_torch_refuses(query, key, value, attn_mask, is_causal)
-        call = Attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        call = Attention(*args, **kwargs)
+        if call.query.device.type != profile["backend"]:
+            return _OP.decompose(*args, **kwargs)
+        _refuse_what_torch_refuses(call)
         return _call(attention_kernel(call, capability), call)
 
     with mock.patch.dict(_OP.py_kernels, {DispatchKey.CompositeImplicitAutograd: attention}):
@@ -72,18 +53,18 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
 
 
 class Attention(NamedTuple):
-    """The arguments of one call; tensors are (batch, heads, length, size of a head), or without a
-    batch.
+    """The arguments of one call, by torch's names; tensors are (batch, heads, length, size of a
+    head), or without a batch.
     """
 
     query: Any
     key: Any
     value: Any
-    mask: Any  # boolean, additive, or None
-    dropout: float
-    is_causal: bool
-    scale: float | None
-    grouped: bool  # query may have several heads for each head of key and value
+    attn_mask: Any = None  # boolean, additive, or None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False  # query may have several heads for each head of key and value
 
     @property
     def tensors(self) -> tuple[Any, Any, Any]:
@@ -122,7 +103,7 @@ def _fits_fused_kernels(call: Attention) -> bool:
         and query.dtype == key.dtype == value.dtype
         and query.shape[-2]
         and key.shape[-2]
-        and (call.mask is None or call.mask.stride(-1) == 1)
+        and (call.attn_mask is None or call.attn_mask.stride(-1) == 1)
     )
 
 
@@ -130,7 +111,7 @@ def _fits_cudnn(call: Attention) -> bool:
     query, key, value = call.tensors
     head, value_head = query.shape[-1], value.shape[-1]
     heads_fit = max(head, value_head) <= 256
-    lengths_fit = key.shape[-2] != 1 and (query.shape[-2] != 1 or not call.dropout)
+    lengths_fit = key.shape[-2] != 1 and (query.shape[-2] != 1 or not call.dropout_p)
     return bool(
         query.dtype in _HALF
         and _rows_are_contiguous(call, also_of_size_one=True)
@@ -139,7 +120,7 @@ def _fits_cudnn(call: Attention) -> bool:
         and head % 8 == value_head % 8 == 0
         and lengths_fit
         and _mask_broadcasts(call)
-        and (torch.__version__ < "2.12" or call.dropout * _CUDNN_DROPOUTS % 1 == 0)
+        and (torch.__version__ < "2.12" or call.dropout_p * _CUDNN_DROPOUTS % 1 == 0)
     )
 
 
@@ -151,11 +132,11 @@ def _fits_flash(call: Attention, capability: tuple[int, int]) -> bool:
     trains = (
         not (call.records_gradients and small_chip)
         or head <= 192
-        or (head > 224 and not call.dropout)
+        or (head > 224 and not call.dropout_p)
     )
     return bool(
         query.dtype in _HALF
-        and call.mask is None
+        and call.attn_mask is None
         and head == key.shape[-1] == value.shape[-1] <= 256
         and trains
         and not (call.is_causal and query.shape[-2] != key.shape[-2])
@@ -187,13 +168,13 @@ def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
 
 def _heads_divide(call: Attention, *others: Any) -> bool:
     heads = call.query.shape[-3]
-    if call.grouped:
+    if call.enable_gqa:
         return all(heads % other.shape[-3] == 0 for other in others)
     return all(heads == other.shape[-3] for other in others)
 
 
 def _mask_broadcasts(call: Attention) -> bool:
-    mask = call.mask
+    mask = call.attn_mask
     if mask is None:
         return True
     fits = mask.shape[-2] in (call.query.shape[-2], 1) and mask.shape[-1] in (call.key.shape[-2], 1)
@@ -205,22 +186,18 @@ def _mask_broadcasts(call: Attention) -> bool:
     return fits and not mask.requires_grad and (mask.dim() == 2 or heads)
 
 
-def _refuse_what_torch_refuses(
-    query: Any, key: Any, value: Any, mask: Any, is_causal: bool
-) -> None:
+def _refuse_what_torch_refuses(call: Attention) -> None:
     """Raises RuntimeError for the arguments that torch refuses on every device."""
-    if is_causal and mask is not None:
-        raise RuntimeError(
-            "scaled_dot_product_attention: attn_mask should not be set when is_causal=True"
-        )
-    if not query.dtype == key.dtype == value.dtype:
-        raise RuntimeError(
-            "scaled_dot_product_attention: query, key and value have different dtypes"
-        )
-    if mask is not None and mask.dtype not in (torch.bool, torch.float32, query.dtype):
-        raise RuntimeError(
-            f"scaled_dot_product_attention: a mask of {mask.dtype} for a query of {query.dtype}"
-        )
+    mask, dtype = call.attn_mask, call.query.dtype
+    why = ""
+    if mask is not None and mask.dtype not in (torch.bool, torch.float32, dtype):
+        why = f"a mask of {mask.dtype} for a query of {dtype}"
+    if not dtype == call.key.dtype == call.value.dtype:
+        why = "query, key and value have different dtypes"
+    if call.is_causal and mask is not None:
+        why = "attn_mask should not be set when is_causal=True"
+    if why:
+        raise RuntimeError(f"scaled_dot_product_attention: {why}")
 
 
 def cudnn_version() -> int:
@@ -237,7 +214,7 @@ def cudnn_version() -> int:
 
 def _call(kernel: str, call: Attention) -> Any:
     aten, qkv = torch.ops.aten, call.tensors
-    mask, dropout, is_causal, scale = call.mask, call.dropout, call.is_causal, call.scale
+    _, _, _, mask, dropout, is_causal, scale, grouped = call
     if mask is not None and mask.dtype == torch.bool:
         hidden = torch.finfo(torch.float16).min if kernel == "cudnn" else -math.inf
         mask = torch.where(
@@ -249,7 +226,11 @@ def _call(kernel: str, call: Attention) -> Any:
     if kernel == "flash":
         head = call.query.shape[-1]
         scale = scale if scale is not None else 1.0 / math.sqrt(head)
-        padded = [_pad(tensor, _FLASH_HEAD) for tensor in qkv]
+        missing = [-tensor.shape[-1] % _FLASH_HEAD for tensor in qkv]
+        padded = [
+            aten.constant_pad_nd(tensor, [0, filled], 0.0) if filled else tensor
+            for tensor, filled in zip(qkv, missing, strict=True)
+        ]
         output = aten._scaled_dot_product_flash_attention(
             *padded, dropout, is_causal, False, scale=scale
         )[0]
@@ -259,13 +240,7 @@ def _call(kernel: str, call: Attention) -> Any:
         op = aten._scaled_dot_product_efficient_attention
         return op(*qkv, mask, call.records_gradients, dropout, is_causal, scale=scale)[0]
     op = aten._scaled_dot_product_attention_math
-    return op(*qkv, mask, dropout, is_causal, None, scale=scale, enable_gqa=call.grouped)[0]
-
-
-def _pad(tensor: Any, multiple: int) -> Any:
-    """`tensor` with its last dimension filled with zeros up to a multiple."""
-    missing = -tensor.shape[-1] % multiple
-    return torch.ops.aten.constant_pad_nd(tensor, [0, missing], 0.0) if missing else tensor
+    return op(*qkv, mask, dropout, is_causal, None, scale=scale, enable_gqa=grouped)[0]
 
 
 def _aligned_mask(mask: Any, call: Attention) -> Any:

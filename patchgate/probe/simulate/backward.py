@@ -185,20 +185,19 @@ def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
     """
     if node not in _functions_with_none:
         described = zip(values, node._input_metadata, strict=True)
-        values = [_zeros(metadata) if value is None else value for value, metadata in described]
+        values = [
+            torch.ops.aten.zeros.default(
+                like.shape, dtype=like.dtype, layout=torch.strided, device=like.device
+            )
+            if value is None
+            else value
+            for value, like in described
+        ]
     results = node.apply(*values)
     results = results if isinstance(results, tuple) else (results,)
-    asked = iter(
-        [result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed]
-    )
+    asked = itertools.compress(results, node.needs_input_grad)
     return tuple(
         None if following is None else next(asked, None) for following, _ in node.next_functions
-    )
-
-
-def _zeros(metadata: Any) -> torch.Tensor:
-    return torch.ops.aten.zeros.default(
-        metadata.shape, dtype=metadata.dtype, layout=torch.strided, device=metadata.device
     )
 
 

@@ -39,12 +39,16 @@ def device_name(profile: Profile) -> str:
     return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
 
 
-def device_context(profile: Profile) -> contextlib.AbstractContextManager[None]:
+def device_context(profile: Profile) -> contextlib.AbstractContextManager[Any]:
     """Within it, Inductor compiles for the device of `profile`."""
-    contexts: dict[str, Callable[[Profile], contextlib.AbstractContextManager[None]]] = {
+    contexts: dict[str, Callable[[Profile], contextlib.AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
-        "plugin": _patterns_from_cpu,
+        # Tracing patterns on a plugin's device would run its kernels; those of the CPU have been
+        # traced.
+        "plugin": lambda profile: mock.patch.object(
+            joint_graph, "lazy_init", lambda *_, **__: None
+        ),
         "real": lambda profile: contextlib.nullcontext(),
     }
     return contexts[profile["kind"]](profile)
@@ -72,15 +76,6 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _patterns_from_cpu(profile: Profile) -> Iterator[None]:
-    """Tracing patterns on a plugin's device would run its kernels; those of the CPU have been
-    traced.
-    """
-    with mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None):
-        yield
-
-
-@contextlib.contextmanager
 def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
     """Within it, a workload is built and called without a device: fake tensors, attention,
     backward.
@@ -92,14 +87,20 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
         if profile["kind"] == "plugin":
             runpy.run_path(profile["plugin"])["register"]()
         if profile["kind"] != "real":
-            stack.enter_context(
-                mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None)
-            )
             stack.enter_context(_item_returns(reads))
             stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
-            stack.enter_context(backward_in_python())
             stack.enter_context(convertible_modules())
+            stack.enter_context(traced_without_device(profile))
+        yield
+
+
+@contextlib.contextmanager
+def traced_without_device(profile: Profile) -> Iterator[None]:
+    """Within it, forward and backward of fake tensors are traced as on the profile's device."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+        # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
+        stack.enter_context(backward_in_python())
         if profile["kind"] == "simulated":
             stack.enter_context(known_device(profile))
             stack.enter_context(simulated_attention(profile))

@@ -182,7 +182,7 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
 
 def _logged(name: str, function: Callable[..., Any], log: CallLog) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        log.append(f"torch.cuda.{name}")
+        log(f"torch.cuda.{name}")
         return function(*args, **kwargs)
 
     return call

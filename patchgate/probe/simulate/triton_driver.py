@@ -11,9 +11,9 @@ import contextlib
 import importlib.machinery
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
-from typing import Any, Protocol
+from typing import Any
 from unittest import mock
 
 import torch
@@ -49,10 +49,8 @@ _PROPERTIES = {
 }
 
 
-class CallLog(Protocol):
-    """Receives the names of calls that would have initialised a real device; a list is one."""
-
-    def append(self, call: str, /) -> None: ...
+#: Receives the names of calls that would have initialised a real device.
+CallLog = Callable[[str], None]
 
 
 class _Utilities:
@@ -89,7 +87,7 @@ class _Driver:
         from triton.backends.compiler import GPUTarget
 
         if self._log is not None:
-            self._log.append(f"{_MODULE}.active.get_current_target")
+            self._log(f"{_MODULE}.active.get_current_target")
         capability = self._properties["major"] * 10 + self._properties["minor"]
         return GPUTarget(self._backend, capability, self._properties["warp_size"])
 
@@ -138,6 +136,17 @@ def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None
         yield
 
 
+def spec_of_others(
+    finder: MetaPathFinder, name: str, path: Sequence[str] | None, target: types.ModuleType | None
+) -> importlib.machinery.ModuleSpec | None:
+    """The module as the finders after this one find it."""
+    for other in sys.meta_path[sys.meta_path.index(finder) + 1 :]:
+        spec = other.find_spec(name, path, target) if hasattr(other, "find_spec") else None
+        if spec:
+            return spec
+    return None
+
+
 class _Finder(MetaPathFinder):
     """Puts the driver into Triton's module when that has been imported."""
 
@@ -149,14 +158,7 @@ class _Finder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name != _MODULE:
             return None
-        others = (
-            finder
-            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
-            if hasattr(finder, "find_spec")
-        )
-        spec = next(
-            (spec for finder in others if (spec := finder.find_spec(name, path, target))), None
-        )
+        spec = spec_of_others(self, name, path, target)
         if spec is not None and spec.loader is not None:
             self._fill_after(spec.loader, spec.loader.exec_module)
         return spec
