@@ -185,8 +185,7 @@ class Runner:
         ]
         compared = sum(map(os.path.getsize, sides))
         limits["bytes"] += _COMPARED * compared
-        is_own = QUESTIONS[do].is_own
-        if is_own:
+        if QUESTIONS[do].is_own:
             limits["seconds"] = max(limits["seconds"], _OWN_SECONDS) + compared / _OWN_SPEED
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
@@ -199,7 +198,7 @@ class Runner:
         if self.run.project.path:
             request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        uses_device = request.get("fresh") and do != "time"
+        uses_device, is_own = request.get("fresh") and do != "time", QUESTIONS[do].is_own
         for number in range(_TRIES):
             at = time.time()
             # In this order: a case that is timed waits for the device, and nobody who holds that
