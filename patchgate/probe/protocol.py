@@ -485,7 +485,7 @@ QUESTIONS = {
     "code": Exchange(ReadCode, OptionFacts, "compile.observe:read_code", is_own=True),
     "failing stage": Exchange(FindStage, FailingStage, "compile.backend_stages:find_failing_stage"),
     "shapes": Exchange(Observe, ShapeFacts, "compile.shapes:observe_shapes"),
-    "options": Exchange(Observe, OptionFacts, "compile.observe:observe_options"),
+    "options": Exchange(Observe, OptionFacts, "compile.options:observe_options"),
     "kernels": Exchange(Compile, Kernels, "compile.observe:build_kernels"),
     "cached": Exchange(CompileCached, Cached, "compile.caches:observe_caches"),
     "recompiles": Exchange(Compile, Recompiles, "compile.recompiles:count_recompiles"),

@@ -202,20 +202,6 @@ def compile_before(request: Observe, stage: Stage) -> None:
         torch._dynamo.reset_code_caches()
 
 
-def observe_options(request: Observe, stage: Stage) -> OptionFacts:
-    """Facts of the options that torch.compile takes and of what each mode sets.
-
-    By torch's own lists, which are called by name, so that a patch of them shows.
-    """
-    apply_patch(request, stage)
-    stage("options")
-    facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
-    for mode, options in torch._inductor.list_mode_options().items():
-        facts[f"options.mode.{mode}"] = f"{len(options)} options"
-        facts |= {f"options.mode.{mode}.{name}": repr(value) for name, value in options.items()}
-    return {"facts": facts, "environment": environment()}
-
-
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
     """The machine code of the workload's Triton kernels, by their source; may come from Triton's
     own cache.
