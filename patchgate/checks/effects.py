@@ -114,11 +114,7 @@ def judge_effects(
         *_targets(case, patch, answer, where),
         *_effects(case, patch, answer),
     ]
-    for name in answer.get("leaks", ()):
-        expected = f"unchanged outside `{patch.claims.scope}`"
-        faults.append(
-            verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name)
-        )
+    faults += _leaks(case, patch, answer, where)
     yield from faults
     for name in answer.get("absent", ()):
         actual = f"{name} is not installed here: what the patch does with it was not judged"
@@ -135,6 +131,18 @@ def judge_effects(
         actual = ", ".join(done) or "nothing: the patch does not apply"
         ran = verdict("PG211", Kind.PASS, case, "", expected, actual)
         yield replace(ran, applies=bool(done))
+
+
+def _leaks(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """PG219 for each name that is changed outside the scope, and for each other end of the scope
+    that leaves some.
+    """
+    expected = f"unchanged outside `{patch.claims.scope}`"
+    for name in answer.get("leaks", ()):
+        yield verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name)
+    for how, names in answer.get("leaks_by", {}).items():
+        actual = f"changed: {', '.join(names)}"
+        yield verdict("PG219", Kind.REGRESSED, case, f"after {how}", expected, actual, where)
 
 
 def _second_run(

@@ -19,7 +19,7 @@ CODES = read_codes("""
 PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
     original. It is a note where an entry of one table was replaced and only other tables have the
-    original.
+    original, and of a name that `targets` does not name and that is another object of torch now.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -50,12 +50,16 @@ def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
     """PG801 and PG802 from the live process after the patch was applied."""
     say = partial(verdict, item="holders")
+    claimed = {*(patch.claims.targets or ())}
+    claimed.update(*answer["claimed"].values())
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
         # Torch keeps a table for each of its users, and a patch chooses the one that it changes.
         own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
-        kind = Kind.WARNING if own_table else Kind.REGRESSED
+        # Torch replaces names of its own too, as `torch.Storage` with the default dtype.
+        is_torchs = name in answer["torchs"] and name not in claimed
+        kind = Kind.WARNING if own_table or is_torchs else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
         actual, place = (

@@ -34,7 +34,8 @@ PG222 does not run in a new interpreter
     `torch._inductor.lowering` through `import torch`. `make_fallback(op, override_decomp=True)`.
 PG223 replaces less in a new interpreter
     In a new interpreter, where only `import torch` has run, the patch does not replace a name that
-    it replaces where the whole compiler is loaded. It is a note.
+    it replaces where the whole compiler is loaded. It is red for a claimed target of a patch
+    without a scope.
     Why: Users who import the patch first have less of it than those who import it last.
     Fix: Import the module whose names the patch replaces; do not look for it in `sys.modules`.
 """)
@@ -74,8 +75,11 @@ def judge_new_interpreter(
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
         return
     for name in answer["missing"]:
+        # Who enters a scope has loaded by then what it is for.
+        is_target = name in (patch.claims.targets or ()) and not patch.claims.scope
+        kind = Kind.REGRESSED if is_target else Kind.WARNING
         place = assignment_place(patch, name)
-        yield verdict("PG223", Kind.WARNING, case, f"of {name}", "replaced", "as it was", place)
+        yield verdict("PG223", kind, case, f"of {name}", "replaced", "as it was", place)
     lines = {effect["name"]: effect_place(patch, effect) for effect in applied["effects"]}
     for effect in answer["dead"]:
         # What is claimed for other releases need not be read in this one.

@@ -24,8 +24,8 @@ class Cost:
 #: By the name of its budget, the most telling first. Every other fact tells what code is, and not
 #: what it costs.
 COSTS = {
-    "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.0),
-    "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.02),
+    "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.3),
+    "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.1),
     "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
     "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1),
     "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),

@@ -405,10 +405,12 @@ class ChangesByVersion(TypedDict):
 
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
+    torchs: list[str]  #: Changed names that are another object of torch's own now.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
     unseen: list[Effect]  #: Options that another thread reads otherwise.
     leaks: list[str]  #: Names changed outside the scope.
+    leaks_by: dict[str, list[str]]  #: Another end of the scope -> the names changed after it.
     #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
     held: list[str]
     calls: list[

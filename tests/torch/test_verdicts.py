@@ -45,7 +45,6 @@ WORKLOADS = {
 NOT_RED = (
     "PG105",
     "PG211",
-    "PG223",
     "PG226",
     "PG232",
     "PG433",
@@ -85,6 +84,7 @@ OF_IMPORTS = [
 ALSO = {
     "PG210": ("version_gate",),
     "PG211": tuple(OF_IMPORTS),
+    "PG219": ("effects",),
     "PG507": ("ranks",),
     "PG806": ("late",),
 }

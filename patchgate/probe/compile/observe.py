@@ -23,7 +23,7 @@ from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.effects import value_text
 from patchgate.probe.patch.line_coverage import tracing
-from patchgate.probe.patch.load import run_file
+from patchgate.probe.patch.load import built_outside, run_file
 from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
@@ -81,11 +81,15 @@ def load_build(request: Request) -> Build:
 
 
 def _load_workload(request: Request) -> Any:
+    """The module of a request's workload, whose `build` leaves the scope of a patch."""
     if request["workload"] == "sentinel":
         return sentinel
     if "model" in request:
-        return types.SimpleNamespace(build=model_builder(request["model"]))
-    return run_file(request["workload_path"], "model_module")
+        workload: Any = types.SimpleNamespace(build=model_builder(request["model"]))
+    else:
+        workload = run_file(request["workload_path"], "model_module")
+    workload.build = built_outside()(workload.build)
+    return workload
 
 
 def _captured(request: Request, build: Build | None = None) -> Captured:

@@ -72,6 +72,8 @@ if __name__ == "__main__":
             scope = getattr(patch, SETTINGS["scope"])()
             scope.__enter__()
     after = state()
+    if scope is not None:
+        scope.__exit__(None, None, None)
     model = importlib.import_module(SETTINGS["model"])
 
     from torch._inductor import cpu_vec_isa
@@ -88,6 +90,10 @@ if __name__ == "__main__":
         module, inputs = model.build(
             torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small"
         )
+        if scope is not None:  # a model is built outside, as in the gate
+            scope = getattr(patch, SETTINGS["scope"])()
+            scope.__enter__()
+            torch.set_default_dtype(torch.float32)
         outputs = torch.compile(module, dynamic=SETTINGS["dynamic"])(*inputs)
     torch.save(
         [leaf.detach() for leaf in pytree.tree_leaves(outputs) if torch.is_tensor(leaf)],

@@ -143,11 +143,13 @@ def apply(request: Apply, stage: Stage) -> Applied:
         answer: Applied = {
             **_changes(request, before, after, changed, recorder),
             "holders": holders.holders(changed, after),
+            "torchs": holders.replaced_by_torchs_own(changed, before),
             "unreachable": holders.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
             "leaks": patched.leaks(before),
+            "leaks_by": {},
             "held": [],
             "calls": [],
             "overwritten": [],
@@ -169,9 +171,31 @@ def apply(request: Apply, stage: Stage) -> Applied:
             own = {name: (None, value) for at, (name, value) in now.items() if at not in held}
             answer["held"] = sorted(own)
             answer["replacements"] = line_coverage.replacements(own, path)
+        if scope and not answer["leaks"]:
+            answer["leaks_by"] = _leaks_by(patched)
         stage("patch again")
         _apply_again(request, answer, before, changed, written)
     return answer
+
+
+def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
+    """How a scope may end -> the names that it leaves changed then, each tried in a new process."""
+    ends = {
+        "an exception in its block": patched.leave_by_exception,
+        "a block inside another": patched.leave_nested,
+    }
+    answers = {how: _reply_of_fork(partial(_write_leaks, end)) for how, end in ends.items()}
+    return {how: answer["names"] for how, answer in answers.items() if answer.get("names")}
+
+
+def _write_leaks(end: Callable[[], None], file: int) -> NoReturn:
+    names: list[str] = []
+    with contextlib.suppress(Exception):  # one that does not run is judged elsewhere
+        before, settings = take_snapshot(), effects.Settings()
+        with torch_imports_added_to(before):
+            end()
+        names = [*changes(before, take_snapshot()), *effects.Settings().names_unlike(settings)]
+    write_reply({"names": sorted(names)}, file)
 
 
 def _before_the_patch(
@@ -319,15 +343,17 @@ def _changes_by(request: ApplyEach) -> Changes:
 
 
 def _with_importers(names: Collection[str], changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """The names, and those under which other modules have imported the same original and got the
-    same replacement.
+    """The names, and those under which other modules have imported the same originals.
+
+    A function may have another replacement there; any other value has to have the same.
     """
-    pairs = {tuple(map(identity, changed[name])) for name in names if changed[name][0] is not None}
-    return [
-        name
-        for name, pair in changed.items()
-        if name in names or tuple(map(identity, pair)) in pairs
-    ]
+
+    def key(name: str) -> tuple[int, ...]:
+        old, now = changed[name]
+        return (identity(old),) if callable(old) else (identity(old), identity(now))
+
+    claimed = {key(name) for name in names if changed[name][0] is not None}
+    return [name for name in changed if name in names or key(name) in claimed]
 
 
 def _changes(

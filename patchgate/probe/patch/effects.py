@@ -258,12 +258,20 @@ class Settings:
 
     def note_changes(self, before: Settings, recorder: Recorder) -> None:
         """Note each setting that differs from `before`."""
+        for kind, name, old, new in self._changes(before):
+            what = f"{name}: {old!r} -> {new!r}"
+            recorder.note(kind, name, what, recorder.written.get(name), old)
+
+    def names_unlike(self, before: Settings) -> list[str]:
+        """The settings that differ from `before`, each with its kind."""
+        return [f"{kind} {name}" for kind, name, _, _ in self._changes(before)]
+
+    def _changes(self, before: Settings) -> Iterator[tuple[str, str, Any, Any]]:
         for kind in (*_USERS, "process"):
             old, new = getattr(before, kind), getattr(self, kind)
             for name in sorted(old.keys() | new.keys()):
                 if repr(old.get(name)) != repr(new.get(name)):
-                    what = f"{name}: {old.get(name)!r} -> {new.get(name)!r}"
-                    recorder.note(kind, name, what, recorder.written.get(name), old.get(name))
+                    yield kind, name, old.get(name), new.get(name)
 
 
 def _states() -> dict[str, Any]:

@@ -73,7 +73,10 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
                 wrapped = map(identity, with_wrapped(value))
                 inside[at] = [name for item in wrapped for name in originals.get(item, ())]
             replaced = inside[at] if is_table else originals.get(at, [])
-            if not replaced or at in new or identity(key) in new or is_saved_original(key):
+            if not replaced or at in new or is_saved_original(key):
+                continue
+            # An entry by the function itself is about it, as a handler of its overrides: no caller.
+            if identity(key) in new or identity(key) in originals:
                 continue
             # The snapshot of a list has its items by identity; their names say more.
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
@@ -87,6 +90,18 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
         if inherited:
             leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
+
+
+def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
+    """The changed names that are now what torch had under another name, as `torch.Storage` is with
+    another default dtype.
+    """
+
+    def is_torchs(now: Any) -> bool:
+        attributes = before.get(str(getattr(now, "__module__", None)), {})
+        return now is not None and attributes.get(getattr(now, "__name__", None)) is now
+
+    return sorted(name for name, (_, now) in changes.items() if is_torchs(now))
 
 
 def _originals(changes: Changes) -> dict[int, list[str]]:

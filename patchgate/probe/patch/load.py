@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import gc
 import importlib
 import importlib.metadata
@@ -17,7 +18,7 @@ import itertools
 import sys
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -49,8 +50,12 @@ _MODULES: dict[str, types.ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
 # Name of a module -> the path of the part that is imported by it.
 _PARTS: dict[str, str] = {}
-# A context manager that nobody holds is collected, and a scope that is collected is left.
-_ENTERED: list[contextlib.AbstractContextManager[Any]] = []
+# The patches whose scope is entered; a context manager that nobody holds is collected, and a scope
+# that is collected is left.
+_ENTERED: list[AppliedPatch] = []
+# A patch may have replaced what reads and sets torch's default dtype.
+_DEFAULT_DTYPE = torch.get_default_dtype()
+_set_default_dtype = torch.set_default_dtype
 
 
 class AppliedPatch:
@@ -58,26 +63,68 @@ class AppliedPatch:
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
         self._imported = take_snapshot() if scope else Snapshot()
-        self._scope: contextlib.AbstractContextManager[Any] | None = (
-            getattr(module, scope)() if scope else None
+        self._make_scope: Callable[[], contextlib.AbstractContextManager[Any]] | None = (
+            getattr(module, scope) if scope else None
         )
-        if self._scope is not None:
-            self._scope.__enter__()
-            _ENTERED.append(self._scope)
+        self._scope: contextlib.AbstractContextManager[Any] | None = None
+        self.enter()
 
-    def leave(self) -> None:
+    def enter(self) -> None:
+        if self._make_scope is not None:
+            self._scope = self._make_scope()
+            self._scope.__enter__()
+            _ENTERED.append(self)
+
+    def leave(self, error: Exception | None = None) -> None:
+        """Leave the scope, by an exception where there is one."""
         if self._scope is not None:
-            self._scope.__exit__(None, None, None)
+            _ENTERED.remove(self)
+            scope, self._scope = self._scope, None
+            scope.__exit__(type(error) if error else None, error, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
         """Leave the scope.
 
         The names that the patch changes outside it: by its import, or still after it.
         """
-        if self._scope is None:
+        if self._make_scope is None:
             return []
         self.leave()
         return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
+
+    def leave_by_exception(self) -> None:
+        """Enter the scope once more and leave it by an exception, which the scope may swallow."""
+        self.enter()
+        error = RuntimeError("raised in the block")
+        with contextlib.suppress(RuntimeError):
+            self.leave(error)
+
+    def leave_nested(self) -> None:
+        """Enter the scope once more, and another block of it inside; leave both."""
+        self.enter()
+        inner = copy.copy(self)
+        with contextlib.suppress(Exception):  # it may refuse to be nested
+            inner.enter()
+            inner.leave()
+        self.leave()
+
+
+@contextlib.contextmanager
+def built_outside() -> Iterator[None]:
+    """Leave every scope until the end of the block: a workload is built outside.
+
+    What a scope does to the modules that are made in it (no memory, no initial values, another
+    dtype) is its purpose; only what it does to their compile can be held against torch without it.
+    """
+    entered = list(_ENTERED)
+    for patched in reversed(entered):
+        patched.leave()
+    yield
+    for patched in entered:
+        patched.enter()
+    if entered:
+        # The workloads say the dtypes that they mean; a scope's default is for its user's code.
+        _set_default_dtype(_DEFAULT_DTYPE)
 
 
 def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:

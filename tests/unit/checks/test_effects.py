@@ -9,7 +9,7 @@ import pytest
 
 from patchgate.checks.effects import judge_effects
 from patchgate.inputs.manifest import Claims, Patch, Target
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Colour, Kind, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 
@@ -112,6 +112,12 @@ def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, cod
 def test_a_change_outside_the_scope_is_named():
     (verdict,) = judged({"scope": "patched"}, leaks=["torch.a"])
     assert (verdict.code, verdict.subject) == ("PG219", "torch.a")
+
+
+def test_another_end_of_the_scope_that_leaves_a_change_is_named():
+    (verdict,) = judged({"scope": "patched"}, leaks_by={"an exception in its block": ["torch.a"]})
+    assert (verdict.code, verdict.colour) == ("PG219", Colour.RED)
+    assert (verdict.fact, verdict.actual) == ("after an exception in its block", "changed: torch.a")
 
 
 def test_a_claimed_target_that_is_left_alone_is_named():

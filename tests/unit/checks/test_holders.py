@@ -16,12 +16,11 @@ SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"
 PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine"))
 
 
+NOTHING: dict[str, Any] = {"holders": {}, "unreachable": [], "torchs": [], "claimed": {}}
+
+
 def holders(**answer: Any) -> list[Verdict]:
-    return list(
-        judge_holders(
-            CASE, PATCH, {"changed": ["torch.b.f"], "holders": {}, "unreachable": []} | answer
-        )
-    )
+    return list(judge_holders(CASE, PATCH, {**NOTHING, "changed": ["torch.b.f"]} | answer))
 
 
 def test_a_replacement_that_everybody_gets_is_green():
@@ -57,6 +56,22 @@ def test_another_table_that_has_the_original_is_a_note(target, holder, colour):
 @pytest.mark.parametrize(("targets", "colour"), [(("torch.b.f",), Colour.RED), (None, Colour.GREY)])
 def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colour):
     patch = replace(PATCH, claims=Claims(title="Mine", targets=targets))
-    answer = {"changed": ["torch.b.f"], "holders": {}, "unreachable": ["torch.b.f"]}
+    answer = {**NOTHING, "changed": ["torch.b.f"], "unreachable": ["torch.b.f"]}
     (verdict,) = judge_holders(CASE, patch, answer)
     assert (verdict.code, verdict.colour) == ("PG802", colour)
+
+
+@pytest.mark.parametrize(
+    ("answer", "colour"),
+    [
+        ({"torchs": ["torch.Storage"]}, Colour.GREY),
+        (
+            {"torchs": ["torch.Storage"], "claimed": {"torch.Storage": ["torch.Storage"]}},
+            Colour.RED,
+        ),
+        ({}, Colour.RED),
+    ],
+)
+def test_what_torch_itself_replaced_is_a_note_unless_claimed(answer, colour):
+    (verdict,) = holders(holders={"torch.Storage": ["torch.FloatStorage"]}, **answer)
+    assert (verdict.code, verdict.colour) == ("PG801", colour)

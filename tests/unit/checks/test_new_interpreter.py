@@ -41,11 +41,19 @@ def test_a_patch_that_does_the_same_is_green():
     assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
 
 
-def test_what_it_leaves_as_it_was_is_named_with_its_line():
-    (verdict,) = judged({"missing": ["torch.a"]})
+@pytest.mark.parametrize(
+    ("claims", "kind"),
+    [
+        ({}, Kind.WARNING),
+        ({"targets": ("torch.a",)}, Kind.REGRESSED),
+        ({"targets": ("torch.a",), "scope": "block"}, Kind.WARNING),
+    ],
+)
+def test_what_it_leaves_as_it_was_is_red_for_a_claimed_target(claims, kind):
+    (verdict,) = judged({"missing": ["torch.a"]}, **claims)
     assert (verdict.code, verdict.kind, verdict.fact, verdict.where) == (
         "PG223",
-        Kind.WARNING,
+        kind,
         "of torch.a",
         "/p/patch.py:3",
     )
