@@ -16,18 +16,10 @@ from patchgate.checks.framework.find_checks import every_code
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import read_lossy
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import (
-    Invalid,
-    Key,
-    KeyPath,
-    declare_keys,
-    list_of,
-    one_of,
-    read_string,
-)
 from patchgate.lint.rules import CODES
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
+from patchgate.model.serialization import Invalid, KeyPath, key, list_of, one_of, read_string
 from patchgate.model.versions import parse_range
 
 NAME = "corpus.toml"
@@ -63,18 +55,45 @@ KINDS = (
 _FORM = '[[expect]] code = "PG113", torch = "2.13.0..2.15.0", at = "text of the line"'
 
 
+def _read_cell(value: Any) -> str:
+    name, _, about = str(value).partition(" ")
+    one_of(cell_names(), "cell")(name)
+    if needs_workload(name) and not about:
+        raise Invalid(
+            f"cell `{name}` without a workload", got=str(value), next=f'"{name} pointwise.cpu"'
+        )
+    return str(value)
+
+
+def _read_range(value: Any) -> str:
+    try:
+        parse_range(read_string(value))
+    except ValueError:
+        raise Invalid("not a range of releases", next='torch = "2.13.0..2.15.0"') from None
+    return str(value)
+
+
+def _read_codes(value: Any) -> tuple[str, ...]:
+    codes = tuple(value) if isinstance(value, list) else (value,)
+    for code in codes:
+        if code not in every_code():
+            raise Invalid(f"no such code `{code}`", next="patchgate explain   (lists all)")
+    return codes
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """One verdict that a case must get."""
 
     #: the code that must be red; one of several that say the same in other words
-    codes: tuple[str, ...]
-    torch: str | None = None  #: the releases on which it must be, as a range; all when None
+    codes: tuple[str, ...] = key(name="code", read=_read_codes, example=_FORM)
+    #: the releases on which it must be, as a range; all when None
+    torch: str | None = key(None, read=_read_range)
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
-    place: str | None = None
+    place: str | None = key(None, name="at")
     #: What the verdict must be about, as a part of `check item fact`:
     #: `parity decoder.cpu greedy tokens`.
-    about: str | None = None
+    about: str | None = key(None, example='about = "graph prenorm_mlp.cpu dynamo.graph_breaks"')
 
     def covers(self, torch: str) -> bool:
         return self.torch is None or torch in parse_range(self.torch)
@@ -89,17 +108,24 @@ class Expected:
 class CorpusCase:
     """One folder."""
 
-    id: str = ""
-    folder: str = ""
-    kind: str  #: one of KINDS
+    id: str = key("", name=None)
+    folder: str = key("", name=None)
+    #: one of KINDS
+    kind: str = key(
+        name="class", read=one_of(KINDS, "class"), example=f"one of: {', '.join(KINDS)}"
+    )
     #: Cells of the gate that judge the case, as benchmarks/corpus/checks.py names them.
-    cells: tuple[str, ...] = ("lint", "api", "effects")
-    expected: tuple[Expected, ...] = ()
+    cells: tuple[str, ...] = key(("lint", "api", "effects"), read=list_of(_read_cell))
+    expected: tuple[Expected, ...] = key((), name="expect", example=_FORM)
     needs: str = ""  #: what is missing here to judge it
-    others: tuple[str, ...] = ()  #: folders of patches that are applied with it
+    others: tuple[str, ...] = key((), name="with")  #: folders of patches that are applied with it
     #: Parts of the sandbox that stop a hostile patch, one of which is enough: namespaces,
     #: "landlock", "reads".
-    stopped_by: tuple[str, ...] = ()
+    stopped_by: tuple[str, ...] = key(
+        (),
+        read=list_of(one_of(SANDBOX, "part of a sandbox")),
+        example='stopped_by = ["pid", "landlock"]',
+    )
     seconds: float = 60.0  #: time limit of a question to the probe
     #: Why it comes out wrong as yet: it is scored as it comes out, and fails no run.
     known: str = ""
@@ -189,54 +215,6 @@ def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
     return found[0]
 
 
-def _read_cell(value: Any) -> str:
-    name, _, about = str(value).partition(" ")
-    one_of(cell_names(), "cell")(name)
-    if needs_workload(name) and not about:
-        raise Invalid(
-            f"cell `{name}` without a workload", got=str(value), next=f'"{name} pointwise.cpu"'
-        )
-    return str(value)
-
-
-def _read_range(value: Any) -> str:
-    try:
-        parse_range(read_string(value))
-    except ValueError:
-        raise Invalid("not a range of releases", next='torch = "2.13.0..2.15.0"') from None
-    return str(value)
-
-
-def _read_codes(value: Any) -> tuple[str, ...]:
-    codes = tuple(value) if isinstance(value, list) else (value,)
-    for code in codes:
-        if code not in every_code():
-            raise Invalid(f"no such code `{code}`", next="patchgate explain   (lists all)")
-    return codes
-
-
 def tool_of(code: str) -> str:
     """Whose code it is."""
     return LINT if code in _STATIC else GATE
-
-
-declare_keys(
-    CorpusCase,
-    id=Key(name=None),
-    folder=Key(name=None),
-    kind=Key(name="class", read=one_of(KINDS, "class"), example=f"one of: {', '.join(KINDS)}"),
-    cells=Key(read=list_of(_read_cell)),
-    expected=Key(name="expect", example=_FORM),
-    others=Key(name="with"),
-    stopped_by=Key(
-        read=list_of(one_of(SANDBOX, "part of a sandbox")),
-        example='stopped_by = ["pid", "landlock"]',
-    ),
-)
-declare_keys(
-    Expected,
-    codes=Key(name="code", read=_read_codes, example=_FORM),
-    torch=Key(read=_read_range),
-    about=Key(example='about = "graph prenorm_mlp.cpu dynamo.graph_breaks"'),
-    place=Key(name="at"),
-)

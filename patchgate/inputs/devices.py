@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import Key, declare_keys, one_of
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
 from patchgate.model.records import FactValue
+from patchgate.model.serialization import key, one_of
 
 #: The device of a run on a real GPU; its observations are recorded under the name of the profile
 #: that it is.
@@ -31,7 +31,9 @@ class Profile:
     """The keys of a device profile."""
 
     name: str | None = None  #: the name by which the device calls itself
-    kind: str | None = None
+    kind: str | None = key(
+        None, read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device")
+    )
     backend: str | None = None  #: torch's device type
     source: str | None = None  #: where the figures come from
     #: as `torch.cuda.get_device_properties` has them on the device
@@ -44,11 +46,6 @@ class Profile:
     threads: int | None = None  #: threads of the generated C++
     #: a Python file that makes the device known to torch, seen from the profile
     plugin: str | None = None
-
-
-declare_keys(
-    Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device"))
-)
 
 
 def device_names(own: Mapping[str, str] = _NONE) -> list[str]:

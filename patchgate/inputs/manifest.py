@@ -15,19 +15,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
-from patchgate.inputs.validation import (
-    Invalid,
-    Key,
-    declare_keys,
-    list_of,
-    read_string,
-    read_version,
-)
 from patchgate.model.budgets import METRICS, parse_budget
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics
+from patchgate.model.serialization import (
+    Invalid,
+    key,
+    list_of,
+    read_specifier,
+    read_string,
+    read_version,
+)
 from patchgate.model.text import nearest
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one
@@ -46,87 +46,12 @@ _RESERVED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symptom:
-    """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
-
-    workload: str
-    device: str
-    fact: str
-    predicate: str
-
-
 class Target(str):
     """The dotted name of what a patch replaces, on these releases alone where the specifier is not
     empty.
     """
 
     applies_to: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claims:
-    """A patch's manifest.
-
-    None claims nothing. A key names the check that judges it, or what else uses it.
-    """
-
-    title: str
-    source: str = ""
-    #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
-    applies_to: str | None = None
-    fixed_in: str | None = None  #: the release that is said to make it needless; checks/symptom.py
-    #: what it replaces; checks/effects.py, dead_patch.py, api.py
-    targets: tuple[str, ...] | None = None
-    numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
-    #: largest error against float64, relative to eager's; checks/parity.py
-    error_factor: float | None = None
-    largest_ulps: float | None = None  #: how far rounding may move one element; checks/parity.py
-    symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
-    #: its context manager, outside of which it changes nothing; checks/scope.py
-    scope: str | None = None
-    #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
-    apply: tuple[str, ...] = ()
-    #: variables, `NAME=value`, that are set before; probe/protocol.py
-    environment: tuple[str, ...] = ()
-    #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
-    stubs: tuple[str, ...] = ()
-    #: what importing it does besides: "compile", "config NAME"; checks/effects.py
-    effects: tuple[str, ...] = ()
-    #: file of which it is a part: it is imported in its place; probe/patch/load.py
-    part_of: str = ""
-    #: By metric; checks/compile_cost.py, latency.py, kernels.py.
-    budgets: dict[str, Budget] = field(default_factory=dict)
-
-    def targets_on(self, torch: str) -> list[str]:
-        """The targets on a release."""
-        bounds = {
-            target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()
-        }
-        return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patch:
-    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any),
-    and claims.
-    """
-
-    id: str
-    path: str
-    source: str
-    claims: Claims
-    manifest: str | None = None
-    diff: str | None = None
-    paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
-    #: Modules of its project that cannot be imported here -> why; runs/gate.py,
-    #: probe/patch/stubs.py
-    stand_ins: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def stubs(self) -> tuple[str, ...]:
-        """Modules that a stub stands for."""
-        return (*self.claims.stubs, *self.stand_ins)
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:
@@ -224,15 +149,6 @@ def _read_effect(value: Any) -> str:
     return str(value)
 
 
-def read_specifier(value: Any) -> str:
-    """The text of a PEP 440 specifier. Raises Invalid."""
-    try:
-        SpecifierSet(read_string(value))
-    except InvalidSpecifier:
-        raise Invalid("not a PEP 440 specifier") from None
-    return str(value)
-
-
 def read_budgets(value: Any) -> dict[str, Budget]:
     """Budgets by the name of their metric.
 
@@ -251,32 +167,98 @@ def read_budgets(value: Any) -> dict[str, Budget]:
     return budgets
 
 
-BUDGETS = Key(read=read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
+#: How budgets are written.
+BUDGETS = {"read": read_budgets, "example": 'compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")'}
 _SYMPTOM = (
     '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
 )
-declare_keys(
-    Claims,
-    title=Key(example='title = "..."'),
-    applies_to=Key(read=read_specifier, example='applies_to = ">=2.11,<2.14"'),
-    fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
-    targets=Key(read=_read_targets, example='targets = ["torch._inductor..."]'),
-    apply=Key(
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
+
+    workload: str = key(example='workload = "residual_stack"')
+    device: str = key(example='device = "h200"')
+    fact: str = key(example='fact = "loads.max"')
+    predicate: str = key(read=_read_predicate, example='predicate = "> 4"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """A patch's manifest.
+
+    None claims nothing. A key names the check that judges it, or what else uses it.
+    """
+
+    title: str = key(example='title = "..."')
+    source: str = ""
+    #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
+    applies_to: str | None = key(None, read=read_specifier, example='applies_to = ">=2.11,<2.14"')
+    #: the release that is said to make it needless; checks/symptom.py
+    fixed_in: str | None = key(None, read=read_version, example='fixed_in = "2.12"')
+    #: what it replaces; checks/effects.py, dead_patch.py, api.py
+    targets: tuple[str, ...] | None = key(
+        None, read=_read_targets, example='targets = ["torch._inductor..."]'
+    )
+    numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
+    #: largest error against float64, relative to eager's; checks/parity.py
+    error_factor: float | None = key(None, read=_read_factor, example="error_factor = 1.1")
+    #: how far rounding may move one element; checks/parity.py
+    largest_ulps: float | None = key(None, read=_read_factor, example="largest_ulps = 8.1")
+    #: the defect that it cures; checks/symptom.py
+    symptom: Symptom | None = key(None, example=_SYMPTOM)
+    #: its context manager, outside of which it changes nothing; checks/scope.py
+    scope: str | None = None
+    #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
+    apply: tuple[str, ...] = key(
+        (),
         read=_read_calls,
         example='apply = "install"   (or ["install", "package.module:other(True)"])',
-    ),
-    environment=Key(read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'),
-    stubs=Key(read=list_of(_read_module), example='stubs = ["my_package._C"]'),
-    error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
-    largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),
-    symptom=Key(example=_SYMPTOM),
-    effects=Key(read=list_of(_read_effect), example='effects = ["environment NAME", "compile"]'),
-    budgets=BUDGETS,
-)
-declare_keys(
-    Symptom,
-    workload=Key(example='workload = "residual_stack"'),
-    device=Key(example='device = "h200"'),
-    fact=Key(example='fact = "loads.max"'),
-    predicate=Key(read=_read_predicate, example='predicate = "> 4"'),
-)
+    )
+    #: variables, `NAME=value`, that are set before; probe/protocol.py
+    environment: tuple[str, ...] = key(
+        (), read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'
+    )
+    #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
+    stubs: tuple[str, ...] = key(
+        (), read=list_of(_read_module), example='stubs = ["my_package._C"]'
+    )
+    #: what importing it does besides: "compile", "config NAME"; checks/effects.py
+    effects: tuple[str, ...] = key(
+        (), read=list_of(_read_effect), example='effects = ["environment NAME", "compile"]'
+    )
+    #: file of which it is a part: it is imported in its place; probe/patch/load.py
+    part_of: str = ""
+    #: By metric; checks/compile_cost.py, latency.py, kernels.py.
+    budgets: dict[str, Budget] = key(dict, **BUDGETS)
+
+    def targets_on(self, torch: str) -> list[str]:
+        """The targets on a release."""
+        bounds = {
+            target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()
+        }
+        return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any),
+    and claims.
+    """
+
+    id: str
+    path: str
+    source: str
+    claims: Claims
+    manifest: str | None = None
+    diff: str | None = None
+    paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
+    #: Modules of its project that cannot be imported here -> why; runs/gate.py,
+    #: probe/patch/stubs.py
+    stand_ins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def stubs(self) -> tuple[str, ...]:
+        """Modules that a stub stands for."""
+        return (*self.claims.stubs, *self.stand_ins)

@@ -8,31 +8,24 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import Key, declare_keys, read_version
 from patchgate.model.paths import MATRIX
+from patchgate.model.serialization import key, read_version
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixEntry:
     """One torch release."""
 
-    torch: str
+    torch: str = key(read=read_version, example='torch = "2.12.1"')
     #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on
-    python: str
-    tags: tuple[str, ...]  #: "premerge": judged by `nox -s gate`; "nightly": by a sweep
+    python: str = key(example='python = ">=3.10,<3.14"')
+    #: "premerge": judged by `nox -s gate`; "nightly": by a sweep
+    tags: tuple[str, ...] = key(example='tags = ["nightly"]')
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Matrix:
     row: tuple[MatrixEntry, ...] = ()  #: the entries, as the file has them
-
-
-declare_keys(
-    MatrixEntry,
-    torch=Key(read=read_version, example='torch = "2.12.1"'),
-    python=Key(example='python = ">=3.10,<3.14"'),
-    tags=Key(example='tags = ["nightly"]'),
-)
 
 
 def load_matrix(path: Path = MATRIX) -> tuple[MatrixEntry, ...]:

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validation import (
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import MODELS
+from patchgate.model.records import Workload
+from patchgate.model.serialization import (
     Invalid,
-    Key,
-    declare_keys,
+    key,
     list_of,
     one_of,
     read_requirement,
     read_string,
 )
-from patchgate.model.errors import UsageError
-from patchgate.model.paths import MODELS
-from patchgate.model.records import Workload
 from patchgate.model.text import did_you_mean
 
 ENTRIES = ("forward", "decode", "training")
@@ -34,12 +33,19 @@ _OF_THE_HOST = ("requires", "source", "dtype", "reads", "regions")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
+def _read_name(value: Any) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]*", read_string(value)):
+        raise Invalid("not a dotted name")
+    return str(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Input:
     """A tensor that the model is called with."""
 
     shape: tuple[int, ...]
-    dtype: str = ""  #: as torch names it; the model's own when empty
+    #: as torch names it; the model's own when empty
+    dtype: str = key("", example='dtype = "int64"')
     value: float = 0.0  #: of every element
 
 
@@ -47,8 +53,10 @@ class Input:
 class Region:
     """A layer that is compiled by itself, in place of the whole network."""
 
-    module: str  #: where it is in the network, "model.layers.0"
-    count: int  #: how many layers of the published network are equal to it
+    #: where it is in the network, "model.layers.0"
+    module: str = key(example='module = "model.layers.0"')
+    #: how many layers of the published network are equal to it
+    count: int = key(example="count = 32")
     #: what its workload is called after the model's name; empty where it is the only one
     name: str = ""
 
@@ -57,48 +65,36 @@ class Region:
 class Model:
     """The content of a file in fixtures/models."""
 
-    library: str  #: the module that has the classes
-    requires: tuple[str, ...]  #: what is installed beside torch, as pip takes it
-    class_: str  #: of the network; dotted where it lies deeper in the library
-    source: str  #: where the configuration is published
-    dtype: str  #: of weights and inputs, as torch names it
-    config: dict[str, Any]  #: the published configuration, as its class takes it
-    inputs: dict[str, Input]  #: the tensors that the network is called with, by parameter
-    config_class: str = ""  #: of the configuration; where empty, the network's class takes its keys
+    #: the module that has the classes
+    library: str = key(read=_read_name, example='library = "transformers"')
+    #: what is installed beside torch, as pip takes it
+    requires: tuple[str, ...] = key(
+        read=list_of(read_requirement), example='requires = ["transformers>=5.17,<5.18"]'
+    )
+    #: of the network; dotted where it lies deeper in the library
+    class_: str = key(name="class", read=_read_name, example='class = "LlamaForCausalLM"')
+    #: where the configuration is published
+    source: str = key(example='source = "https://huggingface.co/meta-llama/Meta-Llama-3-8B"')
+    dtype: str = key(example='dtype = "bfloat16"')  #: of weights and inputs, as torch names it
+    #: the published configuration, as its class takes it
+    config: dict[str, Any] = key(example="[config]")
+    #: the tensors that the network is called with, by parameter
+    inputs: dict[str, Input] = key(
+        example='inputs.input_ids = { shape = [1, 2048], dtype = "int64" }'
+    )
+    #: of the configuration; where empty, the network's class takes its keys
+    config_class: str = key("", example='config_class = "LlamaConfig"')
     built: dict[str, Any] = field(
         default_factory=dict
     )  #: keys of the configuration that are built smaller
     #: keys of the configuration that are published as null, which TOML cannot say
     null: tuple[str, ...] = ()
     arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
-    entry: str = "forward"  #: "decode": with a static cache; "training": the backward graph too
+    #: "decode": with a static cache; "training": the backward graph too
+    entry: str = key("forward", read=one_of(ENTRIES, "entry"), example='entry = "forward"')
     cache: int = 0  #: tokens that the static cache of "decode" holds
     reads: tuple[float, ...] = ()  #: what `.item()` gives, call by call
     regions: tuple[Region, ...] = ()  #: the layers that are compiled; the whole network when empty
-
-
-def _read_name(value: Any) -> str:
-    if not re.fullmatch(r"[A-Za-z_][\w.]*", read_string(value)):
-        raise Invalid("not a dotted name")
-    return str(value)
-
-
-declare_keys(Input, dtype=Key(example='dtype = "int64"'))
-declare_keys(
-    Region, module=Key(example='module = "model.layers.0"'), count=Key(example="count = 32")
-)
-declare_keys(
-    Model,
-    library=Key(read=_read_name, example='library = "transformers"'),
-    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=5.17,<5.18"]'),
-    class_=Key(name="class", read=_read_name, example='class = "LlamaForCausalLM"'),
-    source=Key(example='source = "https://huggingface.co/meta-llama/Meta-Llama-3-8B"'),
-    dtype=Key(example='dtype = "bfloat16"'),
-    inputs=Key(example='inputs.input_ids = { shape = [1, 2048], dtype = "int64" }'),
-    config=Key(example="[config]"),
-    config_class=Key(example='config_class = "LlamaConfig"'),
-    entry=Key(read=one_of(ENTRIES, "entry"), example='entry = "forward"'),
-)
 
 
 def model_names() -> list[str]:

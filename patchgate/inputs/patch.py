@@ -27,12 +27,12 @@ from patchgate.inputs.patch_source import (
 from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.split_patches import chosen_installer, is_scope
 from patchgate.inputs.toml import line_of, load_toml_record
-from patchgate.inputs.validation import Invalid
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, WORKLOADS, display_path, split_entry
+from patchgate.model.serialization import Invalid
 from patchgate.model.text import nearest
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -8,12 +8,12 @@ all.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import has_magic
 from pathlib import Path, PurePath
 from typing import Any
 
-from patchgate.inputs.manifest import BUDGETS, read_specifier
+from patchgate.inputs.manifest import BUDGETS
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.toml import (
     OWN_FILE,
@@ -23,18 +23,18 @@ from patchgate.inputs.toml import (
     load_toml_record,
     table_around,
 )
-from patchgate.inputs.validation import (
-    Invalid,
-    Key,
-    declare_keys,
-    list_of,
-    read_requirement,
-    read_string,
-    read_version,
-)
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
+from patchgate.model.serialization import (
+    Invalid,
+    key,
+    list_of,
+    read_requirement,
+    read_specifier,
+    read_string,
+    read_version,
+)
 from patchgate.model.versions import full_release
 
 _TABLE = ("tool", "patchgate")
@@ -46,31 +46,67 @@ _DEVICES = ("h200", "cpu")
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
 
+def _read_path(value: Any) -> str:
+    path = PurePath(read_string(value))
+    if path.is_absolute() or ".." in path.parts or not value:
+        raise Invalid("not a path below the folder of the table")
+    if len(str(path).encode()) > _PATH_BYTES or any(
+        len(part.encode()) > _NAME_BYTES for part in path.parts
+    ):
+        raise Invalid("longer than any path")
+    return path.as_posix()
+
+
+def _read_label(value: Any) -> str:
+    """One line: a pipeline writes it between others' lines."""
+    if not re.fullmatch(r"[\w.:/=-]+( [\w.:/=-]+)*|", read_string(value), re.ASCII):
+        raise Invalid("not a label of machines: letters, digits, blanks and . : / = _ - alone")
+    return str(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """The settings that all patches of a project share. Paths are relative to `root`."""
 
-    root: str = "."  #: the folder of the table
-    table: str | None = None  #: the file that has the table
-    releases: tuple[str, ...] = ()  #: torch releases to judge on; those of pre-merge when empty
+    root: str = key(".", name=None)  #: the folder of the table
+    table: str | None = key(None, name=None)  #: the file that has the table
+    #: torch releases to judge on; those of pre-merge when empty
+    releases: tuple[str, ...] = key(
+        (), read=list_of(lambda value: full_release(read_version(value))), example=_RELEASES
+    )
     #: PEP 440 specifier of the torch that the project supports; any when empty
-    torch_range: str = ""
-    patches: tuple[str, ...] = ()  #: files, folders and patterns of them
+    torch_range: str = key("", read=read_specifier, example='torch_range = ">=2.9"')
+    #: files, folders and patterns of them
+    patches: tuple[str, ...] = key(
+        (), read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'
+    )
     #: the project's own files of workloads, or folders of them; names of ours choose
-    workloads: tuple[str, ...] = ()
-    golden: str = "patchgate/golden"  #: folder of the facts that are accepted
+    workloads: tuple[str, ...] = key(
+        (), read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'
+    )
+    #: folder of the facts that are accepted
+    golden: str = key("patchgate/golden", read=_read_path, example='golden = "patchgate/golden"')
     #: names of profiles, or the project's own profile files; h200 and cpu when empty
-    devices: tuple[str, ...] = ()
-    budgets: dict[str, Budget] = field(
-        default_factory=dict
-    )  #: of every patch whose manifest has no other
+    devices: tuple[str, ...] = key(
+        (),
+        read=list_of(_read_path),
+        example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]',
+    )
+    budgets: dict[str, Budget] = key(dict, **BUDGETS)  #: of every patch whose manifest has no other
     #: public models that are judged too: names of ours, or files of the project's own
-    models: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()  #: what is installed beside torch, as pip takes it
+    models: tuple[str, ...] = key(
+        (), read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'
+    )
+    #: what is installed beside torch, as pip takes it
+    requires: tuple[str, ...] = key(
+        (), read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'
+    )
     #: folder of a package that is installed beside torch, with what it depends on
-    install: str = ""
-    path: tuple[str, ...] = ()  #: folders to import from
-    gpu_runner: str = ""  #: label of the pipeline's machines with a GPU; none when empty
+    install: str = key("", read=_read_path, example='install = "."')
+    #: folders to import from
+    path: tuple[str, ...] = key((), read=list_of(_read_path), example='path = ["src"]')
+    #: label of the pipeline's machines with a GPU; none when empty
+    gpu_runner: str = key("", read=_read_label, example='gpu_runner = "gpu"')
 
     def at(self, name: str) -> Path:
         """The path of a file or folder of the project."""
@@ -233,44 +269,3 @@ def _load(table: Path) -> Project:
 
 def _table_of(table: Path) -> tuple[str, ...]:
     return () if table.name == OWN_FILE else _TABLE
-
-
-def _read_path(value: Any) -> str:
-    path = PurePath(read_string(value))
-    if path.is_absolute() or ".." in path.parts or not value:
-        raise Invalid("not a path below the folder of the table")
-    if len(str(path).encode()) > _PATH_BYTES or any(
-        len(part.encode()) > _NAME_BYTES for part in path.parts
-    ):
-        raise Invalid("longer than any path")
-    return path.as_posix()
-
-
-def _read_label(value: Any) -> str:
-    """One line: a pipeline writes it between others' lines."""
-    if not re.fullmatch(r"[\w.:/=-]+( [\w.:/=-]+)*|", read_string(value), re.ASCII):
-        raise Invalid("not a label of machines: letters, digits, blanks and . : / = _ - alone")
-    return str(value)
-
-
-declare_keys(
-    Project,
-    root=Key(name=None),
-    table=Key(name=None),
-    releases=Key(read=list_of(lambda value: full_release(read_version(value))), example=_RELEASES),
-    torch_range=Key(read=read_specifier, example='torch_range = ">=2.9"'),
-    patches=Key(read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'),
-    workloads=Key(read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'),
-    golden=Key(read=_read_path, example='golden = "patchgate/golden"'),
-    devices=Key(
-        read=list_of(_read_path), example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]'
-    ),
-    budgets=BUDGETS,
-    models=Key(
-        read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'
-    ),
-    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'),
-    install=Key(read=_read_path, example='install = "."'),
-    path=Key(read=list_of(_read_path), example='path = ["src"]'),
-    gpu_runner=Key(read=_read_label, example='gpu_runner = "gpu"'),
-)

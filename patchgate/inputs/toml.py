@@ -11,14 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import files_in_git, read_text
 from patchgate.model.paths import display_path
-
-if TYPE_CHECKING:
-    from patchgate.inputs.validation import KeyPath, Record
+from patchgate.model.serialization import Invalid, KeyPath, Record, structure
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -118,9 +116,6 @@ def load_toml_record(
     contradict each other. `defaults` are values of keys that the file may leave out, beside those
     of the record.
     """
-    # Only for records: cattrs takes longer to import than a small file to lint.
-    from patchgate.inputs.validation import Invalid, structure, value_at
-
     table = value_at(read_toml(path), below)
     try:
         if not isinstance(table, dict):
@@ -135,6 +130,13 @@ def load_toml_record(
             got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record
+
+
+def value_at(table: Any, path: KeyPath) -> Any:
+    """The value at a path. Raises LookupError or TypeError when there is none."""
+    for step in path:
+        table = table[step]
+    return table
 
 
 def line_of(text: str, path: KeyPath) -> int:

@@ -15,11 +15,11 @@ from typing import Any
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.inputs.project import Project
-from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
 from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
 from patchgate.model.records import Workload
+from patchgate.model.serialization import Invalid, key, list_of, one_of, structure
 
 #: The options of torch.compile: facts of no workload, but of the compiler itself.
 OPTIONS = Workload(
@@ -50,28 +50,29 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+_read_checks, _read_variants = (
+    list_of(one_of(CHECKS, "check")),
+    list_of(one_of(VARIANTS, "variant")),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Constants:
     """The constants that a workload file may have; one that `Workload` has in small letters is
     copied there.
     """
 
-    DTYPE: str  #: dtype of the inputs and weights in the plain variant, as torch names it
-    CHECKS: tuple[str, ...] = ()  #: those of CHECKS that run it
-    VARIANTS: tuple[str, ...] = ("static",)  #: those of VARIANTS that it is compiled in
-    PREMERGE: tuple[str, ...] = ()  #: those of its variants that are judged before a merge
+    #: dtype of the inputs and weights in the plain variant, as torch names it
+    DTYPE: str = key(example='DTYPE = "bfloat16"')
+    #: those of CHECKS that run it
+    CHECKS: tuple[str, ...] = key((), read=_read_checks)
+    #: those of VARIANTS that it is compiled in
+    VARIANTS: tuple[str, ...] = key(("static",), read=_read_variants)
+    #: those of its variants that are judged before a merge
+    PREMERGE: tuple[str, ...] = key((), read=_read_variants)
     READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
     #: numbers of tokens at which it is timed, in place of its full size
     TOKENS: tuple[int, ...] = ()
-
-
-declare_keys(
-    Constants,
-    DTYPE=Key(example='DTYPE = "bfloat16"'),
-    CHECKS=Key(read=list_of(one_of(CHECKS, "check"))),
-    VARIANTS=Key(read=list_of(one_of(VARIANTS, "variant"))),
-    PREMERGE=Key(read=list_of(one_of(VARIANTS, "variant"))),
-)
 
 
 def load_workloads(place: Path = WORKLOADS) -> dict[str, Workload]:

@@ -1,24 +1,255 @@
-"""Records to JSON-ready dicts and back.
+"""Records to plain dicts and back: JSON of our own, and tables that people write (TOML, constants
+of a workload).
 
-A missing fact is `{"unmeasured": why}`. What does not fit is refused with its dotted path.
+A value is read by the type of its field, and nothing is converted silently: `title = 3` is refused,
+named by its path. A missing fact is `{"unmeasured": why}`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from cattrs import Converter, transform_error
-from cattrs.errors import ClassValidationError, IterableValidationError
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Cause, FactValue, Failure, Unmeasured
+from patchgate.model.text import nearest
 
 Record = TypeVar("Record")
 Answer = dict[str, Any]
+#: Keys and indices: `("row", 2, "torch")` is a key of the third table `[[row]]`.
+KeyPath = tuple[str | int, ...]
+#: A field's value, from what the file has; raises ValueError.
+Reader = Callable[[Any], Any]
 
-_converter = Converter(forbid_extra_keys=True)
+# Type -> what it is called, and an example.
+_SCALARS = {
+    str: ("string", '"..."'),
+    bool: ("boolean", "true"),
+    int: ("whole number", "1"),
+    float: ("number", "1.5"),
+}
+
+
+class Invalid(ValueError):
+    """An invalid value at `path`: the problem, what it `got` ("" for the value itself), and a
+    suggestion (`next`).
+    """
+
+    def __init__(self, what: str, *, path: KeyPath = (), got: str = "", next: str = "") -> None:
+        self.what, self.path, self.got, self.next = what, path, got, next
+        super().__init__(what)
+
+
+class Key(NamedTuple):
+    """How people write a field, beyond its name and type."""
+
+    #: the key, where it is not the name of the field; None when no key sets the field
+    name: str | None = ""
+    read: Reader | None = None  #: takes the place of the field's type
+    example: str = ""  #: what to write instead of a value that does not fit
+
+
+def key(default: Any = dataclasses.MISSING, **how: Any) -> Any:
+    """A field that people write as `Key` says; a function makes the default, if it is one."""
+    made = {"default_factory" if callable(default) else "default": default}
+    return dataclasses.field(**made, metadata={Key: Key(**how)})
+
+
+def one_of(choices: Iterable[str], noun: str) -> Reader:
+    """Reads one of `choices`; anything else is "no `noun` `value`"."""
+    known = tuple(choices)
+
+    def read(value: Any) -> str:
+        if value not in known:
+            raise Invalid(f"no {noun} `{value}`", next=nearest(str(value), known))
+        return str(value)
+
+    return read
+
+
+def list_of(read: Reader) -> Reader:
+    """Reads a list, each item by `read`."""
+
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise Invalid("not a list of strings")
+        return tuple(map(read, value))
+
+    return read_all
+
+
+def structure(kind: type[Record], table: object, *, written: bool = True) -> Record:
+    """The record that a table describes, with the keys that people write, or else its fields.
+
+    Raises Invalid for the first unknown key, else the first that does not fit.
+    """
+    try:
+        record: Record = _reader(kind, written)(table)  # type: ignore[arg-type]
+        return record
+    except Invalid as fault:
+        dotted = ".".join(step for step in fault.path if isinstance(step, str))
+        what = f"`{dotted}`: {fault.what}" if dotted else fault.what
+        raise Invalid(what, path=fault.path, got=fault.got, next=fault.next) from None
+
+
+@cache
+def _reader(kind: Any, written: bool) -> Reader:
+    """The reader of a type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return lambda value: value
+    if kind == FactValue:
+        return fact_from
+    if kind in _SCALARS:
+        return partial(_read_scalar, kind)
+    if is_dataclass(kind):
+        return partial(_read_record, kind, _keys(kind, written))
+    if origin is dict:
+        return partial(_read_mapping, _reader(arguments[1], written))
+    if origin is tuple:
+        readers = [_reader(each, written) for each in arguments if each is not ...]
+        noun = _SCALARS.get(arguments[0], ("table",))[0]
+        return partial(_read_list, noun, readers, arguments[-1] is ...)
+    if type(None) in arguments:
+        read = _reader(arguments[0], written)
+        return lambda value: None if value is None else read(value)
+    return partial(_read_enum, kind)
+
+
+def _read_scalar(kind: Any, value: Any) -> Any:
+    fits = isinstance(value, (int, float) if kind is float else kind)
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        raise Invalid(f"not a {_SCALARS[kind][0]}")
+    return kind(value)
+
+
+def read_string(value: Any) -> str:
+    """A text. Raises Invalid."""
+    return str(_read_scalar(str, value))
+
+
+def read_version(value: Any) -> str:
+    """The text of a PEP 440 version. Raises Invalid."""
+    try:
+        Version(read_string(value))
+    except InvalidVersion:
+        raise Invalid("not a version") from None
+    return str(value)
+
+
+def read_requirement(value: Any) -> str:
+    """The text of a requirement as pip takes it, but of torch. Raises Invalid."""
+    # Takes longer to import than a small file to lint.
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        name = Requirement(read_string(value)).name
+    except InvalidRequirement:
+        raise Invalid("not a requirement as pip takes it") from None
+    if name.lower() == "torch":
+        raise Invalid(
+            "torch itself: the gate installs each release of it",
+            next='releases = ["2.11.0", "2.12.1"]',
+        )
+    return str(value)
+
+
+def read_specifier(value: Any) -> str:
+    """The text of a PEP 440 specifier. Raises Invalid."""
+    try:
+        SpecifierSet(read_string(value))
+    except InvalidSpecifier:
+        raise Invalid("not a PEP 440 specifier") from None
+    return str(value)
+
+
+def _read_enum(kind: type[Enum], value: Any) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(f'"{choice.value}"' for choice in kind)
+        raise Invalid("not one of its values", next=f"one of {choices}") from None
+
+
+def _read_list(noun: str, readers: list[Reader], is_long: bool, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (list, tuple)) and (is_long or len(value) == len(readers)):
+        some = readers * len(value) if is_long else readers
+        try:
+            return tuple(
+                _read_at(at, *each, "") for at, each in enumerate(zip(some, value, strict=True))
+            )
+        except Invalid as fault:
+            if len(fault.path) > 1:
+                raise
+    raise Invalid(f"not a list of {noun}s")
+
+
+def _read_mapping(read: Reader, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid("not a table")
+    return {name: _read_at(name, read, each, "") for name, each in value.items()}
+
+
+class _FieldKey(NamedTuple):
+    field: str
+    read: Reader
+    example: str
+    is_required: bool
+
+
+def _keys(kind: Any, written: bool) -> dict[str, _FieldKey]:
+    """The fields of a dataclass by the keys that set them."""
+    types, keys = get_type_hints(kind), {}
+    for field in fields(kind):
+        how: Key = field.metadata.get(Key, Key()) if written else Key()
+        name, read = how.name or field.name, how.read or _reader(types[field.name], written)
+        example = how.example or f"{name} = {_example(types[field.name])}"
+        is_required = field.default is field.default_factory  # MISSING, both of them
+        if how.name is not None:
+            keys[name] = _FieldKey(field.name, read, example, is_required)
+    return keys
+
+
+def _example(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return "[...]"
+    named = (_SCALARS[each][1] for each in (kind, *get_args(kind)) if each in _SCALARS)
+    return next(named, "...")
+
+
+def _read_record(kind: Any, keys: Mapping[str, _FieldKey], value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise Invalid("not a table")
+    for name in value:
+        if name not in keys:
+            raise Invalid(
+                "unknown key", path=(name,), next=nearest(str(name), sorted(keys), "known keys")
+            )
+    read = {}
+    for name, key in keys.items():
+        if name in value:
+            read[key.field] = _read_at(name, key.read, value[name], key.example)
+        elif key.is_required:
+            raise Invalid("missing", path=(name,), got="no such key", next=key.example)
+    return kind(**read)
+
+
+def _read_at(step: str | int, read: Reader, value: Any, example: str) -> Any:
+    """Read a value. Raises Invalid with the step in its path."""
+    try:
+        return read(value)
+    except ValueError as error:
+        fault = error if isinstance(error, Invalid) else Invalid(str(error))
+        fault.path, fault.next = (step, *fault.path), fault.next or example
+        raise fault from None
 
 
 def fact_from(value: Any) -> FactValue:
@@ -38,16 +269,6 @@ def fact_to(value: FactValue) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-_converter.register_structure_hook_func(
-    lambda kind: kind == FactValue, lambda value, _: fact_from(value)
-)
-_converter.register_unstructure_hook_func(lambda kind: kind == FactValue, fact_to)
-_converter.register_unstructure_hook(
-    tuple, lambda value: [_converter.unstructure(item) for item in value]
-)
-_converter.register_unstructure_hook(Unmeasured, fact_to)
-
-
 def parse_json(text: str) -> Any:
     """The value of a JSON text. Raises ValueError also for one that is nested too deep."""
     try:
@@ -58,25 +279,29 @@ def parse_json(text: str) -> Any:
 
 def to_dict(record: object) -> dict[str, Any]:
     """A record as plain dicts, lists and scalars."""
-    plain: dict[str, Any] = _converter.unstructure(record)
+    plain: dict[str, Any] = _plain(record)
     return plain
 
 
-def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
-    """The record that `data` describes.
+def _plain(value: Any) -> Any:
+    if isinstance(value, Unmeasured):
+        return fact_to(value)
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [*map(_plain, value)]
+    return value.value if isinstance(value, Enum) else value
 
-    Raises UsageError naming `where` and each path that does not fit.
-    """
-    what = f"not a valid {kind.__name__.lower()}"
-    if not isinstance(data, dict):
-        raise UsageError(what, where=where, got=repr(data))
+
+def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
+    """The record that `data` describes. Raises UsageError naming `where`, and what does not fit."""
     try:
-        return _converter.structure(data, kind)
-    except (ClassValidationError, IterableValidationError) as error:
-        faults = transform_error(error, path=kind.__name__.lower())
-        raise UsageError(what, where=where, got="; ".join(faults)[:500]) from None
-    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise UsageError(what, where=where, got=repr(error)[:500]) from None
+        return structure(kind, data, written=False)
+    except (ValueError, RecursionError) as error:
+        what = f"not a valid {kind.__name__.lower()}"
+        raise UsageError(what, where=where, got=str(error)[:500]) from None
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:

@@ -296,8 +296,6 @@ except SystemExit:
         "rich",
         "pygments",
         "jinja2",
-        "cattrs",
-        "attr",
         "sqlite3",
         "unearth",
         "packaging.requirements",

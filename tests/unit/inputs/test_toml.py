@@ -6,8 +6,8 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.toml import line_of, load_toml_record, read_toml
-from patchgate.inputs.validation import Invalid
 from patchgate.model.errors import UsageError
+from patchgate.model.serialization import Invalid
 
 
 def refused(call, *arguments):
