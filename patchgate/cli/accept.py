@@ -14,7 +14,8 @@ from pathlib import Path
 
 import click
 
-from patchgate.cli.options import folder_option
+from patchgate.cli.options import Folder
+from patchgate.cli.parameters import option, options
 from patchgate.inputs.devices import REAL
 from patchgate.inputs.golden import (
     GoldenFile,
@@ -44,10 +45,15 @@ _NOT_A_RECORD = {Cause.MACHINE, Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
 
 
 @click.command()
-@click.option("--reason", metavar="TEXT", help="Why golden changes; goes into its HISTORY.md.")
-@click.option("--yes", is_flag=True, help="Write without asking.")
-@folder_option
-def accept(reason: str | None, yes: bool, folder: str) -> None:
+@options
+def accept(
+    *,
+    reason: str | None = option(
+        metavar="TEXT", help="Why golden changes; goes into its HISTORY.md."
+    ),
+    yes: bool = option(help="Write without asking."),
+    folder: Folder,
+) -> None:
     """Record the facts of the last run in the golden files. Nothing is run.
 
     Shows each fact that changes, asks, and writes. `--yes` does not ask.

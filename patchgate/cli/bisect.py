@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 
-from patchgate.cli.options import row_option, rows_of
+from patchgate.cli.options import Rows, rows_of
+from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
@@ -32,43 +32,17 @@ from patchgate.runs.bisect.bisection import Bisection
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import QUESTIONS, Question, QuestionKind
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
 _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
 _WRONG_QUESTION = 128
-_OPTIONS = (
-    click.argument("patch", required=False, type=click.Path(path_type=Path)),
-    *(
-        click.option(f"--{kind.value}", metavar=option.metavar, help=option.help)
-        for kind, option in QUESTIONS.items()
-    ),
-    click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
-    row_option,
-    click.option(
-        "--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."
-    ),
-    click.option(
-        "--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."
-    ),
-    click.option(
-        "--folder", default=".patchgate/bisect", show_default=True, type=click.Path(path_type=Path)
-    ),
-)
 
 
-def question_options(command: Command) -> Command:
-    """The options that both commands share."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
-
-
-def _question(given: dict[str, Any]) -> Question:
+def _question(given: Mapping[str, str | None], patch: Path | None, symptom: bool) -> Question:
     """The one question that the options ask. Raises UsageError."""
     here = Path.cwd()
     project = project_around(here)
-    texts = {kind: given[kind.value] for kind in QUESTIONS if given[kind.value]}
-    got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * given[
-        "symptom"
-    ]
+    texts = {kind: text for kind in QUESTIONS if (text := given[kind.value])}
+    got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * symptom
     if len(got) != 1:
         raise UsageError(
             "give exactly one question",
@@ -76,7 +50,7 @@ def _question(given: dict[str, Any]) -> Question:
             got=" ".join(got) or "none",
             next="--fact 'residual_stack.h200.loads.max > 4'",
         )
-    texts = texts or {QuestionKind.FACT: _symptom(given["patch"])}
+    texts = texts or {QuestionKind.FACT: _symptom(patch)}
     ((kind, text),) = texts.items()
     return QUESTIONS[kind].parse(
         text, list(workloads_with(here, project)), device_names(project.profiles)
@@ -98,32 +72,52 @@ def _symptom(patch: Path | None) -> str:
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
 
-def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
-    question, patch = _question(given), given["patch"]
+def _bisection(
+    *,
+    about: tuple[str, ...] = (),
+    patch: Path | None = argument(),
+    symptom: bool = option(help="PATCH's own symptom, unpatched"),
+    rows: Rows,
+    checkout: Path | None = option(exists=True, help="A git checkout of torch."),
+    workloads: tuple[str, ...] = option("--workload", metavar="NAME", help="What --code runs."),
+    folder: Path = option(default=".patchgate/bisect"),
+    **texts: str | None,
+) -> Bisection:
+    """The search that the options of both commands ask for. Raises UsageError."""
+    question = _question(texts, patch, symptom)
     if QUESTIONS[question.kind].needs_patch and patch is None:
         what = "a verdict and a metric are about a patch"
         raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
-    environments = Environments(rows_of(given["rows"]), given["checkout"])
-    make_folder(given["folder"], "--folder")
+    environments = Environments(rows_of(rows), checkout)
+    make_folder(folder, "--folder")
     return Bisection(
         question=question,
         patch=patch,
-        applied=None if given["symptom"] else patch,
-        instrument=Instrument(environments, given["folder"].resolve(), tuple(given["workloads"])),
+        applied=None if symptom else patch,
+        instrument=Instrument(environments, folder.resolve(), workloads),
         progress=lambda line: click.echo(escape_control(line)),
         about=about,
     )
 
 
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that both commands share."""
+    command = options(command, of=_bisection)
+    for kind, each in reversed([*QUESTIONS.items()]):
+        command = option(metavar=each.metavar, help=each.help)(kind.value, str)(command)
+    return command
+
+
 @click.command()
 @question_options
-@click.option(
-    "--torch",
-    "torch",
-    metavar="TORCH",
-    help="The release to ask; made when there is no --row for it.",
-)
-def ask(torch: str | None, **given: Any) -> NoReturn:
+@options
+def ask(
+    *,
+    torch: str | None = option(
+        metavar="TORCH", help="The release to ask; made when there is no --row for it."
+    ),
+    **given: Any,
+) -> NoReturn:
     """Answer one question about one torch, for `git bisect run`.
 
     Exit codes: 0 it does not hold, 1 it holds, 125 cannot tell, 128 the question is wrong.
@@ -132,7 +126,7 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
     For `git bisect run patchgate ask --fact '...' --row 2.11.0=python PATCH`.
     """
     try:
-        bisection = _bisection(given)
+        bisection = _bisection(**given)
         on = _one_torch(bisection, torch)
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
@@ -148,43 +142,26 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
 
 @click.command()
 @question_options
-@click.option(
-    "--torch", "releases", metavar="A..B", help="Search the releases; on which --row or --on else."
-)
-@click.option(
-    "--commits",
-    metavar="GOOD..BAD",
-    help="Search the commits of the repository that PATCH lies in.",
-)
-@click.option(
-    "--upstream",
-    metavar="GOOD..BAD",
-    help="Search torch's commits in --checkout, as sources over --on.",
-)
-@click.option("--hunks", is_flag=True, help="Search the hunks of a diff for those that do it.")
-@click.option("--targets", is_flag=True, help="Search what PATCH replaces for those that do it.")
-@click.option(
-    "--on", metavar="TORCH", help="The torch that commits, hunks and targets are asked on."
-)
-@click.option(
-    "--about", multiple=True, metavar="NAME", help="Show what changed in torch around NAME."
-)
-@click.option(
-    "--votes",
-    default="1/1",
-    show_default=True,
-    metavar="K/N",
-    help="A flaky question: K of N agree.",
-)
+@options
 def bisect(
-    releases: str | None,
-    commits: str | None,
-    upstream: str | None,
-    hunks: bool,
-    targets: bool,
-    on: str | None,
-    about: tuple[str, ...],
-    votes: str,
+    *,
+    releases: str | None = option(
+        "--torch", metavar="A..B", help="Search the releases; on which --row or --on else."
+    ),
+    commits: str | None = option(
+        metavar="GOOD..BAD", help="Search the commits of the repository that PATCH lies in."
+    ),
+    upstream: str | None = option(
+        metavar="GOOD..BAD",
+        help="Search torch's commits in --checkout, as sources over --on.",
+    ),
+    hunks: bool = option(help="Search the hunks of a diff for those that do it."),
+    targets: bool = option(help="Search what PATCH replaces for those that do it."),
+    on: str | None = option(
+        metavar="TORCH", help="The torch that commits, hunks and targets are asked on."
+    ),
+    about: tuple[str, ...] = option(metavar="NAME", help="Show what changed in torch around NAME."),
+    votes: str = option(default="1/1", metavar="K/N", help="A flaky question: K of N agree."),
     **given: Any,
 ) -> None:
     """Find the release, commit, hunk or target that changed a fact.
@@ -198,7 +175,7 @@ def bisect(
     patchgate bisect --has 'torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)'
     --torch 2.10.0..2.15.0
     """
-    bisection = _bisection(given, about)
+    bisection = _bisection(about=about, **given)
     if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
         known = "--torch A..B, --commits A..B, --upstream A..B, --hunks or --targets"
         raise UsageError("give exactly one range to search", where="bisect", next=known)

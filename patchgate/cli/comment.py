@@ -6,14 +6,16 @@ from pathlib import Path
 
 import click
 
+from patchgate.cli.parameters import argument, options
 from patchgate.report.comment import render_comment
 
 
 @click.command()
-@click.argument(
-    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False)
-)
-def comment(folders: tuple[Path, ...]) -> None:
+@options
+def comment(
+    *,
+    folders: tuple[Path, ...] = argument(required=True, file_okay=False),
+) -> None:
     """Print results as one comment for a pull request.
 
     Files in FOLDERS are not trusted: text from them is escaped and shortened.

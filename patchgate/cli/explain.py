@@ -7,6 +7,7 @@ from difflib import get_close_matches
 import click
 
 from patchgate.checks.framework.find_checks import every_code
+from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Command
 from patchgate.report.explain import render_catalogue, show_code
@@ -14,9 +15,12 @@ from patchgate.report.terminal import to_stdout
 
 
 @click.command()
-@click.argument("code", required=False)
-@click.option("--markdown", is_flag=True, help="All of them as a page: docs/verdicts.md.")
-def explain(code: str | None, markdown: bool) -> None:
+@options
+def explain(
+    *,
+    code: str | None = argument(),
+    markdown: bool = option(help="All of them as a page: docs/verdicts.md."),
+) -> None:
     """Explain a verdict code, with an example; without CODE, list all."""
     codes = every_code()
     if markdown:

@@ -13,18 +13,20 @@ from typing import NoReturn
 import click
 
 from patchgate.cli.options import (
-    ABOVE_0,
+    Patches,
+    Problems,
+    Rows,
+    Workers,
+    Workloads,
     emptied_folder,
-    model_option,
     only_known,
-    own_folder_option,
-    problem_option,
+    own_folder,
     problems_of,
-    row_option,
     rows_of,
+    time_limit,
     with_models,
-    workers_option,
 )
+from patchgate.cli.parameters import option, options
 from patchgate.inputs.devices import REAL, load_profile
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
@@ -39,35 +41,19 @@ from patchgate.runs.fidelity import compare_devices
 
 
 @click.command()
-@click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
-@row_option
-@problem_option
-@click.option(
-    "--profile",
-    default="h200",
-    show_default=True,
-    metavar="NAME",
-    help="The profile of the machine's GPU.",
-)
-@model_option
-@click.option(
-    "--time-limit",
-    default=240.0,
-    show_default=True,
-    type=ABOVE_0,
-    help="Seconds that one case may take.",
-)
-@workers_option()
-@own_folder_option(".patchgate/fidelity", "the observations are left, for `patchgate record`")
+@options
 def fidelity(
-    patches: tuple[Path, ...],
-    rows: tuple[str, ...],
-    problems: tuple[str, ...],
-    profile: str,
-    workloads: tuple[str, ...],
-    time_limit: float,
-    workers: int,
-    folder: Path,
+    *,
+    patches: Patches,
+    rows: Rows,
+    problems: Problems,
+    profile: str = option(default="h200", metavar="NAME", help="The profile of the machine's GPU."),
+    workloads: Workloads,
+    time_limit: float = time_limit(240.0),
+    workers: Workers,
+    folder: Path = own_folder(
+        ".patchgate/fidelity", "the observations are left, for `patchgate record`"
+    ),
 ) -> NoReturn:
     """Compare the simulated GPU with the real one of this machine.
 

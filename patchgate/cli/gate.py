@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import click
 
@@ -19,21 +19,22 @@ from patchgate.checks.framework.find_checks import all_checks
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
-    ABOVE_0,
-    AT_LEAST_1,
+    Devices,
+    Folder,
+    Nightly,
+    Problems,
+    Rows,
+    Torches,
+    Workers,
+    Workloads,
     chosen_environments,
-    device_option,
-    folder_option,
-    model_option,
-    nightly_option,
+    memory_limit,
     only_known,
     pairs_of,
-    problem_option,
-    row_option,
-    torch_option,
+    time_limit,
     with_models,
-    workers_option,
 )
+from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.watch import Judge, Plan, PlannedRun, Show, judge_after_edits
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
@@ -86,83 +87,48 @@ _KEPT_BYTES = 2 << 30
 _COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
 #: (interpreters, why there is none) by torch release.
 Environments = tuple[dict[str, str], dict[str, str]]
-_form_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice([*FORMATS]),
-    default="text",
-    help="Output format; sarif is for code scanning.",
-)
+Form = Annotated[
+    str,
+    option(
+        "--format",
+        type=click.Choice([*FORMATS]),
+        default="text",
+        show_default=False,
+        help="Output format; sarif is for code scanning.",
+    ),
+]
 
 
 @click.command()
-@click.argument("patches", nargs=-1, type=click.Path(path_type=Path), metavar="[PATCH]...")
-@torch_option
-@row_option
-@problem_option
-@device_option
-@model_option
-@click.option(
-    "--check",
-    "checks",
-    multiple=True,
-    metavar="NAME,...",
-    help="Only these checks or groups (docs/verdicts.md).",
-)
-@click.option("--with", "others", multiple=True, type=click.Path(), help="Also install this patch.")
-@click.option(
-    "--strict", is_flag=True, help="Notes are red: what is new, better, unusual or not exercised."
-)
-@nightly_option
-@click.option(
-    "--require-sandbox",
-    is_flag=True,
-    help="Run no patch if a part of the sandbox is missing (PG908).",
-)
-@click.option(
-    "--time-limit",
-    default=Limits.seconds,
-    show_default=True,
-    type=ABOVE_0,
-    help="Seconds that one case may take.",
-)
-@click.option(
-    "--memory-limit",
-    default=Limits.bytes >> 20,
-    show_default=True,
-    type=AT_LEAST_1,
-    help="MiB a case may add to torch.",
-)
-@workers_option()
-@click.option(
-    "--watch",
-    is_flag=True,
-    help="Judge again after each edit of the patch or its project, until Ctrl-C.",
-)
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload)."
-)
-@_form_option
-@folder_option
+@options
 def gate(
-    patches: tuple[Path, ...],
-    torches: tuple[str, ...],
-    rows: tuple[str, ...],
-    problems: tuple[str, ...],
-    devices: tuple[str, ...],
-    workloads: tuple[str, ...],
-    checks: tuple[str, ...],
-    others: tuple[str, ...],
-    strict: bool,
-    nightly: bool,
-    require_sandbox: bool,
-    time_limit: float,
-    memory_limit: int,
-    workers: int,
-    watch: bool,
-    verbose: bool,
-    form: str,
-    folder: str,
+    *,
+    patches: tuple[Path, ...] = argument(metavar="[PATCH]..."),
+    torches: Torches,
+    rows: Rows,
+    problems: Problems,
+    devices: Devices,
+    workloads: Workloads,
+    checks: tuple[str, ...] = option(
+        "--check", metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
+    ),
+    others: tuple[str, ...] = option("--with", type=click.Path(), help="Also install this patch."),
+    strict: bool = option(help="Notes are red: what is new, better, unusual or not exercised."),
+    nightly: Nightly,
+    require_sandbox: bool = option(
+        help="Run no patch if a part of the sandbox is missing (PG908)."
+    ),
+    time_limit: float = time_limit(Limits.seconds),
+    memory_limit: int = memory_limit(Limits.bytes >> 20),
+    workers: Workers,
+    watch: bool = option(
+        help="Judge again after each edit of the patch or its project, until Ctrl-C."
+    ),
+    verbose: bool = option(
+        "-v", "--verbose", help="Print a line for each cell (a check of a workload)."
+    ),
+    form: Form,
+    folder: Folder,
 ) -> NoReturn:
     """Judge a patch on one or more torch releases.
 
@@ -444,15 +410,17 @@ def _load_patches(
 
 
 @click.command()
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where the page goes.",
-)
-@_form_option
-@folder_option
-def report(html: Path | None, form: str, folder: str) -> NoReturn:
+@options
+def report(
+    *,
+    html: Path | None = option(
+        dir_okay=False,
+        metavar="FILE",
+        help="Where the page goes.",
+    ),
+    form: Form,
+    folder: Folder,
+) -> NoReturn:
     """Show the last run again, and write its reports again."""
     judged = [_judged_before(run) for run in runs_in(Path(folder))]
     sys.exit(_show(judged, Path(folder), form, html))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
+from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.text import nearest
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from patchgate.lint.index.release import Index
     from patchgate.lint.index.resolve import Modules
 
-folder_option = click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of the index; default: the shipped one, golden/surface.",
-)
+Folder = Annotated[
+    Path | None,
+    option(
+        file_okay=False,
+        help="The folder of the index; default: the shipped one, golden/surface.",
+    ),
+]
 
 
 @click.group("index")
@@ -28,8 +31,8 @@ def index_group() -> None:
 
 
 @index_group.command("list")
-@folder_option
-def list_command(folder: Path | None) -> None:
+@options
+def list_command(folder: Folder) -> None:
     """The releases that the index knows."""
     index = _index(folder)
     for version in index.sets.releases:
@@ -41,11 +44,14 @@ def list_command(folder: Path | None) -> None:
 
 
 @index_group.command("diff")
-@click.argument("old")
-@click.argument("new")
-@click.argument("prefix", required=False, default="")
-@folder_option
-def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
+@options
+def diff_command(
+    *,
+    old: str = argument(),
+    new: str = argument(),
+    prefix: str = argument(required=False, default=""),
+    folder: Folder,
+) -> None:
     """Print the changes from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~
     changed).
     """
@@ -69,19 +75,23 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
 
 
 @index_group.command("drift")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option(
-    "--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.8".'
-)
-@click.option(
-    "--sources",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Instead of the index: a site-packages with torch in it; repeat it for each release.",
-)
-@folder_option
+@options
 def drift_command(
-    names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None
+    *,
+    names: tuple[str, ...] = argument(required=True, metavar="NAME..."),
+    spec: str = option(
+        "--torch",
+        default="",
+        show_default=False,
+        metavar="SPEC",
+        help='Only these releases, e.g. ">=2.8".',
+    ),
+    sources: tuple[Path, ...] = option(
+        exists=True,
+        file_okay=False,
+        help="Instead of the index: a site-packages with torch in it; repeat it for each release.",
+    ),
+    folder: Folder,
 ) -> None:
     """Each step between releases at which NAME came, went, or changed its signature or body."""
     from patchgate.lint.index.changes import drift
@@ -107,9 +117,8 @@ def drift_command(
 
 
 @index_group.command("add")
-@click.argument("version")
-@folder_option
-def add_command(version: str, folder: Path | None) -> None:
+@options
+def add_command(*, version: str = argument(), folder: Folder) -> None:
     """Read VERSION from its wheel on the package index; only the Python sources are fetched."""
     from packaging.version import InvalidVersion, Version
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_source, source_and_manifest
 from patchgate.inputs.project import find_project, is_root
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT
@@ -25,18 +26,16 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 
 
 @click.command()
-@click.argument("patch", type=click.Path(path_type=Path))
-@click.option(
-    "--workflow",
-    metavar="OWNER/REPO@COMMIT",
-    help="Also GitHub workflows that call patchgate's from there.",
-)
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Replace what is there already; with --workflow only the workflows.",
-)
-def init(patch: Path, workflow: str | None, force: bool) -> None:
+@options
+def init(
+    *,
+    patch: Path = argument(),
+    workflow: str | None = option(
+        metavar="OWNER/REPO@COMMIT",
+        help="Also GitHub workflows that call patchgate's from there.",
+    ),
+    force: bool = option(help="Replace what is there already; with --workflow only the workflows."),
+) -> None:
     """Write a manifest and the project's table for PATCH.
 
     The manifest states what PATCH replaces, on which releases, and where it is from, by its text.

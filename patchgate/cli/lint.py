@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
+from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,70 +22,52 @@ if TYPE_CHECKING:
     from patchgate.lint.run import Report
 
 
-_PATHS = click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
-)
-_TORCH = click.option(
-    "--torch",
-    "spec",
-    metavar="SPEC",
-    help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and the '
-    "manifest claims.",
-)
+Paths = Annotated[tuple[Path, ...], argument(required=True, metavar="PATH...")]
+Spec = Annotated[
+    str | None,
+    option(
+        "--torch",
+        metavar="SPEC",
+        help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and '
+        "the manifest claims.",
+    ),
+]
+
+
+def _form(*forms: str) -> Any:
+    return option("--format", type=click.Choice(forms), default="text", show_default=False)
 
 
 @click.command()
-@_PATHS
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text"
-)
-@_TORCH
-@click.option(
-    "--from",
-    "since",
-    metavar="RELEASE",
-    help="This release, as 2.12, and newer ones; it looks upward only.",
-)
-@click.option(
-    "--details", is_flag=True, help="Three-way views, full lists of holders and of names."
-)
-@click.option(
-    "--sources",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be "
-    "repeated.",
-)
-@click.option(
-    "--fetch",
-    is_flag=True,
-    help="Read the sources of other releases from their wheels; kept in a cache.",
-)
-@click.option(
-    "--baseline",
-    type=click.Path(path_type=Path),
-    help="Findings that are known; stale ones are named.",
-)
-@click.option(
-    "--write-baseline", type=click.Path(path_type=Path), help="Write what is red now to this file."
-)
-@click.option(
-    "-n",
-    "--jobs",
-    type=click.IntRange(1),
-    help="Processes for large folders: one a core, at most four.",
-)
+@options
 def lint(
-    paths: tuple[Path, ...],
-    form: str,
-    spec: str | None,
-    details: bool,
-    sources: tuple[Path, ...],
-    fetch: bool,
-    jobs: int | None,
-    since: str | None,
-    baseline: Path | None,
-    write_baseline: Path | None,
+    *,
+    paths: Paths,
+    form: str = _form("text", "json", "github", "sarif"),
+    spec: Spec,
+    since: str | None = option(
+        "--from",
+        metavar="RELEASE",
+        help="This release, as 2.12, and newer ones; it looks upward only.",
+    ),
+    details: bool = option(help="Three-way views, full lists of holders and of names."),
+    sources: tuple[Path, ...] = option(
+        exists=True,
+        file_okay=False,
+        help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; "
+        "may be repeated.",
+    ),
+    fetch: bool = option(
+        help="Read the sources of other releases from their wheels; kept in a cache."
+    ),
+    baseline: Path | None = option(help="Findings that are known; stale ones are named."),
+    write_baseline: Path | None = option(help="Write what is red now to this file."),
+    jobs: int | None = option(
+        "-n",
+        "--jobs",
+        type=click.IntRange(1),
+        help="Processes for large folders: one a core, at most four.",
+    ),
 ) -> None:
     """Check a patch or a package without running it; needs no torch.
 
@@ -126,10 +109,8 @@ def lint(
 
 
 @click.command()
-@_PATHS
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@_TORCH
-def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
+@options
+def usage(*, paths: Paths, form: str = _form("text", "json"), spec: Spec) -> None:
     """List the private names of torch that PATH uses, by release.
 
     Exit codes: 0 whatever is listed, 2 usage, 3 nothing to read.

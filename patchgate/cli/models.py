@@ -15,16 +15,17 @@ from typing import NoReturn
 import click
 
 from patchgate.cli.options import (
-    ABOVE_0,
-    AT_LEAST_1,
+    Rows,
+    Torches,
+    cases,
     chosen_environments,
     emptied_folder,
-    own_folder_option,
-    row_option,
-    torch_option,
+    memory_limit,
+    own_folder,
+    time_limit,
     with_models,
-    workers_option,
 )
+from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.models import model_names, model_path, model_workloads
 from patchgate.inputs.patch import load_patch
@@ -47,49 +48,26 @@ Side = tuple[str, str | None]  #: torch release, patch
 
 
 @click.command()
-@click.argument("patch", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--model",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only these, or a .toml file's; default: all.",
-)
-@torch_option
-@row_option
-@click.option(
-    "--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ..."
-)
-@click.option("--to", "last", metavar="RELEASE", help="... with this one.")
-@click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
-@click.option(
-    "--time-limit",
-    default=240.0,
-    show_default=True,
-    type=ABOVE_0,
-    help="Seconds that one case may take.",
-)
-@click.option(
-    "--memory-limit",
-    default=_MIB,
-    show_default=True,
-    type=AT_LEAST_1,
-    help="MiB a case may add to torch.",
-)
-@workers_option(memory=6)
-@own_folder_option(".patchgate/models", "the observations and the pages are left")
+@options
 def models(
-    patch: Path | None,
-    names: tuple[str, ...],
-    torches: tuple[str, ...],
-    rows: tuple[str, ...],
-    first: str | None,
-    last: str | None,
-    device: str,
-    time_limit: float,
-    memory_limit: int,
-    workers: int,
-    folder: Path,
+    *,
+    patch: Path | None = argument(),
+    names: tuple[str, ...] = option(
+        "--model", metavar="NAME", help="Only these, or a .toml file's; default: all."
+    ),
+    torches: Torches,
+    rows: Rows,
+    first: str | None = option(
+        "--from",
+        metavar="RELEASE",
+        help="Without a PATCH: compare this release of torch ...",
+    ),
+    last: str | None = option("--to", metavar="RELEASE", help="... with this one."),
+    device: str = option(default="h200", metavar="NAME", help="Device profile."),
+    time_limit: float = time_limit(240.0),
+    memory_limit: int = memory_limit(_MIB),
+    workers: int = cases(memory=6),
+    folder: Path = own_folder(".patchgate/models", "the observations and the pages are left"),
 ) -> NoReturn:
     """Show the effect of PATCH on public models (all that are shipped, or --model); without PATCH,
     of --from and --to.

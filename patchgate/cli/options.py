@@ -14,16 +14,17 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchgate.cli.parameters import argument, option
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.models import (
     model_names,
@@ -43,7 +44,6 @@ from patchgate.runner.cache_keys import read_environment
 from patchgate.runner.run_settings import FOLDER, NAME, default_releases
 from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
 
-Option = Callable[[Any], Any]
 _FORM = "--row 2.11.0=path/to/python"
 # In another interpreter: the installed version of each distribution that is named.
 _VERSIONS = """
@@ -68,55 +68,73 @@ def _releases(
     return tuple(map(full_release, given))
 
 
-torch_option = click.option(
-    "--torch",
-    "torches",
-    multiple=True,
-    metavar="RELEASE",
-    callback=_releases,
-    help="Judge on this release; it is installed if needed. May be repeated.",
-)
-row_option = click.option(
-    "--row",
-    "rows",
-    multiple=True,
-    metavar="TORCH=PYTHON",
-    help="A torch release, and a Python that has it. May be repeated.",
-)
-problem_option = click.option(
-    "--problem",
-    "problems",
-    multiple=True,
-    metavar="TORCH=REASON",
-    help="A release that is reported as not judged, and why.",
-)
-device_option = click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    metavar="NAME",
-    help="Device profile, or cuda; default: h200 (simulated) and cpu.",
-)
-workload_option = click.option(
-    "--workload",
-    "workloads",
-    multiple=True,
-    metavar="NAME",
-    help="Only this workload. May be repeated.",
-)
-model_option = click.option(
-    "--workload",
-    "--model",
-    "workloads",
-    multiple=True,
-    metavar="NAME",
-    help="Only these workloads, or public models (fixtures/models, or a .toml file).",
-)
-nightly_option = click.option(
-    "--nightly",
-    is_flag=True,
-    help="All workloads, not only those for pre-merge; also compile the kernels.",
-)
+Patches = Annotated[tuple[Path, ...], argument()]
+Torches = Annotated[
+    tuple[str, ...],
+    option(
+        "--torch",
+        metavar="RELEASE",
+        callback=_releases,
+        help="Judge on this release; it is installed if needed. May be repeated.",
+    ),
+]
+Rows = Annotated[
+    tuple[str, ...],
+    option(
+        "--row",
+        metavar="TORCH=PYTHON",
+        help="A torch release, and a Python that has it. May be repeated.",
+    ),
+]
+Problems = Annotated[
+    tuple[str, ...],
+    option(
+        "--problem",
+        metavar="TORCH=REASON",
+        help="A release that is reported as not judged, and why.",
+    ),
+]
+Devices = Annotated[
+    tuple[str, ...],
+    option(
+        "--device",
+        metavar="NAME",
+        help="Device profile, or cuda; default: h200 (simulated) and cpu.",
+    ),
+]
+Workloads = Annotated[
+    tuple[str, ...],
+    option(
+        "--workload",
+        "--model",
+        metavar="NAME",
+        help="Only these workloads, or public models (fixtures/models, or a .toml file).",
+    ),
+]
+Nightly = Annotated[
+    bool, option(help="All workloads, not only those for pre-merge; also compile the kernels.")
+]
+Folder = Annotated[
+    str,
+    option(
+        default=FOLDER,
+        type=click.Path(file_okay=False),
+        help="Where the results of the run are written.",
+    ),
+]
+
+
+def time_limit(seconds: float) -> Any:
+    return option(default=seconds, type=ABOVE_0, help="Seconds that one case may take.")
+
+
+def memory_limit(mib: int) -> Any:
+    return option(default=mib, type=AT_LEAST_1, help="MiB a case may add to torch.")
+
+
+def own_folder(default: str, what: str) -> Any:
+    """The folder of a command whose results are no run of the gate."""
+    return option("--folder", default=default, file_okay=False, help=f"Where {what}.")
 
 
 def cases_at_once(memory: int = 2) -> int:
@@ -134,11 +152,10 @@ def cases_at_once(memory: int = 2) -> int:
     return max(2, min(16, int(min(cores, room / (memory << 30)))))
 
 
-def workers_option(memory: int = 2) -> Option:
+def cases(memory: int = 2) -> Any:
     """How many cases run in parallel, each with so many GiB of `memory`."""
-    return click.option(
+    return option(
         "-n",
-        "workers",
         default=lambda: cases_at_once(memory),
         show_default="one a core, as far as memory goes; 2 to 16",
         type=AT_LEAST_1,
@@ -146,24 +163,7 @@ def workers_option(memory: int = 2) -> Option:
     )
 
 
-def own_folder_option(default: str, what: str) -> Option:
-    """The folder of a command whose results are no run of the gate."""
-    return click.option(
-        "--folder",
-        default=default,
-        show_default=True,
-        type=click.Path(path_type=Path, file_okay=False),
-        help=f"Where {what}.",
-    )
-
-
-folder_option = click.option(
-    "--folder",
-    default=FOLDER,
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Where the results of the run are written.",
-)
+Workers = Annotated[int, cases()]
 
 
 def chosen_environments(

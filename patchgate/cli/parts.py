@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from patchgate.cli.init import inferred_manifest
+from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import DIFFS, Unreadable, read_source, source_and_manifest
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
@@ -32,15 +33,13 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs"
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("patch", type=click.Path(path_type=Path))
-@click.argument("options", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--folder",
-    default=".patchgate/parts",
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-)
-def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
+@options
+def parts(
+    *,
+    patch: Path = argument(),
+    options: tuple[str, ...] = argument(type=click.UNPROCESSED),
+    folder: Path = option(default=".patchgate/parts", file_okay=False),
+) -> NoReturn:
     """Judge each of several patches that one file installs.
 
     Each is judged alone and together with the others, in both orders.

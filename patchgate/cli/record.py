@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from patchgate.cli.options import folder_option
+from patchgate.cli.options import Folder
+from patchgate.cli.parameters import option, options
 from patchgate.inputs.devices import PADDING, REAL, load_profile, padding_of
 from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
 from patchgate.inputs.matrix import load_matrix
@@ -28,11 +29,16 @@ _HEADER = f"\n[{PADDING}]\n"
 
 
 @click.command()
-@click.option(
-    "--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is."
-)
-@folder_option
-def record(profile: str, folder: str) -> None:
+@options
+def record(
+    *,
+    profile: str = option(
+        required=True,
+        metavar="NAME",
+        help="The device profile that the machine's GPU is.",
+    ),
+    folder: Folder,
+) -> None:
     """Store the facts of a real GPU, to compare the simulation with.
 
     Reads the last run of `patchgate gate --device cuda`.

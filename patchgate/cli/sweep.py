@@ -12,24 +12,25 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import click
 
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
-    device_option,
+    Devices,
+    Nightly,
+    Patches,
+    Problems,
+    Rows,
+    Torches,
+    Workers,
     environments_of,
-    nightly_option,
-    own_folder_option,
-    problem_option,
+    own_folder,
     problems_of,
-    row_option,
     rows_of,
-    torch_option,
-    workers_option,
-    workload_option,
 )
+from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.write_html import REPORT, write_html
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch_source import source_and_manifest
@@ -57,54 +58,40 @@ HISTORY = "history.sqlite"
 # Runs over which changes are shown.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
-folder_option = own_folder_option(
-    ".patchgate/sweep", "a sweep keeps what it has done, and its history"
-)
+Folder = Annotated[
+    Path, own_folder(".patchgate/sweep", "a sweep keeps what it has done, and its history")
+]
 
 
 @click.command()
-@click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
-@row_option
-@problem_option
-@click.option(
-    "--python",
-    "own",
-    multiple=True,
-    metavar="PYTHON",
-    help="A torch of your own, or a nightly one.",
-)
-@device_option
-@workload_option
-@nightly_option
-@click.option(
-    "--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines."
-)
-@click.option(
-    "--run", "name", metavar="NAME", help="What the run is called; machines of one run share it."
-)
-@click.option(
-    "--on",
-    "cluster",
-    metavar="ADDRESS",
-    help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001.",
-)
-@torch_option
-@workers_option()
-@folder_option
+@options
 def sweep(
-    patches: tuple[Path, ...],
-    rows: tuple[str, ...],
-    problems: tuple[str, ...],
-    own: tuple[str, ...],
-    devices: tuple[str, ...],
-    workloads: tuple[str, ...],
-    nightly: bool,
-    shard: str,
-    name: str | None,
-    cluster: str | None,
-    torches: tuple[str, ...],
-    workers: int,
-    folder: Path,
+    *,
+    patches: Patches,
+    rows: Rows,
+    problems: Problems,
+    own: tuple[str, ...] = option(
+        "--python", metavar="PYTHON", help="A torch of your own, or a nightly one."
+    ),
+    devices: Devices,
+    workloads: tuple[str, ...] = option(
+        "--workload", metavar="NAME", help="Only this workload. May be repeated."
+    ),
+    nightly: Nightly,
+    shard: str = option(default="1/1", metavar="I/N", help="The I-th of N machines."),
+    name: str | None = option(
+        "--run",
+        metavar="NAME",
+        help="What the run is called; machines of one run share it.",
+    ),
+    cluster: str | None = option(
+        "--on",
+        metavar="ADDRESS",
+        help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001.",
+    ),
+    torches: Torches,
+    workers: Workers,
+    folder: Folder,
 ) -> NoReturn:
     """Judge every patch on every release, skipping unchanged ones.
 
@@ -216,19 +203,13 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 @click.command("history")
-@click.argument("fact", required=False)
-@click.option("--patch", metavar="ID", help="Only this patch, or `unpatched`.")
-@click.option(
-    "--merge",
-    "merged",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take in FILE.",
-)
-@folder_option
+@options
 def history_command(
-    fact: str | None, patch: str | None, merged: tuple[Path, ...], folder: Path
+    *,
+    fact: str | None = argument(),
+    patch: str | None = option(metavar="ID", help="Only this patch, or `unpatched`."),
+    merged: tuple[Path, ...] = option("--merge", metavar="FILE", help="Take in FILE."),
+    folder: Folder,
 ) -> None:
     """Show a fact over time, or what changed since the last run.
 

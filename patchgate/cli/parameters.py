@@ -1,0 +1,60 @@
+"""Parameters of a command, said once: in the annotations of the function that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import click
+
+#: Gives a function the parameter of click's that one of its own is: its name, its type.
+Parameter = Callable[[str, Any], Callable[[Any], Any]]
+
+
+def options(
+    function: Callable[..., Any], of: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """The function with the parameters of click that its own say, or those `of` another: by a
+    default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
+    """
+    said = of or function
+    for name, hint in reversed(get_type_hints(said, include_extras=True).items()):
+        kind, by_type = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+        parameter = (said.__kwdefaults__ or {}).get(name, by_type)
+        if parameter:
+            function = parameter(name, kind)(function)
+    return function
+
+
+def option(*names: str, **how: Any) -> Any:
+    """An option, `--time-limit` for the parameter `time_limit` where it has no `names`; each but a
+    flag takes a value, and one of a tuple may be repeated.
+    """
+
+    def of(name: str, kind: Any) -> Callable[[Any], Any]:
+        flags = names or (f"--{name.replace('_', '-')}",)
+        shown = {"show_default": "default" in how, "multiple": get_origin(kind) is tuple}
+        return click.option(*flags, name, is_flag=kind is bool, **{**shown, **_typed(kind, how)})
+
+    return of
+
+
+def argument(**how: Any) -> Any:
+    """An argument; that of a tuple takes all that are given."""
+
+    def of(name: str, kind: Any) -> Callable[[Any], Any]:
+        count = {"nargs": -1 if get_origin(kind) is tuple else 1}
+        required = {"required": False} if type(None) in get_args(kind) else {}
+        return click.argument(name, **{**count, **required, **_typed(kind, how)})
+
+    return of
+
+
+def _typed(kind: Any, how: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a parameter; of a path also what it must be, as `exists`."""
+    if Path not in (kind, *get_args(kind)):
+        return how
+    of_path = {name: how[name] for name in ("exists", "file_okay", "dir_okay") if name in how}
+    rest = {name: how[name] for name in how if name not in of_path}
+    return {**rest, "type": click.Path(path_type=Path, **of_path)}
