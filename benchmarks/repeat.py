@@ -24,9 +24,9 @@ from typing import Any
 import click
 
 from patchgate.cli.main import end_by_exit_code
-from patchgate.cli.options import rows_of
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
+from patchgate.runs.plan import rows_of
 
 #: Patches of fixtures/patches: the first five are sound, the others are broken in different ways.
 SAMPLE = (

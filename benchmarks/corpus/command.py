@@ -21,10 +21,11 @@ from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, json_of_score, line_of_score
 from benchmarks.corpus.score import LOST, Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
-from patchgate.cli.options import AT_LEAST_1, cases_at_once, rows_of
+from patchgate.cli.options import AT_LEAST_1, cases_at_once
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import CORPUS, display_path
 from patchgate.model.serialization import to_dict
+from patchgate.runs.plan import rows_of
 
 
 @click.command()

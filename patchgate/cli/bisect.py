@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from patchgate.cli.options import Rows, rows_of
+from patchgate.cli.options import Rows
 from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.patch import load_patch
@@ -31,6 +31,7 @@ from patchgate.runner.torch_environments import Environments
 from patchgate.runs.bisect.bisection import Bisection
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import QUESTIONS, Question, QuestionKind
+from patchgate.runs.plan import rows_of
 
 _WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
 _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}

@@ -18,13 +18,8 @@ from patchgate.cli.options import (
     Rows,
     Workers,
     Workloads,
-    emptied_folder,
-    only_known,
     own_folder,
-    problems_of,
-    rows_of,
     time_limit,
-    with_models,
 )
 from patchgate.cli.parameters import option, options
 from patchgate.inputs.devices import REAL, load_profile
@@ -38,6 +33,7 @@ from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
 from patchgate.runs.fidelity import compare_devices
+from patchgate.runs.plan import emptied_folder, only_known, problems_of, rows_of, with_models
 
 
 @click.command()

@@ -6,23 +6,17 @@ The patch is read, never run. Workflows are filled from `ci/github`.
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 import click
 
 from patchgate.cli.parameters import argument, option, options
-from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_source, source_and_manifest
-from patchgate.inputs.project import find_project, is_root
-from patchgate.inputs.toml import OWN_FILE, PYPROJECT
+from patchgate.inputs.patch_source import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import ROOT, display_path
+from patchgate.model.paths import display_path
 from patchgate.report.next_commands import gate_command
-
-# File in ci/github -> its name in the repository of the patch.
-_TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml"}
+from patchgate.runs.init import inferred_manifest, project_files, workflows
 
 
 @click.command()
@@ -74,142 +68,3 @@ def init(
     for line in lines:
         click.echo(line)
     click.echo(f"next: read the comments, then: {command}")
-
-
-def inferred_manifest(source: Path, patch: Path, command: str) -> str:
-    """The manifest that the text of a patch suggests; `command` judges it.
-
-    Raises UsageError for no Python.
-    """
-    from patchgate.lint.index.release import load, releases  # every release is read
-    from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
-
-    if source.suffix in DIFFS:
-        claims = infer_claims_of_diff(read_source(source))
-    else:
-        try:
-            text = read_source(source)
-            claims = infer_claims(
-                text, parse(text), [load(version) for version in releases()], source.resolve()
-            )
-        except Unreadable as error:
-            raise error.in_file(source) from None
-        except RecursionError:
-            raise Unreadable(1, "nested too deeply").in_file(source) from None
-    name = patch.resolve().name if patch.is_dir() else source.stem
-    return manifest_text(claims, source.name, name, command, releases())
-
-
-def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
-    """The files of the project that shall name the patch and ignore results, with their new text,
-    and what to tell.
-
-    A folder that is no project (no git, no pyproject.toml) gets none.
-    """
-    project, path = find_project(patch), patch.resolve()
-    root = Path(project.root)
-    if project.table is None and not is_root(root):
-        return {}, []
-    texts, lines = {}, []
-    name = path.relative_to(root).as_posix()
-    if project.table is None:
-        table = root / PYPROJECT if (root / PYPROJECT).is_file() else root / OWN_FILE
-        text, guess = _table(table, name, path)
-        texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
-        lines += [
-            f"{display_path(table)}: a table with this patch; every other key has a default "
-            "(docs/project.md)",
-            *guess,
-        ]
-    elif path not in (known.resolve() for known in project.patch_paths()):
-        lines.append(f'{project.where("patches")}: add "{name}" to `patches`')
-    ignore = root / ".gitignore"
-    ignored = ignore.read_text("utf-8") if ignore.is_file() else ""
-    if not {".patchgate", ".patchgate/", "/.patchgate", "/.patchgate/"} & set(ignored.splitlines()):
-        texts[ignore] = (
-            f"{ignored}{'' if ignored.endswith(chr(10)) or not ignored else chr(10)}.patchgate/\n"
-        )
-        lines.append(f"{display_path(ignore)}: results go below .patchgate/")
-    return texts, lines
-
-
-def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
-    """The text of a new table, and what was guessed from where."""
-    text = (
-        f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = "
-        f"[{json.dumps(name)}]\n"
-    )
-    around = [folder for folder in patch.parents if folder.is_relative_to(table.parent)]
-    # The outermost: below it a package may have folders without an `__init__.py`.
-    package = next(
-        (folder for folder in reversed(around) if (folder / "__init__.py").is_file()), None
-    )
-    if package is None or package == table.parent:
-        return text, []
-    found = package.parent.relative_to(table.parent).as_posix()
-    guess = (
-        f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: "
-        "workloads can import it"
-    )
-    return f"{text}path = [{json.dumps(found)}]\n", [guess]
-
-
-def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
-    """The workflows of ci/github that judge a pull request and comment on it, for the repository
-    around the patch.
-
-    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a
-    repository, and for a path that a workflow cannot name.
-    """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
-        advice = (
-            "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
-            "commit to use"
-        )
-        raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
-    repository, _, commit = called.partition("@")
-    if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        advice = (
-            "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
-            "HEAD` prints there"
-        )
-        raise UsageError(
-            "not a repository and a whole commit", where="--workflow", got=called, next=advice
-        )
-    path = patch.resolve()
-    root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
-    if root is None:
-        got, advice = "no git repository around it", "git init, where the workflows shall be"
-        raise UsageError(
-            "nowhere to put a workflow", where=display_path(patch), got=got, next=advice
-        )
-    name = path.relative_to(root).as_posix()
-    if not re.fullmatch(r"[\w.][\w./ -]*", name):
-        advice = (
-            "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` "
-            "as a pattern"
-        )
-        raise UsageError(
-            "cannot be named in a workflow", where=display_path(patch), got=name, next=advice
-        )
-    values = {
-        "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
-        "OWNER/patchgate": repository,
-        "@COMMIT": f"@{commit}",
-        "patches: PATCH": f"patches: {name}",
-    }
-    return {
-        root / ".github" / "workflows" / target: _fill(ROOT / "ci" / "github" / template, values)
-        for template, target in _TEMPLATES.items()
-    }
-
-
-def _fill(template: Path, values: dict[str, str]) -> str:
-    """The template with its placeholders replaced, without the comment at its head on how to paste
-    it.
-    """
-    lines = template.read_text("utf-8").splitlines(keepends=True)
-    text = "".join(lines[next(at for at, line in enumerate(lines) if not line.startswith("#")) :])
-    for placeholder, value in values.items():
-        text = text.replace(placeholder, value)
-    return text

@@ -125,6 +125,11 @@ def _stop(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
+def say(line: str) -> None:
+    """Print a line that is no result."""
+    click.echo(line, err=True)
+
+
 def show_usage_error(error: UsageError) -> None:
     """Say where, what, and what to type."""
     if isinstance(error.next, Command):

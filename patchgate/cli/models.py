@@ -5,7 +5,7 @@ simulated GPU.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -14,37 +14,26 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli.options import (
-    Rows,
-    Torches,
-    cases,
-    chosen_environments,
-    emptied_folder,
-    memory_limit,
-    own_folder,
-    time_limit,
-    with_models,
-)
+from patchgate.cli.main import say
+from patchgate.cli.options import Rows, Torches, cases, memory_limit, own_folder, time_limit
 from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.models import model_names, model_path, model_workloads
+from patchgate.inputs.models import model_names, model_path
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
-from patchgate.model.facts import UNPATCHED
 from patchgate.model.files import write_atomically
-from patchgate.model.public_model_figures import Impact, Part, impact_of
-from patchgate.model.records import Case
+from patchgate.model.public_model_figures import Impact
 from patchgate.report.html.models_page import impact_html
 from patchgate.report.models import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
-from patchgate.runs.observe import observe_all
+from patchgate.runs.observe import impact_on_models
+from patchgate.runs.plan import chosen_environments, emptied_folder, with_models
 
 # A whole model of the larger ones takes so much beside torch.
 _MIB = 6144
-Side = tuple[str, str | None]  #: torch release, patch
 
 
 @click.command()
@@ -92,7 +81,7 @@ def models(
         raise UsageError(
             "nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice
         )
-    environments, missing = chosen_environments(project, rows, (), torches)
+    environments, missing = chosen_environments(project, rows, (), torches, say)
     if missing or not environments:
         raise UsageError(
             "no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row"
@@ -106,57 +95,8 @@ def models(
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
         shared_cache=str(Path(".patchgate").resolve() / "unpatched"),
     )
-    impacts = impact_on_models(run, workers, lambda case: click.echo(case, err=True))
+    impacts = impact_on_models(run, workers, say)
     sys.exit(_show(impacts, folder))
-
-
-def impact_on_models(
-    run: Run, workers: int, done: Callable[[str], None] = lambda case: None
-) -> dict[str, Impact]:
-    """The gains and losses of a run's models on its first device, by the title of the comparison.
-
-    With the run's patch and without, on each of its releases; without a patch, on its first release
-    and its last.
-    """
-    patches = {load_patch(Path(run.patch)).id: Path(run.patch)} if run.patch else {}
-    releases = list(run.rows)
-    pairs: dict[str, tuple[Side, Side]] = {
-        f"{patch} on torch {torch}": ((torch, None), (torch, patch))
-        for patch in patches
-        for torch in releases
-    }
-    if not patches:
-        pairs[f"torch {releases[0]} to {releases[-1]}"] = (releases[0], None), (releases[-1], None)
-    root = Path(run.project.root)
-    workloads = {model: [*model_workloads([model], root).values()] for model in run.project.models}
-
-    def case(at: Side, workload: str) -> Case:
-        return Case(torch=at[0], device=run.devices[0], workload=workload, patch=at[1])
-
-    cases = {
-        case(at, one.name)
-        for pair in pairs.values()
-        for at in pair
-        for some in workloads.values()
-        for one in some
-    }
-    observed = observe_all(run, sorted(cases, key=lambda each: each.id), patches, workers, done)
-    impacts = {}
-    for title, (before, after) in pairs.items():
-        parts = {
-            model: [
-                Part(
-                    count=one.count,
-                    before=observed[case(before, one.name)],
-                    after=observed[case(after, one.name)],
-                )
-                for one in some
-            ]
-            for model, some in workloads.items()
-        }
-        labels = (UNPATCHED, "patched") if patches else (f"torch {before[0]}", f"torch {after[0]}")
-        impacts[title] = impact_of(parts, before=labels[0], after=labels[1])
-    return impacts
 
 
 def _show(impacts: Mapping[str, Impact], folder: Path) -> int:

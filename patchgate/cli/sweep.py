@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 
 import click
 
-from patchgate.cli.main import show_failure
+from patchgate.cli.main import say, show_failure
 from patchgate.cli.options import (
     Devices,
     Nightly,
@@ -25,10 +25,7 @@ from patchgate.cli.options import (
     Rows,
     Torches,
     Workers,
-    environments_of,
     own_folder,
-    problems_of,
-    rows_of,
 )
 from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.write_html import REPORT, write_html
@@ -50,6 +47,7 @@ from patchgate.runner.torch_environments import Environments
 from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
+from patchgate.runs.plan import environments_of, problems_of, rows_of
 from patchgate.runs.ray import sweep_on_cluster
 from patchgate.runs.shards import every_nth
 from patchgate.runs.sweep import Job, Sweep
@@ -107,7 +105,7 @@ def sweep(
         () if pythons or broken else project.releases or tuple(row.torch for row in load_matrix())
     )
     if made and not cluster:
-        environments, missing = environments_of(made, project)
+        environments, missing = environments_of(made, project, say)
         pythons, broken, made = pythons | environments, broken | missing, ()
     every = dict.fromkeys([*pythons, *broken, *made])
     jobs = every_nth(

@@ -7,8 +7,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Collection, Iterable
-from contextlib import nullcontext
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,24 +19,56 @@ from typing import NamedTuple, Protocol
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
+from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.workloads import workloads_with
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.patch_source import Unreadable, parse, read_source
+from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.files import reserve_space
+from patchgate.model.exit_code import MACHINE
+from patchgate.model.files import HELD, reserve_space, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Verdict
+from patchgate.model.records import Case, Cause, Failure, Verdict
 from patchgate.model.results import JudgedCell
+from patchgate.runner.cache import prune
 from patchgate.runner.client import Runner, loading, runner_of
-from patchgate.runner.results_folder import Journal, held, put_aside, red_before, save_results
-from patchgate.runner.run_settings import NAME, Run, accepting_from, save_run
+from patchgate.runner.results_folder import (
+    Journal,
+    delete,
+    held,
+    put_aside,
+    red_before,
+    save_results,
+)
+from patchgate.runner.run_settings import (
+    NAME,
+    VERDICTS,
+    Run,
+    accepting_from,
+    load_verdicts,
+    save_run,
+)
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import content_key
 from patchgate.runs.pool import Ended, carry_out
 
 # Of an error: characters that a verdict repeats.
 _SHOWN = 200
+# What later runs find again: below the folder that the command is typed in, wherever the results
+# go.
+_KEPT = Path(".patchgate")
+
+# Of each sort; beyond that what was used longest ago goes.
+_KEPT_BYTES = 2 << 30
+
+# In another interpreter: only read, never run.
+_COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
+
+
+#: (interpreters, why there is none) by torch release.
+Environments = tuple[dict[str, str], dict[str, str]]
 
 
 class Progress(Protocol):
@@ -58,6 +92,21 @@ class Silent:
     def started(self, cell: str) -> None: ...
 
     def ended(self, cell: JudgedCell) -> None: ...
+
+
+class PlannedRun(NamedTuple):
+    """A run that is to be carried out, and its patch."""
+
+    run: Run
+    patch: Patch
+
+
+class JudgedRun(NamedTuple):
+    """A run that was carried out."""
+
+    run: Run
+    patch: Patch
+    verdicts: list[Verdict]
 
 
 class Cell(NamedTuple):
@@ -255,3 +304,135 @@ def ended_by(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"the machine failed: {what}"
     return f"patchgate failed: {type(error).__name__}: {what}"
+
+
+def judge_runs(
+    runs: Sequence[PlannedRun],
+    *,
+    folder: Path,
+    workers: int,
+    progress: Callable[[Run, Patch], AbstractContextManager[Progress]],
+    failed: Callable[[BaseException], None],
+    servers: Servers | None = None,
+) -> list[JudgedRun]:
+    """The verdicts of each run below `folder`; once one is ended by a signal, or by a fault, which
+    `failed` is told, the others are not begun.
+    """
+    _empty(folder, runs)
+    _keep_out_of_git(_KEPT)
+    judged: list[JudgedRun] = []
+    # They run no patch themselves: to start torch once is enough for several.
+    is_shared = not servers and len(runs) > 1 and all(runs[0].run.rows.values())
+    with running_servers(runs[0].run.rows) if is_shared else nullcontext(servers) as shared:
+        for run, patch in runs:
+            try:
+                verdicts = _judge_run(run, patch, shared, workers, progress(run, patch))
+                judged.append(JudgedRun(run, patch, verdicts))
+            except UsageError:
+                raise
+            except (KeyboardInterrupt, Exception) as error:
+                failed(error)
+                if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
+                    sys.exit(MACHINE)
+                judged.append(JudgedRun(run, patch, load_verdicts(Path(run.folder))))
+                for rest, its_patch in runs[len(judged) :]:
+                    verdicts = leave_partial(rest, its_patch, ended_by(error))
+                    judged.append(JudgedRun(rest, its_patch, verdicts))
+                break
+    for name, pattern in (("unpatched", "*/*"), ("patched", "*/*"), ("cpp", "*/*-*")):
+        prune(_KEPT / name, pattern, _KEPT_BYTES)
+    return judged
+
+
+def planned_run(
+    path: Path, patch: Patch, settings: Run, environments: Environments, *, alone: bool
+) -> PlannedRun:
+    """The run of one of the patches that `settings` are for, which are judged below its folder."""
+    rows, problems = environments
+    run = replace(
+        settings,
+        folder=str(Path(settings.folder, "." if alone else patch.id).resolve()),
+        patch=str(path.resolve()),
+        rows=rows,
+        problems=problems,
+        premerge=premerge_workloads(workloads_with(path, settings.project), settings.project),
+        shared_cache=str(_KEPT.resolve() / "unpatched"),
+        patched_cache=str(_KEPT.resolve() / "patched"),
+        binaries=str(_KEPT.resolve() / "cpp"),
+    )
+    return PlannedRun(run, patch)
+
+
+def _judge_run(
+    run: Run,
+    patch: Patch,
+    servers: Servers | None,
+    workers: int,
+    progress: AbstractContextManager[Progress],
+) -> list[Verdict]:
+    if servers and not servers.are_serving():  # a patch before has ended one
+        servers = None
+    failure = syntax_failure(patch, run.rows.values())
+    put_aside(Path(run.folder))  # a judgement of `--watch` has left results
+    if failure:
+        save_run(run)
+        cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
+        return save_results(
+            run, [], [does_not_run(case, failure, patch, run.again) for case in cases]
+        )
+    with progress as shown:
+        return judge_patch(run, patch, workers=workers, progress=shown, servers=servers)
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Nothing below the folder belongs into a repository: hundreds of megabytes, made anew by the
+    next run.
+    """
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        folder.mkdir(exist_ok=True)
+        write_atomically(ignore, "*\n")
+
+
+def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
+    """Why no Python that is asked for can read the patch; None of a diff, which is no Python."""
+    if patch.diff:
+        return None
+    try:
+        parse(read_source(Path(patch.path)))
+        return None
+    except Unreadable as error:
+        where, signature = (
+            f"{display_path(patch.path)}:{error.line}",
+            f"SyntaxError: {error.reason}",
+        )
+    # Another Python than this one may know newer syntax.
+    commands = [[python, "-I", "-c", _COMPILE, patch.path] for python in pythons if python]
+    if any(
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+        for command in commands
+    ):
+        return None
+    return Failure(cause=Cause.RAISED, stage="start", signature=signature, where=where)
+
+
+def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
+    """Remove what an earlier run of other patches has left; each run empties its own folder
+    itself.
+    """
+    own = {Path(planned.run.folder) for planned in runs}
+    for path in () if folder.resolve() in own else set(folder.resolve().iterdir()) - own:
+        if path.name != HELD:
+            delete(path)
+
+
+def judged_before(run: Run) -> JudgedRun:
+    """The verdicts that a run left; of a run whose process was killed, those that it had
+    reached.
+    """
+    folder, patch = Path(run.folder), load_patch(Path(run.patch))
+    if Journal(folder).cells() and not (folder / VERDICTS).is_file():
+        verdicts = leave_partial(run, patch, "the process of the run was killed")
+    else:
+        verdicts = load_verdicts(folder)
+    return JudgedRun(run, patch, verdicts)

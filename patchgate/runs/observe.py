@@ -13,11 +13,15 @@ from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import load_workloads
+from patchgate.model.facts import UNPATCHED
+from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.runner.client import Runner, runner_of
 from patchgate.runner.run_settings import Run, save_run
 from patchgate.runner.start_server import running_servers
 from patchgate.runs.pool import Ended, carry_out
+
+Side = tuple[str, str | None]  #: torch release, patch
 
 
 def known_workloads(project: Project) -> dict[str, Workload]:
@@ -69,3 +73,52 @@ def observe_all(
             carry_out(mine, observe, workers=workers, ended=end)
     observed = {case: run.store.load(case) for case in cases if case.torch in run.rows}
     return {case: observation for case, observation in observed.items() if observation}
+
+
+def impact_on_models(
+    run: Run, workers: int, done: Callable[[str], None] = lambda case: None
+) -> dict[str, Impact]:
+    """The gains and losses of a run's models on its first device, by the title of the comparison.
+
+    With the run's patch and without, on each of its releases; without a patch, on its first release
+    and its last.
+    """
+    patches = {load_patch(Path(run.patch)).id: Path(run.patch)} if run.patch else {}
+    releases = list(run.rows)
+    pairs: dict[str, tuple[Side, Side]] = {
+        f"{patch} on torch {torch}": ((torch, None), (torch, patch))
+        for patch in patches
+        for torch in releases
+    }
+    if not patches:
+        pairs[f"torch {releases[0]} to {releases[-1]}"] = (releases[0], None), (releases[-1], None)
+    root = Path(run.project.root)
+    workloads = {model: [*model_workloads([model], root).values()] for model in run.project.models}
+
+    def case(at: Side, workload: str) -> Case:
+        return Case(torch=at[0], device=run.devices[0], workload=workload, patch=at[1])
+
+    cases = {
+        case(at, one.name)
+        for pair in pairs.values()
+        for at in pair
+        for some in workloads.values()
+        for one in some
+    }
+    observed = observe_all(run, sorted(cases, key=lambda each: each.id), patches, workers, done)
+    impacts = {}
+    for title, (before, after) in pairs.items():
+        parts = {
+            model: [
+                Part(
+                    count=one.count,
+                    before=observed[case(before, one.name)],
+                    after=observed[case(after, one.name)],
+                )
+                for one in some
+            ]
+            for model, some in workloads.items()
+        }
+        labels = (UNPATCHED, "patched") if patches else (f"torch {before[0]}", f"torch {after[0]}")
+        impacts[title] = impact_of(parts, before=labels[0], after=labels[1])
+    return impacts

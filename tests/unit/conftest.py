@@ -35,7 +35,7 @@ def _no_environment_is_made(monkeypatch):
     def refuse(torch, requires, package):
         raise NotInstallable("no environment is made in a test")
 
-    monkeypatch.setattr("patchgate.cli.options.cached_environment", refuse)
+    monkeypatch.setattr("patchgate.runs.plan.cached_environment", refuse)
 
 
 @pytest.fixture

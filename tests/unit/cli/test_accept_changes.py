@@ -5,7 +5,7 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.cli.accept import (
+from patchgate.runs.accept import (
     HISTORY,
     Change,
     parse_reason,

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.cli import gate
 from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
+from patchgate.runs import gate
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(
     command, folder, monkeypatch, where
 ):
     launched = []
-    monkeypatch.setattr(gate, "results_folder", lambda path, option: nullcontext())
+    monkeypatch.setattr("patchgate.cli.gate.results_folder", lambda path, option: nullcontext())
     monkeypatch.setattr(gate, "put_aside", lambda path: None)
     monkeypatch.setattr(gate, "_empty", lambda path, runs: None)
     monkeypatch.setattr(
         gate, "judge_patch", lambda run, patch, **options: launched.append(run) or []
     )
-    monkeypatch.setattr(gate, "_show", lambda judged, folder, form: sys.exit(0))
+    monkeypatch.setattr("patchgate.cli.gate._show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
     assert (run.folder, run.shared_cache, run.binaries) == (
@@ -216,8 +216,8 @@ def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_
 
     runs = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("patchgate.cli.options.cached_environment", make)
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    monkeypatch.setattr("patchgate.runs.plan.cached_environment", make)
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", judge)
     _, _, told = command("gate", "mine.py")
     (run,) = runs
     assert (run.rows, run.problems) == (
@@ -267,7 +267,7 @@ def project(folder, monkeypatch):
     table = "releases = ['2.10.1']\npatches = ['engine/*.py']\ndevices = ['npu.toml', 'cpu']\nbudgets.latency = '1 %'\n"
     (folder / "patchgate.toml").write_text(table)
     (folder / "npu.toml").write_text("kind = 'simulated'\n")
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", judge)
     return runs
 
 
@@ -309,8 +309,8 @@ def test_several_patches_share_their_servers_until_one_has_ended(command, projec
         return judge(run, patch)
 
     started = SimpleNamespace(are_serving=lambda: alive.pop(0))
-    monkeypatch.setattr("patchgate.cli.gate.running_servers", lambda rows: nullcontext(started))
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
+    monkeypatch.setattr("patchgate.runs.gate.running_servers", lambda rows: nullcontext(started))
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", remember)
     assert command("gate", "--problem", "2.10.1=no")[0] == 1
     assert servers == [started, None]
     assert command("gate", "engine/one.py", "--problem", "2.10.1=no")[0] == 0
@@ -331,7 +331,7 @@ def edits(folder, monkeypatch):
         (folder / name).write_text(text)
         return files
 
-    monkeypatch.setattr("patchgate.cli.watch.wait_for_edit", wait)
+    monkeypatch.setattr("patchgate.runs.watch.wait_for_edit", wait)
     return texts
 
 
@@ -354,7 +354,7 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(
         )
         return judge(run, patch)
 
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", remember)
     edits += [("engine/one.py", "red = 1\n"), ("engine/one.py", "x = 2\n")]
     status, _, told = command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")
     assert (status, len(project)) == (0, 3)
@@ -390,7 +390,7 @@ def test_a_judgement_that_is_interrupted_ends_the_watch(
         )
         raise KeyboardInterrupt("SIGINT")
 
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", judge)
     edits += [("engine/one.py", "x = 2\n")]
     assert command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")[0] == 4
     assert edits
@@ -400,7 +400,7 @@ def test_a_disk_that_is_full_at_once_is_the_machine_s_trouble(command, project, 
     def judge(run, patch, **_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    monkeypatch.setattr("patchgate.runs.gate.judge_patch", judge)
     status, _, told = command("gate", "engine/one.py")
     assert (status, "No space left on device" in told.splitlines()[-2]) == (4, True)
 
@@ -505,8 +505,8 @@ def test_a_typo_ends_before_any_torch_is_installed_or_started(command, folder, m
     def refuse(*_, **__):
         raise AssertionError("started")
 
-    for name in ("chosen_environments", "judge_patch", "running_servers"):
-        monkeypatch.setattr(gate, name, refuse)
+    for name in ("plan.chosen_environments", "gate.judge_patch", "gate.running_servers"):
+        monkeypatch.setattr(f"patchgate.runs.{name}", refuse)
     (folder / "mine.py").write_text("x = 1\ny = {\n")
     status, printed, wrong = command("gate", "mine.py", *given)
     assert (status, wrong) == (1, "")
@@ -523,7 +523,9 @@ def test_what_another_python_can_read_is_no_typo(command, folder, monkeypatch):
         save_run(run)
         return save_verdicts(Path(run.folder), [])
 
-    monkeypatch.setattr(gate, "chosen_environments", lambda *_: ({"2.11.0": "/bin/true"}, {}))
+    monkeypatch.setattr(
+        "patchgate.runs.plan.chosen_environments", lambda *_: ({"2.11.0": "/bin/true"}, {})
+    )
     monkeypatch.setattr(gate, "judge_patch", judge)
     (folder / "mine.py").write_text("y = {\n")
     command("gate", "mine.py", "--row", "2.11.0=/bin/true")

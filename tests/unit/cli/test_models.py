@@ -12,12 +12,12 @@ import pytest
 
 from patchgate.cli import models
 from patchgate.cli.main import cli
-from patchgate.cli.options import rows_of, with_models
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation
+from patchgate.runs.plan import rows_of, with_models
 
 PATCH = str(ROOT / "fixtures" / "patches" / "vllm-42686")
 
@@ -92,8 +92,8 @@ def impact(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
         monkeypatch.setattr(models, "impact_on_models", compared)
         monkeypatch.setattr(
-            "patchgate.cli.options.environments_of",
-            lambda torches, project: ({"2.11.0": "python"}, {}),
+            "patchgate.runs.plan.environments_of",
+            lambda torches, project, say: ({"2.11.0": "python"}, {}),
         )
 
     return stand_in

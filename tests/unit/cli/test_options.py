@@ -9,8 +9,9 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import options
-from patchgate.cli.options import cases_at_once, problems_of, rows_of
+from patchgate.cli.options import cases_at_once
 from patchgate.model.errors import UsageError
+from patchgate.runs.plan import problems_of, rows_of
 
 
 @pytest.fixture

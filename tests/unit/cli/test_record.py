@@ -3,7 +3,7 @@
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.cli.record import record_device, record_padding
+from patchgate.runs.accept import record_device, record_padding
 from patchgate.inputs.golden import read_golden
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.cli import watch
-from patchgate.cli.watch import edited_files, wait_for_edit
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project
+from patchgate.runs import watch
+from patchgate.runs.watch import edited_files, wait_for_edit
 
 
 @pytest.fixture

@@ -11,23 +11,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol
 
-import click
-
-from patchgate.cli.main import show_usage_error
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
 from patchgate.model.records import Verdict
-from patchgate.report.formats import JudgedPatch
-from patchgate.report.view import changes_of_red
 from patchgate.runner.cache_keys import patch_files
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import files_of_project
+from patchgate.runs.gate import JudgedRun, PlannedRun
 
 # Between two looks at the files of a run that is watched.
 _LOOK_SECONDS = 0.2
@@ -35,26 +31,37 @@ _LOOK_SECONDS = 0.2
 FileState = tuple[int, int, int]
 
 
-class PlannedRun(NamedTuple):
-    """A run that is to be carried out, and its patch."""
-
-    run: Run
-    patch: Patch
-
-
 Plan = Callable[[], list[PlannedRun]]
-#: The servers are None where each run starts its own.
-Judge = Callable[[list[PlannedRun], Servers | None], list[JudgedPatch]]
-Show = Callable[[list[JudgedPatch]], int]
 
 
-def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
+class Judge(Protocol):
+    """Judges runs by running servers."""
+
+    def __call__(self, runs: list[PlannedRun], *, servers: Servers) -> list[JudgedRun]: ...
+
+
+class Reader(Protocol):
+    """Is told what came out, in the terminal of whoever edits."""
+
+    def show(self, judged: Sequence[JudgedRun]) -> int:
+        """Of a judgement; returns its exit code."""
+
+    def waiting(
+        self, before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
+    ) -> None:
+        """That the next edit of so many files is waited for; `before` are the verdicts before."""
+
+    def refused(self, error: UsageError) -> None:
+        """Of an edit with which there is nothing to judge."""
+
+
+def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
     """Judge, and judge again after each edit of the patches or their project; the last exit code,
     once Ctrl-C ends it.
 
     Beside what each run keeps, the next one has the servers, which run no patch themselves, and
-    until the end what was
-    measured of the same code: an edit of a manifest or of golden measures nothing again.
+    until the end what was measured of the same code: an edit of a manifest or of golden measures
+    nothing again.
     """
     runs, before = plan(), None
     with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
@@ -64,16 +71,17 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
             project, patches = first.project, [*(planned.patch for planned in runs), *others]
             files = edited_files(project, patches)
             judged = judge(
-                [planned._replace(run=_watched(planned.run, session)) for planned in runs], servers
+                [planned._replace(run=_watched(planned.run, session)) for planned in runs],
+                servers=servers,
             )
-            code = show(judged)
+            code = reader.show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
                 return code
             try:
-                _say(before, verdicts, len(files), code)
+                reader.waiting(before, verdicts, len(files), code)
                 before = verdicts
-                runs = _edited_runs(plan, project, patches, files)
+                runs = _edited_runs(plan, project, patches, files, reader)
             except KeyboardInterrupt:
                 return code
 
@@ -96,20 +104,12 @@ def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
                     shutil.rmtree(built, ignore_errors=True)
 
 
-def _say(
-    before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
-) -> None:
-    changes = (
-        "" if before is None else f"since the last judgement: {changes_of_red(before, verdicts)}\n"
-    )
-    click.echo(
-        f"{changes}waiting for an edit of {files} files; Ctrl-C ends, with exit code {code}",
-        err=True,
-    )
-
-
 def _edited_runs(
-    plan: Plan, project: Project, patches: Sequence[Patch], files: Mapping[str, FileState]
+    plan: Plan,
+    project: Project,
+    patches: Sequence[Patch],
+    files: Mapping[str, FileState],
+    reader: Reader,
 ) -> list[PlannedRun]:
     """The runs after the next edit with which there are any: half a manifest is a message."""
     while True:
@@ -117,7 +117,7 @@ def _edited_runs(
         try:
             return plan()
         except UsageError as error:
-            show_usage_error(error)
+            reader.refused(error)
 
 
 def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:

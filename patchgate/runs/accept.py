@@ -1,0 +1,267 @@
+"""Makes golden of what a run observed: the facts that are accepted, and recordings of a real GPU.
+
+Only cases that were observed are touched: a partial run removes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from patchgate.inputs.devices import PADDING, REAL, padding_of
+from patchgate.inputs.golden import (
+    GoldenFile,
+    accepted_path,
+    fold,
+    format_golden,
+    golden_path,
+    load_accepted,
+    load_golden,
+    own_part,
+    read_golden,
+    values_by_range,
+    values_by_release,
+    with_accepted,
+)
+from patchgate.inputs.project import Project, find_project
+from patchgate.inputs.toml import read_toml
+from patchgate.model.errors import UsageError
+from patchgate.model.facts import format_value
+from patchgate.model.files import read_text, write_atomically
+from patchgate.model.paths import display_path
+from patchgate.model.records import Case, Cause, Colour, Command, FactValue, Observation
+from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
+
+HISTORY = "HISTORY.md"
+# An unpatched case that hangs or crashes says something about this machine, not about torch.
+_NOT_A_RECORD = {Cause.MACHINE, Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
+MACHINES = "MACHINES.md"
+# The table is the last of a profile's file.
+_HEADER = f"\n[{PADDING}]\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One golden file."""
+
+    path: Path
+    after: str  #: its text once the change is accepted
+    #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+    facts: tuple[str, ...]
+
+
+def refuse_failing(run: Run) -> None:
+    """Raises UsageError where the patch did not run: its failures are nothing to hold later runs
+    to.
+    """
+    verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
+    for verdict in verdicts:
+        if verdict.code == "PG210" and verdict.colour is Colour.RED:
+            where = verdict.where or display_path(Path(run.patch))
+            advice = "correct the patch, judge it again, then accept"
+            raise UsageError(
+                "the patch does not run: no facts to accept",
+                where=where,
+                got=verdict.actual,
+                next=advice,
+            )
+
+
+def project_of(run: Run) -> Project:
+    """The project of a run, or that of the working directory where the results come from another
+    machine.
+
+    Raises UsageError where they were copied from another folder of this one, whose golden is not
+    meant.
+    """
+    root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
+    if root.is_relative_to(here) or here.is_relative_to(root):
+        return run.project
+    if root.exists():
+        got, advice = f"of {root}", f"judge again here, or cd {root} first"
+        raise UsageError("results of another project", where="--folder", got=got, next=advice)
+    return find_project(here)
+
+
+def refuse_unattended(environment: Mapping[str, str]) -> None:
+    """Raises UsageError where nobody reads the diff: under CI and inside a pytest-xdist worker."""
+    for name in ("CI", "PYTEST_XDIST_WORKER"):
+        if environment.get(name, "").lower() not in ("", "0", "false"):
+            raise UsageError(
+                "accepting is a decision of a person, and this is a CI job",
+                where=f"${name}",
+                got=f"{name}={environment[name]}",
+                next="run it on your own machine, read the diff, commit the golden folder",
+            )
+
+
+def plan_changes(
+    observations: Sequence[Observation], releases: Sequence[str], folder: Path
+) -> list[Change]:
+    """The files that promoting `observations` would change; a case that was not observed keeps its
+    facts.
+    """
+    groups: dict[tuple[str, str], list[Observation]] = {}
+    for observation in observations:
+        if _is_a_record(observation):
+            groups.setdefault((observation.case.workload, observation.case.device), []).append(
+                observation
+            )
+    changes = []
+    for (workload, device), observed in sorted(groups.items()):
+        path = golden_path(workload, device, folder)
+        before = load_golden(workload, device, folder)
+        after = fold(before, observed, releases)
+        text = format_golden(own_part(after, folder, releases))
+        there = read_text(path) if path.is_file() else format_golden(GoldenFile(workload, device))
+        if text != there:
+            facts = tuple(_changed_facts(before, after, releases))
+            changes.append(Change(path=path, after=text, facts=facts))
+    return [*changes, *_newly_accepted(filter(_is_a_record, observations), releases, folder)]
+
+
+def _newly_accepted(
+    observations: Iterable[Observation], releases: Sequence[str], folder: Path
+) -> Iterator[Change]:
+    """The change of the file of accepted patches: from now on each change of their facts is red."""
+    before = load_accepted(folder)
+    after = with_accepted(before, observations, releases)
+    facts = tuple(_changed_facts(before, after, releases))
+    if facts:
+        yield Change(path=accepted_path(folder), after=format_golden(after), facts=facts)
+
+
+def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str]) -> Iterator[str]:
+    for section in sorted({*before.sections, *after.sections}):
+        old, new = before.sections.get(section, {}), after.sections.get(section, {})
+        for fact in sorted({*old, *new}):
+            sides = [values_by_release(one.get(fact, {}), releases) for one in (old, new)]
+            values = {
+                torch: (sides[0].get(torch), sides[1].get(torch))
+                for torch in {**sides[0], **sides[1]}
+            }
+            moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
+            for span, (was, now) in values_by_range(moved, releases).items():
+                yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
+
+
+def _change_text(was: FactValue | None, now: FactValue | None) -> str:
+    if was is None and now is not None:
+        return format_value(now)
+    return " -> ".join("nothing" if value is None else format_value(value) for value in (was, now))
+
+
+def _is_a_record(observation: Observation) -> bool:
+    if observation.case.device == REAL:
+        return False  # `patchgate record` keeps those, to hold the simulation to them
+    failure = observation.failure
+    if failure is None:
+        return True
+    return failure.cause not in ({Cause.MACHINE} if observation.case.patch else _NOT_A_RECORD)
+
+
+def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
+    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with
+    the same reason.
+    """
+    history = folder / HISTORY
+    before = read_text(history) if history.is_file() else "# Why golden changed\n\n"
+    names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
+    entry = f"- {date.today().isoformat()} {reason} ("
+    if not before.splitlines()[-1].startswith(entry):
+        write_atomically(history, f"{before}{entry}{names})\n")
+    for change in changes:
+        write_atomically(change.path, change.after)
+
+
+def parse_reason(text: str | None) -> str:
+    """`text` on one line. Raises UsageError when there is none."""
+    reason = " ".join((text or "").split())
+    if not reason:
+        raise UsageError(
+            "no reason given: HISTORY.md records why golden changed",
+            where="--reason",
+            got="nothing",
+            next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),
+        )
+    return reason
+
+
+def record_device(
+    observations: Iterable[Observation],
+    profile: str,
+    name: str,
+    golden: Path,
+    releases: Sequence[str],
+) -> Iterator[Path]:
+    """Write recordings of `profile` from observations on a real device called `name`.
+
+    `releases` are all that there are: a range must not reach over one that was never recorded.
+
+    Raises UsageError when nothing was observed on a real device, or on another one.
+    """
+    taken = [o for o in observations if o.case.device == REAL and o.failure is None]
+    if not taken:
+        raise UsageError(
+            "nothing was observed on a real GPU",
+            where="record",
+            got="no case on device cuda",
+            next="patchgate gate PATCH --device cuda",
+        )
+    others = {o.environment["device"] for o in taken} - {name}
+    if others:
+        raise UsageError(
+            "another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}"
+        )
+    folder = golden / "recorded"
+    for workload in sorted({o.case.workload for o in taken}):
+        path = golden_path(workload, profile, folder)
+        mine = [_as(profile, o) for o in taken if o.case.workload == workload]
+        write_atomically(
+            path, format_golden(fold(read_golden(path, workload, profile), mine, releases))
+        )
+        yield path
+    yield _machines(folder, taken)
+
+
+def record_padding(observations: Iterable[Observation], profile: Path) -> None:
+    """Write into a profile's file what its device decided of the matrix products that it timed.
+
+    What is recorded there stays: a timing may come out both ways, and both sides of a comparison
+    need the same one. A new product that came out both ways is left out: nobody knows how it will.
+    """
+    recorded: dict[str, str] = read_toml(profile).get(PADDING) or {}
+    decided: dict[str, set[str]] = {}
+    for observation in observations:
+        for name, value in (
+            padding_of(observation.facts).items() if observation.case.device == REAL else ()
+        ):
+            decided.setdefault(name, set()).add(value)
+    decided |= {name: {value} for name, value in recorded.items()}
+    lines = [
+        f'"{name}" = "{min(values)}"'
+        for name, values in sorted(decided.items())
+        if len(values) == 1
+    ]
+    text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
+    if lines:
+        write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
+
+
+def _as(profile: str, observation: Observation) -> Observation:
+    case = observation.case
+    renamed = Case(torch=case.torch, device=profile, workload=case.workload, patch=case.patch)
+    return Observation(case=renamed, facts=observation.facts, environment=observation.environment)
+
+
+def _machines(folder: Path, taken: list[Observation]) -> Path:
+    """One line for each environment that recordings come from."""
+    path = folder / MACHINES
+    lines = set(read_text(path).splitlines()[2:]) if path.is_file() else set()
+    lines |= {"- " + ", ".join(f"{k} {v}" for k, v in sorted(o.environment.items())) for o in taken}
+    write_atomically(
+        path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n"
+    )
+    return path

@@ -1,0 +1,392 @@
+"""Makes the runs that a user asks for: their torches, patches, devices and checks.
+
+An interpreter that is given must answer, with the very torch of its label, before anything runs on
+it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from patchgate.checks.framework.find_checks import all_checks
+from patchgate.inputs.devices import device_names, load_profile
+from patchgate.inputs.manifest import Patch
+from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.models import (
+    model_names,
+    model_path,
+    model_requires,
+    model_workloads,
+    models_of,
+)
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project, find_project, project_around
+from patchgate.inputs.toml import tables_below
+from patchgate.inputs.torch_range import torch_range
+from patchgate.inputs.workloads import workloads_with
+from patchgate.model.errors import UsageError
+from patchgate.model.files import make_results_folder, refuse_links
+from patchgate.model.paths import display_path
+from patchgate.model.records import Command
+from patchgate.model.text import nearest
+from patchgate.runner.cache_keys import read_environment
+from patchgate.runner.run_settings import NAME, default_releases
+from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
+from patchgate.runs.gate import Environments, syntax_failure
+
+#: Gets a line for each environment that is made.
+Say = Callable[[str], None]
+_FORM = "--row 2.11.0=path/to/python"
+
+# In another interpreter: the installed version of each distribution that is named.
+_VERSIONS = """
+import importlib.metadata as metadata, json, sys
+def version(name):
+    try: return metadata.version(name)
+    except metadata.PackageNotFoundError: return None
+print(json.dumps([version(name) for name in sys.argv[1:]]))
+"""
+
+# Minor releases after the newest that is indexed, which may have been published since.
+_MINORS_AHEAD = 4
+
+
+def environments_for(
+    patches: Collection[Patch],
+    project: Project,
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    torches: tuple[str, ...],
+    watch: bool,
+    say: Say,
+) -> Environments:
+    """The interpreters by release; none is made for patches that do not parse."""
+    given = pairs_of(rows, "--row")
+    if not (watch or problems) and all(syntax_failure(patch, given.values()) for patch in patches):
+        return given or dict.fromkeys(torches or default_releases(project), ""), {}
+    return chosen_environments(project, rows, problems, torches, say)
+
+
+def installable(patch: str) -> str:
+    """Its whole path. Raises UsageError for what is no patch."""
+    load_patch(Path(patch))
+    return str(Path(patch).resolve())
+
+
+def load_patches(
+    given: Sequence[Path], workloads: tuple[str, ...]
+) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
+    """The patches that `with_models` gives, and the given patches, or else those of the table.
+
+    Raises UsageError for no patch, or two that are called alike.
+    """
+    project = project_around(given[0]) if given else find_project(Path.cwd())
+    paths = list(given) or project.patch_paths()
+    if not paths:
+        got = "no PATCH" if project.table is None else "no PATCH, and no `patches` in the table"
+        advice = (
+            'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in '
+            "[tool.patchgate] of pyproject.toml"
+        )
+        below = (
+            [display_path(table.parent) for table in tables_below(Path.cwd())]
+            if project.table is None
+            else []
+        )
+        if below:
+            advice = (
+                f"this repository has tables below: cd {below[0]} && patchgate gate; also "
+                f"{', '.join(below[1:])}"
+            )
+        raise project.fault("patches", "no patch to judge", got, advice.removesuffix("; also "))
+    loaded = {path: load_patch(path) for path in paths}
+    named: dict[str, Path] = {}
+    for path, patch in loaded.items():
+        if project_around(path).root != project.root:
+            got = f"{display_path(project.root)} is that of {display_path(paths[0])}"
+            raise UsageError(
+                "a patch of another project",
+                where=display_path(path),
+                got=got,
+                next=Command(name="gate", arguments=(shlex.quote(display_path(path)),)),
+            )
+        if patch.id in named:
+            got, advice = (
+                f"{display_path(named[patch.id])} is `{patch.id}` too",
+                "call one of the two otherwise",
+            )
+            raise UsageError(
+                f"two patches `{patch.id}`: golden tells them apart by name",
+                where=display_path(path),
+                got=got,
+                next=advice,
+            )
+        named[patch.id] = path
+    return with_models(project, workloads), loaded
+
+
+def known_devices(
+    project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The devices that are given, else those of the table.
+
+    Raises UsageError for an unknown one, or workload.
+    """
+    project.check_profiles()
+    known = device_names(project.profiles)
+    names = only_known(given, known, "device", "--device")
+    names = names or only_known(project.judged_devices, known, "device", project.where("devices"))
+    for name in names:
+        load_profile(name, project.profiles)
+    for path in patches:
+        known = [*workloads_with(path, project), *model_names()]
+        # Some checks bring a workload of their own.
+        only_known(
+            workloads,
+            known + [each.workload for each in all_checks().values() if each.workload],
+            "workload",
+            "--workload",
+        )
+        only_known(project.chosen_workloads, known, "workload", project.where("workloads"))
+    return names
+
+
+def known_checks(given: Sequence[str]) -> tuple[str, ...]:
+    """The names of checks and families that are given, with commas between them or one by one."""
+    checks = all_checks().values()
+    known = dict.fromkeys([*(check.family for check in checks), *(check.name for check in checks)])
+    return only_known(
+        tuple(name.strip() for text in given for name in text.split(",")),
+        [*known],
+        "check",
+        "--check",
+    )
+
+
+def chosen_environments(
+    project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str], say: Say
+) -> Environments:
+    """(interpreters, why there is none) by release: those that are given, else those of the
+    releases to judge on.
+    """
+    if rows or problems:
+        return rows_of(rows, project), problems_of(problems)
+    if not torches:
+        _refuse_unsupported(project)
+    return environments_of(torches or default_releases(project), project, say)
+
+
+def _refuse_unsupported(project: Project) -> None:
+    """Raises UsageError where the project requires a torch that is not judged; any other would be a
+    guess.
+    """
+    required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
+    if not project.releases and required.specifiers and not required.of(rows):
+        got, advice = (
+            str(required),
+            f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases",
+        )
+        raise UsageError(
+            f"patchgate judges torch {rows[0]} to {rows[-1]}",
+            where=required.where,
+            got=got,
+            next=advice,
+        )
+
+
+def environments_of(torches: Sequence[str], project: Project, say: Say) -> Environments:
+    """(interpreters, why there is none) by release, each with what the project wants beside
+    torch.
+    """
+    environments: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    package = _package_of(project)
+    pythons = {row.torch: row.python for row in load_matrix()}
+    here, oldest = platform.python_version(), next(iter(pythons))
+    for torch in torches:
+        if _public(torch) is None:
+            raise UsageError(
+                "not a release of torch", where="--torch", got=torch, next="--torch 2.12.1"
+            )
+        _refuse_unpublished(torch)
+        if Version(torch) < Version(oldest):
+            where = project.where("releases") if torch in project.releases else "--torch"
+            advice = (
+                f"--torch {oldest}, the oldest that is judged; `patchgate lint` knows older ones"
+            )
+            raise UsageError("too old to be judged", where=where, got=torch, next=advice)
+        if not SpecifierSet(pythons.get(torch, "")).contains(here):
+            missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
+            continue
+        home = cached_home(torch, project.requires, package)
+        if not (home / "complete").is_file():
+            shared = "this project" if package else "every project"
+            say(f"installing torch {torch} in {display_path(home)}, once for {shared}")
+        try:
+            environments[torch] = cached_environment(torch, project.requires, package)
+        except NotInstallable as error:
+            missing[torch] = str(error)
+    return environments, missing
+
+
+def _refuse_unpublished(torch: str) -> None:
+    """Raises UsageError for a version far beyond the newest known release.
+
+    Without a network nobody can tell more: the next few minor releases, and the next major one, may
+    exist by now.
+    """
+    from patchgate.lint.index.release import releases  # a table of 2 MB
+
+    known = sorted({*releases(), *(row.torch for row in load_matrix())}, key=Version)
+    version, newest = Version(torch), Version(known[-1])
+    minors = version.minor - (newest.minor if version.major == newest.major else 0)
+    ahead = version.major > newest.major + 1 or (
+        version.major >= newest.major and minors > _MINORS_AHEAD
+    )
+    if ahead and not version.is_devrelease:
+        raise UsageError(
+            "no such release of torch",
+            where="--torch",
+            got=torch,
+            next=f"--torch {newest}, the newest known",
+        )
+
+
+def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
+    """The project with the models of these names too, and what all want beside torch; the names of
+    workloads alone.
+
+    A file that is typed is seen from the working directory. Raises UsageError for a model that
+    there is not.
+    """
+    root = Path(project.root)
+    for model in project.models:
+        model_path(model, root, where=project.where("models"))
+    named: dict[str, None] = {}
+    models = dict.fromkeys(project.models)
+    for name in names:
+        model = os.path.relpath(model_path(name), root) if name.endswith(".toml") else name
+        is_model = model != name or name in model_names()
+        models |= dict.fromkeys([model] if is_model else models_of([name]))
+        named |= dict.fromkeys(model_workloads([model], root) if is_model else [name])
+    requires = dict.fromkeys([*project.requires, *model_requires(models, root)])
+    return replace(project, models=tuple(models), requires=tuple(requires)), tuple(named)
+
+
+def _package_of(project: Project) -> Path | None:
+    """The folder of what the table installs. Raises UsageError where there is nothing to
+    install.
+    """
+    if not project.install:
+        return None
+    package = project.at(project.install)
+    if not any((package / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        got, advice = (
+            f"{display_path(package)} without pyproject.toml or setup.py",
+            'install = ".", or put it on the `path`',
+        )
+        raise project.fault("install", "not a package that pip installs", got, advice)
+    return package
+
+
+def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
+    """Each row's interpreter, with what the project's models want.
+
+    Raises UsageError where there is none, its torch is not the one of its label, or it lacks what a
+    model wants.
+    """
+    rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
+    wanted = model_requires(project.models, Path(project.root)) if project else ()
+    for torch, python in rows.items() if wanted else ():
+        command = [python, "-c", _VERSIONS, *(Requirement(each).name for each in wanted)]
+        versions = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        for each, version in zip(wanted, versions, strict=True):
+            if version is None or not Requirement(each).specifier.contains(
+                version, prereleases=True
+            ):
+                got = (
+                    f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a "
+                    f"model wants {each}"
+                )
+                advice = f"--torch {torch} in place of --row makes an environment that has it"
+                raise UsageError(
+                    "this interpreter lacks what a model wants", where="--row", got=got, next=advice
+                )
+    return rows
+
+
+def problems_of(given: Iterable[str]) -> dict[str, str]:
+    """Why each row that has no environment has none."""
+    return pairs_of(given, "--problem")
+
+
+def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
+    """`TORCH=VALUE` texts by torch. Raises UsageError."""
+    found = {}
+    for text in given:
+        torch, _, value = text.partition("=")
+        if not value or _public(torch) is None:
+            raise UsageError(
+                "not TORCH=VALUE", where=option, got=text, next=_FORM.replace("--row", option)
+            )
+        found[torch] = value
+    return found
+
+
+def _checked(torch: str, python: str) -> str:
+    # Whoever starts it stands in another folder. Not resolved: a venv's interpreter is a link.
+    python = str(Path(python).absolute()) if os.sep in python else python
+    has = read_environment(python)["torch"]
+    # What stands after a plus says how torch was built, or which commit is laid over it: no other
+    # release.
+    if _public(has) != _public(torch):
+        label = has.partition("+")[0]
+        raise UsageError(
+            f"this interpreter has another torch than {torch}",
+            where="--row",
+            got=f"{torch}={python}, which has torch {has}",
+            next=f"--row {label}={shlex.quote(python)}, or the interpreter that has torch {torch}",
+        )
+    return python
+
+
+def _public(torch: str) -> str | None:
+    try:
+        return Version(torch).public
+    except InvalidVersion:
+        return None
+
+
+def only_known(
+    given: tuple[str, ...], known: Collection[str], what: str, where: str
+) -> tuple[str, ...]:
+    """The given names. Raises UsageError for an unknown one, with a suggestion."""
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"no {what} `{name}`", where=where, got=name, next=nearest(name, sorted(known))
+            )
+    return given
+
+
+def emptied_folder(folder: Path) -> str:
+    """The folder, without what an earlier run has left there.
+
+    Raises UsageError where it is somebody else's.
+    """
+    make_results_folder(folder, "--folder", mark=NAME)
+    refuse_links(folder.resolve())
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder.resolve())
