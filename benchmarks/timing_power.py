@@ -1,7 +1,7 @@
 """Shows what paired timing can see on this machine's GPU or CPU, beside the usual benchmark of
 separate runs.
 
-Runs in the interpreter of one torch that has scipy too:
+Runs in the interpreter of one torch:
 `python benchmarks/timing_power.py cuda|cpu A_A POWER BENCH SMALL LARGE`, numbers of comparisons and
 the lengths of two slower patches. Prints a table for docs/latency.md; asserts nothing.
 """

@@ -1,7 +1,7 @@
 """`python -m benchmarks.report pictures`, `charts`: what the documentation shows; `opening`: how
 fast a page opens; `store` keeps a run.
 
-`pictures` and `opening` need chromium and chromedriver, and `pip install .[test]`.
+`pictures` and `opening` need chromium and chromedriver, and `pip install --group test`.
 """
 
 from __future__ import annotations

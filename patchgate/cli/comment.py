@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from patchgate.cli.parameters import argument, options
-from patchgate.report.comment import render_comment
+from patchgate.report.markdown import render_comment
 
 
 @click.command()

@@ -32,7 +32,7 @@ from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
-from patchgate.runs.fidelity import compare_devices
+from patchgate.runs.observe import compare_devices
 from patchgate.runs.plan import emptied_folder, only_known, problems_of, rows_of, with_models
 
 

@@ -14,7 +14,6 @@ from typing import NoReturn
 from packaging.specifiers import SpecifierSet
 
 from patchgate.inputs.devices import device_names
-from patchgate.inputs.diff import write_patch
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.manifest import Claims, Patch, Symptom, read_call
 from patchgate.inputs.patch_source import (
@@ -23,6 +22,7 @@ from patchgate.inputs.patch_source import (
     read_lossy,
     read_source,
     source_and_manifest,
+    write_patch,
 )
 from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.split_patches import chosen_installer, is_scope

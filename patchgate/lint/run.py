@@ -24,6 +24,7 @@ from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.project_values import same_own_values
 from patchgate.lint.interpret.references import Usage
+from patchgate.lint.interpret.state import SECONDS, OutOfTime, check_time, time_limit
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.interpret.values import OwnName
 from patchgate.lint.rules import RULES
@@ -31,7 +32,6 @@ from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_judged import NOT_PYTHON, OUT_OF_TIME, not_python, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
-from patchgate.lint.time_limit import SECONDS, OutOfTime, check_time, time_limit
 from patchgate.lint.workers import rare_collections, shared_out
 from patchgate.model.versions import in_order, show_releases
 

@@ -1,4 +1,5 @@
-"""Many files in less time: they are shared out to processes, and garbage is collected seldom."""
+"""Many files in less time: they are shared out to processes, garbage is collected seldom, and one
+that takes too long is left out."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Confidence intervals of the ratio patched / unpatched, and of a share.
 
 A comparison is group-sequential: after each look (a group of ROUNDS rounds of paired runs) it ends
-when the interval settles the budget, at the latest after LOOKS. Scipy takes a second to import, so
-it is imported where it computes.
+when the interval settles the budget, at the latest after LOOKS.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mean, stdev
 
 # Rounds of one look, each a placement in memory; even, so that each side is placed first in half of
 # them.
@@ -58,14 +58,44 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
     """
     if len(rounds) < 3:
         raise ValueError(f"{len(rounds)} rounds: an interval needs at least 3")
-    from scipy import stats
-
-    logs = [float(stats.trim_mean(_log_ratios(one), _TRIMMED)) for one in rounds]
-    middle, spread = float(stats.tmean(logs)), float(stats.sem(logs))
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(logs) - 1)) * spread
+    logs = [_trimmed_mean(_log_ratios(one)) for one in rounds]
+    middle, spread = mean(logs), stdev(logs) / math.sqrt(len(logs))
+    reach = student_quantile(confidence, len(logs) - 1) * spread
     return Interval(
         ratio=math.exp(middle), low=math.exp(middle - reach), high=math.exp(middle + reach)
     )
+
+
+def student_quantile(confidence: float, freedom: int) -> float:
+    """The bound that Student's t keeps within, on both sides, with this confidence."""
+    low, high = 0.0, 1e9
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if _student_within(middle, freedom) < confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _student_within(bound: float, freedom: int) -> float:
+    """The probability that Student's t lies within a bound on both sides: a finite series for whole
+    degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+    """
+    angle = math.atan(bound / math.sqrt(freedom))
+    is_odd = freedom % 2
+    term = math.cos(angle) if is_odd else 1.0
+    series = term if freedom > 1 else 0.0
+    for power in range(2 + is_odd, freedom - 1, 2):
+        term *= math.cos(angle) ** 2 * (power - 1) / power
+        series += term
+    product = math.sin(angle) * series
+    return 2 / math.pi * (angle + product) if is_odd else product
+
+
+def _trimmed_mean(values: Sequence[float]) -> float:
+    cut = int(_TRIMMED * len(values))
+    return mean(sorted(values)[cut : len(values) - cut])
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
@@ -84,10 +114,15 @@ def _log_ratios(one: Round) -> list[float]:
 
 def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
     """p50, p95 and p99."""
-    from scipy import stats
+    ordered = sorted(times)
 
-    p50, p95, p99 = (float(value) for value in stats.mstats.mquantiles(times, (0.5, 0.95, 0.99)))
-    return p50, p95, p99
+    def at(share: float) -> float:
+        """Between the two times around the place of a share, whatever the distribution."""
+        place = min(max(0.4 + share * (len(ordered) + 0.2), 1), len(ordered))
+        below, above = ordered[int(place) - 1], ordered[math.ceil(place) - 1]
+        return below + (above - below) * (place % 1)
+
+    return at(0.5), at(0.95), at(0.99)
 
 
 def share_interval(count: int, of: int) -> tuple[float, float]:

@@ -1,5 +1,5 @@
-"""Texts for a new patch: the manifest that its own text suggests, the project's table, GitHub workflows,
-and the patches that one file has.
+"""Texts for a new patch: the manifest that its own text suggests, the project's table, GitHub
+workflows, and the patches that one file has.
 
 The patch is read, never run. Workflows are filled from `ci/github`.
 """

@@ -5,6 +5,9 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.inputs import golden
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.runs.accept import (
     HISTORY,
     Change,
@@ -13,9 +16,6 @@ from patchgate.runs.accept import (
     refuse_unattended,
     write_changes,
 )
-from patchgate.inputs import golden
-from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Cause, Failure, Observation
 
 RELEASES = ["2.11.0", "2.12.1"]
 

@@ -3,10 +3,10 @@
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.runs.accept import record_device, record_padding
 from patchgate.inputs.golden import read_golden
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
+from patchgate.runs.accept import record_device, record_padding
 
 RELEASES = ["2.11.0", "2.12.1", "2.13.0"]
 

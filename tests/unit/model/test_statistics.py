@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.statistics import Interval, Round, quantiles, ratio_interval, share_interval
+from patchgate.model.statistics import (
+    Interval,
+    Round,
+    quantiles,
+    ratio_interval,
+    share_interval,
+    student_quantile,
+)
 
 
 def rounds(ratio, *, placements, noise, pairs=40, seed=0):
@@ -69,6 +76,20 @@ def test_two_rounds_are_too_few():
 
 def test_it_reads_as_a_figure_with_its_error():
     assert str(Interval(ratio=0.94, low=0.9391, high=0.941)) == "0.9400 [0.9391, 0.9410]"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "bound"),
+    [
+        (0.95, 1, 12.7062),
+        (0.95, 2, 4.3027),
+        (0.95, 10, 2.2281),
+        (0.99, 7, 3.4995),
+        (0.99, 23, 2.8073),
+    ],
+)
+def test_the_quantile_is_students(confidence, freedom, bound):
+    assert student_quantile(confidence, freedom) == pytest.approx(bound, abs=5e-5)
 
 
 def test_quantiles():

@@ -42,7 +42,7 @@ def need(there, reason):
 
 @pytest.fixture
 def axe(browser):
-    need(find_spec("axe_playwright_python"), "no axe-core: pip install .[test]")
+    need(find_spec("axe_playwright_python"), "no axe-core: pip install --group test")
     return browser
 
 

@@ -4,7 +4,7 @@ installed else.
 
 import pytest
 
-from patchgate.runner.commit_overlay import built_commit, link_missing
+from patchgate.runner.torch_environments import built_commit, link_missing
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 from patchgate.model.results import Difference
 from patchgate.report.fidelity import show_fidelity
-from patchgate.runs.fidelity import compare_sides
+from patchgate.runs.observe import compare_sides
 
 
 def observed(device="cuda", **facts):
