@@ -255,17 +255,15 @@ def _has_wheels(marker: str) -> bool:
 
 def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
     """The overrides of uv, which it installs in place of a requirement."""
-    uv = _tool(table, "uv")
+    uv = _at(table, "tool", "uv")
     for key in ("override-dependencies", "constraint-dependencies"):
         yield _strings(uv.get(key)), folder / "pyproject.toml"
 
 
 def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
     """The requirements of an installation."""
-    project = table.get("project")
-    if isinstance(project, dict):
-        yield _strings(project.get("dependencies")), folder / "pyproject.toml"
-    yield _of_poetry(_tool(table, "poetry")), folder / "pyproject.toml"
+    yield _strings(_at(table, "project").get("dependencies")), folder / "pyproject.toml"
+    yield _of_poetry(_at(table, "tool", "poetry")), folder / "pyproject.toml"
     config, setup = folder / "setup.cfg", folder / "setup.py"
     if config.is_file():
         import configparser
@@ -293,12 +291,11 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
         yield [f"torch{each}" for each in _demanded(tree)], setup
 
 
-def _of_poetry(table: dict[str, Any]) -> Iterator[str]:
+def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
     """The requirements of a table of Poetry's: its `^2.6` is `>=2.6,<3`, its `~2.6` is
     `==2.6.*`.
     """
-    dependencies = table.get("dependencies")
-    wanted = dependencies.get("torch") if isinstance(dependencies, dict) else None
+    wanted = _at(table, "dependencies").get("torch")
     for each in wanted if isinstance(wanted, list) else [wanted]:
         text = each.get("version") if isinstance(each, dict) else each
         for bounds in text.split("||") if isinstance(text, str) else ():
@@ -360,18 +357,17 @@ def _requirements(folder: Path) -> Stated:
 
 def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
     """The requirements of an extra, a dependency group or the build."""
-    project, build = table.get("project"), table.get("build-system")
-    groups = [project.get("optional-dependencies") if isinstance(project, dict) else None]
-    groups += [
-        table.get("dependency-groups"),
-        {"": build.get("requires")} if isinstance(build, dict) else None,
-    ]
+    groups = (
+        _at(table, "project", "optional-dependencies"),
+        _at(table, "dependency-groups"),
+        {"": _at(table, "build-system").get("requires")},
+    )
     for group in groups:
-        for requirements in group.values() if isinstance(group, dict) else ():
+        for requirements in group.values():
             yield _strings(requirements), folder / "pyproject.toml"
-    poetry = _tool(table, "poetry").get("group")
-    for each in poetry.values() if isinstance(poetry, dict) else ():
-        yield _of_poetry(each if isinstance(each, dict) else {}), folder / "pyproject.toml"
+    poetry = _at(table, "tool", "poetry", "group")
+    for name in poetry:
+        yield _of_poetry(_at(poetry, name)), folder / "pyproject.toml"
 
 
 def _metadata(folder: Path, package: str) -> Stated:
@@ -418,10 +414,12 @@ def _table(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _tool(pyproject: Mapping[str, Any], name: str) -> dict[str, Any]:
-    tools = pyproject.get("tool")
-    table = tools.get(name) if isinstance(tools, dict) else None
-    return table if isinstance(table, dict) else {}
+def _at(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """The table below these keys; an empty one where there is none."""
+    for key in keys:
+        below = table.get(key)
+        table = below if isinstance(below, dict) else {}
+    return table
 
 
 def _strings(value: object) -> list[object]:

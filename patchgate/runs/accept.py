@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.inputs.devices import PADDING, REAL, padding_of
 from patchgate.inputs.golden import (
     GoldenFile,
@@ -31,12 +32,10 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Colour, Command, FactValue, Observation
+from patchgate.model.records import Case, Colour, Command, FactValue, Observation
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
-# An unpatched case that hangs or crashes says something about this machine, not about torch.
-_NOT_A_RECORD = {Cause.MACHINE, Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
 MACHINES = "MACHINES.md"
 # The table is the last of a profile's file.
 _HEADER = f"\n[{PADDING}]\n"
@@ -156,10 +155,9 @@ def _change_text(was: FactValue | None, now: FactValue | None) -> str:
 def _is_a_record(observation: Observation) -> bool:
     if observation.case.device == REAL:
         return False  # `patchgate record` keeps those, to hold the simulation to them
-    failure = observation.failure
-    if failure is None:
-        return True
-    return failure.cause not in ({Cause.MACHINE} if observation.case.patch else _NOT_A_RECORD)
+    sides = observation.failure, None
+    # A case that hangs or crashes without a patch says something about this machine, not of torch.
+    return fault_of(*(sides[::-1] if observation.case.patch else sides)) is not Fault.MACHINE
 
 
 def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
