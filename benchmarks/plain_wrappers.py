@@ -137,7 +137,7 @@ def functions_and_methods(calls: dict[types.CodeType, int]) -> list[str]:
         # What `lowering` defines is in its table, as an entry that the next kind of patch wraps.
         if not module_name.startswith(_PACKAGES) or module_name == lowering.__name__:
             continue
-        owners = [(module_name, module)]
+        owners: list[tuple[str, object]] = [(module_name, module)]
         owners += [
             (f"{module_name}.{key}", value)
             for key, value in vars(module).items()
