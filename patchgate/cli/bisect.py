@@ -65,11 +65,12 @@ def _symptom(patch: Path | None) -> str:
         )
     symptom = load_patch(patch).claims.symptom
     if symptom is None:
-        what, advice = (
+        raise UsageError(
             "the manifest has no symptom",
-            "a table [symptom] in the manifest of the patch (docs/claims.md)",
+            where="--symptom",
+            got=display_path(patch),
+            next="a table [symptom] in the manifest of the patch (docs/claims.md)",
         )
-        raise UsageError(what, where="--symptom", got=display_path(patch), next=advice)
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
 
@@ -87,8 +88,12 @@ def _bisection(
     """The search that the options of both commands ask for. Raises UsageError."""
     question = _question(texts, patch, symptom)
     if QUESTIONS[question.kind].needs_patch and patch is None:
-        what = "a verdict and a metric are about a patch"
-        raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
+        raise UsageError(
+            "a verdict and a metric are about a patch",
+            where=f"--{question.kind.value}",
+            got="no PATCH",
+            next="... PATCH",
+        )
     environments = Environments(rows_of(rows), checkout)
     make_folder(folder, "--folder")
     return Bisection(

@@ -32,8 +32,12 @@ def explain(
         return
     if code.upper() not in codes:
         close = tuple(get_close_matches(code.upper(), codes, n=1))
-        step = (
-            Command(name="explain", arguments=close) if close else "patchgate explain   (lists all)"
+        raise UsageError(
+            "no such code",
+            where="explain",
+            got=code,
+            next=Command(name="explain", arguments=close)
+            if close
+            else "patchgate explain   (lists all)",
         )
-        raise UsageError("no such code", where="explain", got=code, next=step)
     to_stdout(lambda console: show_code(console, codes[code.upper()]))

@@ -60,15 +60,19 @@ def diff_command(
     index = _index(folder)
     for version in (old, new):
         if version not in index.sets.releases:
-            advice = nearest(version, index.sets.releases)
             raise UsageError(
-                "a release that is not indexed", where="index", got=version, next=advice
+                "a release that is not indexed",
+                where="index",
+                got=version,
+                next=nearest(version, index.sets.releases),
             )
     before, after = index.release(old), index.release(new)
     if prefix and not (before.resolve(prefix) or after.resolve(prefix)):
-        advice = "patchgate index diff A B"
         raise UsageError(
-            "nothing of that name in either release", where="index diff", got=prefix, next=advice
+            "nothing of that name in either release",
+            where="index diff",
+            got=prefix,
+            next="patchgate index diff A B",
         )
     lines = list(diff(before, after, prefix))
     click.echo("\n".join(lines) if lines else f"no change from {old} to {new}")
@@ -106,9 +110,11 @@ def drift_command(
     releases = allowed_releases(spec, known)
     for name in names:
         if not any(known[version].resolve(name) for version in releases):
-            advice = "give a full name: torch._inductor.ir.StorageBox.realize"
             raise UsageError(
-                "in none of these releases", where="index drift", got=name, next=advice
+                "in none of these releases",
+                where="index drift",
+                got=name,
+                next="give a full name: torch._inductor.ir.StorageBox.realize",
             )
         steps = list(drift(name, releases, known.__getitem__))
         click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
@@ -143,8 +149,12 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
 
     index = opened(folder or FOLDER)
     if not index.sets.releases and not may_be_new:
-        advice = "patchgate index add 2.13.0"
-        raise UsageError("no index there", where="--folder", got=str(folder or FOLDER), next=advice)
+        raise UsageError(
+            "no index there",
+            where="--folder",
+            got=str(folder or FOLDER),
+            next="patchgate index add 2.13.0",
+        )
     return index
 
 
@@ -159,7 +169,11 @@ def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
     for folder in folders:
         version = version_in(folder)
         if version is None:
-            advice = "give a site-packages with torch/version.py"
-            raise UsageError("no torch there", where="--sources", got=str(folder), next=advice)
+            raise UsageError(
+                "no torch there",
+                where="--sources",
+                got=str(folder),
+                next="give a site-packages with torch/version.py",
+            )
         found[version] = SourceRelease(version, folder)
     return {version: found[version] for version in sorted(found, key=Version)}

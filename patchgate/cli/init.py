@@ -52,16 +52,22 @@ def init(
                 "add this patch to its `patches` and `paths`, and init it without "
                 f"--workflow; {advice}"
             )
-        got = "a file that would be replaced"
-        raise UsageError("is there already", where=display_path(existing[0]), got=got, next=advice)
+        raise UsageError(
+            "is there already",
+            where=display_path(existing[0]),
+            got="a file that would be replaced",
+            next=advice,
+        )
     project_texts, lines = project_files(patch)
     for path, text in (texts | project_texts).items():
         try:
             write_atomically(path, text)
         except OSError as error:
-            got, advice = error.strerror or str(error), "make room there, or the right to write"
             raise UsageError(
-                "cannot be written", where=display_path(path), got=got, next=advice
+                "cannot be written",
+                where=display_path(path),
+                got=error.strerror or str(error),
+                next="make room there, or the right to write",
             ) from None
         if path in texts:
             click.echo(f"{'replaced' if path in existing else 'wrote'} {display_path(path)}")

@@ -230,8 +230,10 @@ def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
 
     chosen = allowed_releases(spec or "", releases())
     if not chosen:
-        got = spec or "an empty index"
         raise UsageError(
-            "no indexed release", where="--torch", got=got, next="patchgate index list"
+            "no indexed release",
+            where="--torch",
+            got=spec or "an empty index",
+            next="patchgate index list",
         )
     return [load(version, sources) for version in chosen]

@@ -198,12 +198,14 @@ class _Commands(click.Group):
         is_patch = Path(name.partition("::")[0]).exists() or name.endswith(
             (".py", ".diff", ".patch")
         )
-        advice = (
-            f"did you mean `patchgate gate {shlex.quote(name)}`?"
+        raise UsageError(
+            "no such command",
+            where="patchgate",
+            got=name,
+            next=f"did you mean `patchgate gate {shlex.quote(name)}`?"
             if is_patch
-            else nearest(name, sorted(_COMMANDS))
+            else nearest(name, sorted(_COMMANDS)),
         )
-        raise UsageError("no such command", where="patchgate", got=name, next=advice)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _, function = _COMMANDS.get(cmd_name, "").partition(":")

@@ -77,9 +77,11 @@ def models(
         )
     torches = torches or tuple(filter(None, (first, last)))
     if not patch and len(rows or torches) < 2:
-        advice = "patchgate models PATCH, or patchgate models --from 2.12.1 --to 2.13.0"
         raise UsageError(
-            "nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice
+            "nothing to compare",
+            where="PATCH",
+            got="no PATCH, and no two releases",
+            next="patchgate models PATCH, or patchgate models --from 2.12.1 --to 2.13.0",
         )
     environments, missing = chosen_environments(project, rows, (), torches, say)
     if missing or not environments:

@@ -118,12 +118,12 @@ def _read_variable(value: Any) -> str:
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise Invalid("not NAME=value")
     if name.startswith(_RESERVED):
-        advice = (
-            "a variable of the project's own; one of torch's counts from its start on: set it "
-            "in the patch"
-        )
         raise Invalid(
-            "the gate, Python or torch has read it before the patch is imported", next=advice
+            "the gate, Python or torch has read it before the patch is imported",
+            next=(
+                "a variable of the project's own; one of torch's counts from its start on: set it "
+                "in the patch"
+            ),
         )
     return str(value)
 

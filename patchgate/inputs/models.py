@@ -161,8 +161,11 @@ def _check(model: Model) -> None:
             )
     unknown = model.built.keys() - model.config.keys()
     if unknown:
-        what = f"`built.{min(unknown)}`: no key of `config`"
-        raise Invalid(what, path=("built", min(unknown)), next=f"one of: {', '.join(model.config)}")
+        raise Invalid(
+            f"`built.{min(unknown)}`: no key of `config`",
+            path=("built", min(unknown)),
+            next=f"one of: {', '.join(model.config)}",
+        )
     if twice := model.config.keys() & {*model.null}:
         raise Invalid(
             f"`null`: `{min(twice)}` is given in `config` too",
@@ -170,9 +173,8 @@ def _check(model: Model) -> None:
             next="take one of them out",
         )
     if (model.entry == "decode") != (model.cache > 0):
-        what = '`cache` is for entry = "decode", which needs it'
         raise Invalid(
-            what,
+            '`cache` is for entry = "decode", which needs it',
             path=("cache" if model.cache else "entry",),
             next='entry = "decode" and cache = 4096',
         )

@@ -174,8 +174,12 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
     if len(names) > 1:
         got = ", ".join(f"{name} (line {line})" for name, line in names.items())
         commands = " or ".join(f"patchgate gate {display_path(file)}::{name}" for name in names)
-        what = "importing it changes nothing, and several functions install something: choose one"
-        raise UsageError(what, where=display_path(file), got=got, next=commands)
+        raise UsageError(
+            "importing it changes nothing, and several functions install something: choose one",
+            where=display_path(file),
+            got=got,
+            next=commands,
+        )
     return _claims_of_part(claims, next(iter(names)), text) if names else claims
 
 

@@ -50,14 +50,14 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
     """
     if not path.exists():
         siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
-        step = did_you_mean(path.name, siblings - {path.name}) or _FORM
-        got = (
-            f"a link to {path.readlink()}, which is not there"
+        raise UsageError(
+            "no such patch",
+            where=str(path) if path.is_symlink() else display_path(path),
+            got=f"a link to {path.readlink()}, which is not there"
             if path.is_symlink()
-            else "nothing at that path"
+            else "nothing at that path",
+            next=did_you_mean(path.name, siblings - {path.name}) or _FORM,
         )
-        shown = str(path) if path.is_symlink() else display_path(path)
-        raise UsageError("no such patch", where=shown, got=got, next=step)
     source = next(
         (path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path
     )
@@ -118,11 +118,12 @@ def _bytes(path: Path) -> bytes:
     try:
         return read_regular(path, _BYTES)
     except OSError as error:
-        got, advice = (
-            error.strerror or str(error),
-            "make it a file that you may read, or name others",
-        )
-        raise UsageError("cannot be read", where=display_path(path), got=got, next=advice) from None
+        raise UsageError(
+            "cannot be read",
+            where=display_path(path),
+            got=error.strerror or str(error),
+            next="make it a file that you may read, or name others",
+        ) from None
 
 
 def _encoding(data: bytes) -> str:

@@ -150,8 +150,12 @@ class Project:
         """Raises UsageError for a profile file that there is not."""
         for path in self.profiles.values():
             if not Path(path).is_file():
-                advice = "a path of a device profile, relative to the table (docs/devices.md)"
-                raise self.fault("devices", "no such device profile", display_path(path), advice)
+                raise self.fault(
+                    "devices",
+                    "no such device profile",
+                    display_path(path),
+                    "a path of a device profile, relative to the table (docs/devices.md)",
+                )
 
     def own_workloads(self) -> list[Path]:
         """The project's own files of workloads, and folders of them.
@@ -162,11 +166,15 @@ class Project:
         paths = [self._inside("workloads", name) for name in own]
         for path in paths:
             if not path.exists():
-                advice = (
-                    "a file or a folder of the project, or the name of a workload that comes "
-                    "with patchgate"
+                raise self.fault(
+                    "workloads",
+                    "no such file or folder",
+                    display_path(path),
+                    (
+                        "a file or a folder of the project, or the name of a workload that comes "
+                        "with patchgate"
+                    ),
                 )
-                raise self.fault("workloads", "no such file or folder", display_path(path), advice)
         return paths
 
     @property

@@ -63,12 +63,11 @@ def table_around(place: Path) -> Path | None:
             if path.is_file() and _has_table(path)
         ]
         if len(found) > 1:
-            got, advice = (
-                f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it",
-                "keep one of the two",
-            )
             raise UsageError(
-                "two tables of one project", where=display_path(found[0]), got=got, next=advice
+                "two tables of one project",
+                where=display_path(found[0]),
+                got=f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it",
+                next="keep one of the two",
             )
         if found:
             return found[0]

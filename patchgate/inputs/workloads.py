@@ -100,14 +100,11 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
         own_workloads(patch, project) | model_workloads(project.models, Path(project.root)),
     )
     for name in sorted(shipped.keys() & own.keys()):
-        advice = (
-            "rename the file: the recorded facts of that name belong to the workload of patchgate"
-        )
         raise UsageError(
             f"a workload `{name}` comes with patchgate",
             where=display_path(own[name].path),
             got=name,
-            next=advice,
+            next="rename the file: facts of that name are recorded of the workload of patchgate",
         )
     return shipped | own
 

@@ -117,9 +117,10 @@ def _read(file: Path) -> list[Known]:
         for each in entries:
             When(each.when), each.places + 0, hash(each.text)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        advice = "patchgate lint --write-baseline FILE ..."
-        where = display_path(file)
         raise UsageError(
-            "not a baseline of patchgate lint", where=where, got=str(error)[:200], next=advice
+            "not a baseline of patchgate lint",
+            where=display_path(file),
+            got=str(error)[:200],
+            next="patchgate lint --write-baseline FILE ...",
         ) from None
     return entries

@@ -77,8 +77,11 @@ def reserve_space(folder: Path) -> None:
     except OSError as error:
         release_space(folder)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            what = f"{error.strerror}; a run needs {_RESERVED_BYTES >> 20} MiB below"
-            raise OSError(error.errno, what, display_path(folder)) from None
+            raise OSError(
+                error.errno,
+                f"{error.strerror}; a run needs {_RESERVED_BYTES >> 20} MiB below",
+                display_path(folder),
+            ) from None
 
 
 def release_space(folder: Path) -> None:
@@ -122,9 +125,11 @@ def read_text(path: Path, next: str = "") -> str:
         ) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        advice = next or "save the file as UTF-8"
         raise UsageError(
-            "not UTF-8", where=f"{where}:{line}", got=str(error), next=advice
+            "not UTF-8",
+            where=f"{where}:{line}",
+            got=str(error),
+            next=next or "save the file as UTF-8",
         ) from None
 
 
@@ -133,9 +138,11 @@ def refuse_outer_link(path: Path) -> None:
     say what is there.
     """
     if path.is_symlink() and leaves_project(path, path.parent):
-        advice = "the path of the file itself, or a copy of it"
         raise UsageError(
-            "a link out of the repository", where=str(path), got=str(path.resolve()), next=advice
+            "a link out of the repository",
+            where=str(path),
+            got=str(path.resolve()),
+            next="the path of the file itself, or a copy of it",
         )
 
 
@@ -151,9 +158,11 @@ def make_folder(path: Path, where: str) -> None:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
-        got = f"{path}: {error.strerror or error}"
         raise UsageError(
-            "no folder that can be written to", where=where, got=got, next=f"another {where}"
+            "no folder that can be written to",
+            where=where,
+            got=f"{path}: {error.strerror or error}",
+            next=f"another {where}",
         ) from None
 
 
@@ -180,9 +189,11 @@ def refuse_tracked(path: Path) -> None:
     """
     found = files_in_git(path.parent, "--", path.name) if os.path.lexists(path) else None
     if found:
-        advice = f"git rm -r --cached {path}, delete it, and add it to .gitignore"
         raise UsageError(
-            "results that are part of the repository", where=str(path), got=found[0], next=advice
+            "results that are part of the repository",
+            where=str(path),
+            got=found[0],
+            next=f"git rm -r --cached {path}, delete it, and add it to .gitignore",
         )
 
 
@@ -198,12 +209,11 @@ def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
     while places:
         place, level = places.pop()
         if place.is_symlink():
-            advice = f"delete it: rm {display_path(place.parent)}/{place.name}"
             raise UsageError(
                 "a link among results",
                 where=str(place),
                 got=f"a link to {place.readlink()}",
-                next=advice,
+                next=f"delete it: rm {display_path(place.parent)}/{place.name}",
             )
         if level < depth and place.is_dir():
             with os.scandir(place) as entries:
@@ -228,10 +238,9 @@ def make_results_folder(path: Path, where: str, mark: str) -> None:
         each.name for each in path.iterdir() if each.name not in (HELD, PUT_ASIDE, _RESERVED)
     )
     if found and mark not in found and not any(path.glob(f"*/{mark}")):
-        got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
         raise UsageError(
             "not results of a run, and would be deleted",
             where=where,
-            got=got,
+            got=f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}",
             next=f"another {where}",
         )

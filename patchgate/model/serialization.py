@@ -96,8 +96,12 @@ def structure(kind: type[Record], table: object, *, written: bool = True) -> Rec
         return record
     except Invalid as fault:
         dotted = ".".join(step for step in fault.path if isinstance(step, str))
-        what = f"`{dotted}`: {fault.what}" if dotted else fault.what
-        raise Invalid(what, path=fault.path, got=fault.got, next=fault.next) from None
+        raise Invalid(
+            f"`{dotted}`: {fault.what}" if dotted else fault.what,
+            path=fault.path,
+            got=fault.got,
+            next=fault.next,
+        ) from None
 
 
 @cache
@@ -300,8 +304,9 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
     try:
         return structure(kind, data, written=False)
     except (ValueError, RecursionError) as error:
-        what = f"not a valid {kind.__name__.lower()}"
-        raise UsageError(what, where=where, got=str(error)[:500]) from None
+        raise UsageError(
+            f"not a valid {kind.__name__.lower()}", where=where, got=str(error)[:500]
+        ) from None
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:

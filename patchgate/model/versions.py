@@ -66,9 +66,8 @@ def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
     try:
         allowed = SpecifierSet(spec)
     except InvalidSpecifier:
-        advice = '--torch ">=2.9,<2.13"'
         raise UsageError(
-            "not a PEP 440 specifier", where="--torch", got=spec, next=advice
+            "not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.9,<2.13"'
         ) from None
     return tuple(version for version in known if allowed.contains(version, prereleases=True))
 

@@ -58,13 +58,11 @@ def refuse_failing(run: Run) -> None:
     verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
     for verdict in verdicts:
         if verdict.code == "PG210" and verdict.colour is Colour.RED:
-            where = verdict.where or display_path(Path(run.patch))
-            advice = "correct the patch, judge it again, then accept"
             raise UsageError(
                 "the patch does not run: no facts to accept",
-                where=where,
+                where=verdict.where or display_path(Path(run.patch)),
                 got=verdict.actual,
-                next=advice,
+                next="correct the patch, judge it again, then accept",
             )
 
 
@@ -79,8 +77,12 @@ def project_of(run: Run) -> Project:
     if root.is_relative_to(here) or here.is_relative_to(root):
         return run.project
     if root.exists():
-        got, advice = f"of {root}", f"judge again here, or cd {root} first"
-        raise UsageError("results of another project", where="--folder", got=got, next=advice)
+        raise UsageError(
+            "results of another project",
+            where="--folder",
+            got=f"of {root}",
+            next=f"judge again here, or cd {root} first",
+        )
     return find_project(here)
 
 

@@ -68,6 +68,10 @@ def files_of_project(project: Project) -> list[Path]:
     files = {*golden, *workloads, *devices, *map(Path, filter(None, [project.table]))}
     for path in files:
         if not path.is_relative_to(project.root):
-            advice = f"move it below {display_path(project.root)}"
-            raise project.fault("devices", "outside of the project", display_path(path), advice)
+            raise project.fault(
+                "devices",
+                "outside of the project",
+                display_path(path),
+                f"move it below {display_path(project.root)}",
+            )
     return sorted(files)

@@ -112,35 +112,45 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
     repository, and for a path that a workflow cannot name.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
-        advice = (
-            "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
-            "commit to use"
+        raise UsageError(
+            "not OWNER/REPO@COMMIT",
+            where="--workflow",
+            got=called,
+            next=(
+                "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
+                "commit to use"
+            ),
         )
-        raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
     repository, _, commit = called.partition("@")
     if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        advice = (
-            "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
-            "HEAD` prints there"
-        )
         raise UsageError(
-            "not a repository and a whole commit", where="--workflow", got=called, next=advice
+            "not a repository and a whole commit",
+            where="--workflow",
+            got=called,
+            next=(
+                "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
+                "HEAD` prints there"
+            ),
         )
     path = patch.resolve()
     root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
     if root is None:
-        got, advice = "no git repository around it", "git init, where the workflows shall be"
         raise UsageError(
-            "nowhere to put a workflow", where=display_path(patch), got=got, next=advice
+            "nowhere to put a workflow",
+            where=display_path(patch),
+            got="no git repository around it",
+            next="git init, where the workflows shall be",
         )
     name = path.relative_to(root).as_posix()
     if not re.fullmatch(r"[\w.][\w./ -]*", name):
-        advice = (
-            "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` "
-            "as a pattern"
-        )
         raise UsageError(
-            "cannot be named in a workflow", where=display_path(patch), got=name, next=advice
+            "cannot be named in a workflow",
+            where=display_path(patch),
+            got=name,
+            next=(
+                "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` "
+                "as a pattern"
+            ),
         )
     values = {
         "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
@@ -193,14 +203,13 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     except Unreadable as error:
         raise error.in_file(source) from None
     if len(found) < 2:
-        got = (
-            f"at most one call in `apply`, and {counted(len(found), 'part')} with a condition of "
-            "their own"
-        )
         raise UsageError(
             "only one patch in this file",
             where=display_path(source),
-            got=got,
+            got=(
+                f"at most one call in `apply`, and {counted(len(found), 'part')} with a condition "
+                "of their own"
+            ),
             next=f"patchgate gate {display_path(source)}",
         )
     return text, found

@@ -115,23 +115,18 @@ def load_patches(
     named: dict[str, Path] = {}
     for path, patch in loaded.items():
         if project_around(path).root != project.root:
-            got = f"{display_path(project.root)} is that of {display_path(paths[0])}"
             raise UsageError(
                 "a patch of another project",
                 where=display_path(path),
-                got=got,
+                got=f"{display_path(project.root)} is that of {display_path(paths[0])}",
                 next=Command(name="gate", arguments=(shlex.quote(display_path(path)),)),
             )
         if patch.id in named:
-            got, advice = (
-                f"{display_path(named[patch.id])} is `{patch.id}` too",
-                "call one of the two otherwise",
-            )
             raise UsageError(
                 f"two patches `{patch.id}`: golden tells them apart by name",
                 where=display_path(path),
-                got=got,
-                next=advice,
+                got=f"{display_path(named[patch.id])} is `{patch.id}` too",
+                next="call one of the two otherwise",
             )
         named[patch.id] = path
     return with_models(project, workloads), loaded
@@ -194,15 +189,11 @@ def _refuse_unsupported(project: Project) -> None:
     """
     required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
     if not project.releases and required.specifiers and not required.of(rows):
-        got, advice = (
-            str(required),
-            f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases",
-        )
         raise UsageError(
             f"patchgate judges torch {rows[0]} to {rows[-1]}",
             where=required.where,
-            got=got,
-            next=advice,
+            got=str(required),
+            next=f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases",
         )
 
 
@@ -222,11 +213,12 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
             )
         _refuse_unpublished(torch)
         if Version(torch) < Version(oldest):
-            where = project.where("releases") if torch in project.releases else "--torch"
-            advice = (
-                f"--torch {oldest}, the oldest that is judged; `patchgate lint` knows older ones"
+            raise UsageError(
+                "too old to be judged",
+                where=project.where("releases") if torch in project.releases else "--torch",
+                got=torch,
+                next=f"--torch {oldest}, the oldest judged; `patchgate lint` knows older ones",
             )
-            raise UsageError("too old to be judged", where=where, got=torch, next=advice)
         if not SpecifierSet(pythons.get(torch, "")).contains(here):
             missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
             continue
@@ -293,11 +285,12 @@ def _package_of(project: Project) -> Path | None:
         return None
     package = project.at(project.install)
     if not any((package / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        got, advice = (
+        raise project.fault(
+            "install",
+            "not a package that pip installs",
             f"{display_path(package)} without pyproject.toml or setup.py",
             'install = ".", or put it on the `path`',
         )
-        raise project.fault("install", "not a package that pip installs", got, advice)
     return package
 
 
@@ -316,13 +309,14 @@ def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, s
             if version is None or not Requirement(each).specifier.contains(
                 version, prereleases=True
             ):
-                got = (
-                    f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a "
-                    f"model wants {each}"
-                )
-                advice = f"--torch {torch} in place of --row makes an environment that has it"
                 raise UsageError(
-                    "this interpreter lacks what a model wants", where="--row", got=got, next=advice
+                    "this interpreter lacks what a model wants",
+                    where="--row",
+                    got=(
+                        f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; "
+                        f"a model wants {each}"
+                    ),
+                    next=f"--torch {torch} in place of --row makes an environment that has it",
                 )
     return rows
 

@@ -171,8 +171,9 @@ def _connect(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        advice = "pip install 'patchgate[ray]'"
-        raise UsageError("Ray is not installed", where="--on", got=address, next=advice) from None
+        raise UsageError(
+            "Ray is not installed", where="--on", got=address, next="pip install 'patchgate[ray]'"
+        ) from None
     # Workers import the very patchgate that is here: its version alone would not tell an edited
     # one.
     environment = {"working_dir": str(ROOT), "excludes": ["/.*", "build", "docs"]}
@@ -185,9 +186,11 @@ def _connect(address: str) -> Any:
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()
-        advice = "ray start --head, then --on ray; or --on ray://HOST:10001"
         raise UsageError(
-            "no cluster", where="--on", got=reason[0] if reason else address, next=advice
+            "no cluster",
+            where="--on",
+            got=reason[0] if reason else address,
+            next="ray start --head, then --on ray; or --on ray://HOST:10001",
         ) from None
     return ray
 
@@ -264,8 +267,12 @@ def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterato
         yield from (without_environment(job, problem) for job in jobs)
         return
     if result.problem:
-        advice = "give every node this checkout, or none of its own"
-        raise UsageError("a worker cannot judge", where="--on", got=result.problem, next=advice)
+        raise UsageError(
+            "a worker cannot judge",
+            where="--on",
+            got=result.problem,
+            next="give every node this checkout, or none of its own",
+        )
     unpack(result, sweep.folder)
     for job, of_job in zip(jobs, result.results, strict=True):
         verdicts = load_verdicts(sweep.folder_of(job)) if of_job.has_results else of_job.verdicts

@@ -106,9 +106,11 @@ class Sources:
 def _version_of(folder: Path) -> str:
     version = version_in(folder)
     if version is None:
-        advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
         raise UsageError(
-            "no torch in it", where=display_path(folder), got="no torch/version.py", next=advice
+            "no torch in it",
+            where=display_path(folder),
+            got="no torch/version.py",
+            next="--sources ENVIRONMENT/lib/python3.12/site-packages",
         )
     return version
 

@@ -179,9 +179,12 @@ class RemoteWheel:
             # One with a local version (+cpu) asks for no triton.
             if each.version is not None and Version(each.version).local is None:
                 return each.link.url_without_fragment
-        advice = f"pip index versions {self._name}"
-        what = f"no wheel of {self._name} on the package index"
-        raise UsageError(what, where="the package index", got=wanted, next=advice)
+        raise UsageError(
+            f"no wheel of {self._name} on the package index",
+            where="the package index",
+            got=wanted,
+            next=f"pip index versions {self._name}",
+        )
 
     @contextmanager
     def _usage_errors(self) -> Iterator[None]:

@@ -125,10 +125,11 @@ class Instrument:
             answer = context.apply(torch)
         failure = failure_of(answer)
         if failure or not answer["changed"]:
-            got = failure.signature if failure else "it replaces nothing"
-            advice = f"a patch that applies on {torch}"
             raise UsageError(
-                "nothing to search", where=display_path(patch.path), got=got, next=advice
+                "nothing to search",
+                where=display_path(patch.path),
+                got=failure.signature if failure else "it replaces nothing",
+                next=f"a patch that applies on {torch}",
             )
         return sorted({_ADDRESS.sub("[]", name) for name in answer["changed"]})
 

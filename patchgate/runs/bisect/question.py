@@ -152,9 +152,8 @@ def _split(option: str, text: str, example: str) -> tuple[str, str]:
             raise ValueError("no predicate")
         parse_predicate(match["predicate"])
     except ValueError as error:
-        got = f"{text!r}: {error}"
         raise UsageError(
-            "not a question", where=option, got=got, next=f"{option} '{example}'"
+            "not a question", where=option, got=f"{text!r}: {error}", next=f"{option} '{example}'"
         ) from None
     return match["subject"], match["predicate"].strip()
 

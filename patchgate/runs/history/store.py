@@ -242,9 +242,11 @@ class History:
     def merge(self, other: Path) -> None:
         """Take in every row of another machine's history; what is here already stays once."""
         if not other.is_file():
-            advice = "patchgate history --merge FILE"
             raise UsageError(
-                "no history to merge", where=str(other), got="nothing there", next=advice
+                "no history to merge",
+                where=str(other),
+                got="nothing there",
+                next="patchgate history --merge FILE",
             )
         History(other).close()  # its tables, and that it is a history at all
         self._file.execute("ATTACH ? AS other", (str(other),))
