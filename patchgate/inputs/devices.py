@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
-from patchgate.model.records import FactValue
+from patchgate.model.records import FactValue, record
 from patchgate.model.serialization import key, one_of
 
 #: The device of a run on a real GPU; its observations are recorded under the name of the profile
@@ -26,7 +26,7 @@ PADDING = "padding"
 _NONE: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Profile:
     """The keys of a device profile."""
 

@@ -12,14 +12,14 @@ import math
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
 from patchgate.model.budgets import METRICS, parse_budget
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Budget, Numerics
+from patchgate.model.records import Budget, Numerics, record
 from patchgate.model.serialization import (
     Invalid,
     key,
@@ -174,7 +174,7 @@ _SYMPTOM = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Symptom:
     """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
 
@@ -184,7 +184,7 @@ class Symptom:
     predicate: str = key(read=_read_predicate, example='predicate = "> 4"')
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Claims:
     """A patch's manifest.
 
@@ -241,7 +241,7 @@ class Claims:
         return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Patch:
     """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any),
     and claims.

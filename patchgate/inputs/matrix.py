@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.paths import MATRIX
+from patchgate.model.records import record
 from patchgate.model.serialization import key, read_version
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MatrixEntry:
     """One torch release."""
 
@@ -23,7 +23,7 @@ class MatrixEntry:
     tags: tuple[str, ...] = key(example='tags = ["nightly"]')
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Matrix:
     row: tuple[MatrixEntry, ...] = ()  #: the entries, as the file has them
 

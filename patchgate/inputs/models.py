@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS
-from patchgate.model.records import Workload
+from patchgate.model.records import Workload, record
 from patchgate.model.serialization import (
     Invalid,
     key,
@@ -39,7 +39,7 @@ def _read_name(value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Input:
     """A tensor that the model is called with."""
 
@@ -49,7 +49,7 @@ class Input:
     value: float = 0.0  #: of every element
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Region:
     """A layer that is compiled by itself, in place of the whole network."""
 
@@ -61,7 +61,7 @@ class Region:
     name: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Model:
     """The content of a file in fixtures/models."""
 

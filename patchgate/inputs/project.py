@@ -8,7 +8,7 @@ all.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,7 +25,7 @@ from patchgate.inputs.toml import (
 )
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
-from patchgate.model.records import Budget
+from patchgate.model.records import Budget, record
 from patchgate.model.serialization import (
     Invalid,
     key,
@@ -64,7 +64,7 @@ def _read_label(value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Project:
     """The settings that all patches of a project share. Paths are relative to `root`."""
 

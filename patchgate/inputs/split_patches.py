@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from patchgate.inputs.patch_source import parse
+from patchgate.model.records import record
 
 #: Decorators of a context manager.
 SCOPES = ("contextmanager", "contextlib.contextmanager")
@@ -19,7 +19,7 @@ _TORCH = ("torch", "triton")
 _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Part:
     """One gated patch of a file, with the functions of the file that it calls and that assign to
     something imported.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
+from patchgate.model.records import record
 
 # A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from,
 # then a marker.
@@ -65,7 +65,7 @@ _PRERELEASE = re.compile(r"(===?)\s*v?(\d+\.\d+)(?:\.\d+)*\.?(?:dev|a|b|rc)\d*(?
 Stated = Iterator[tuple[Iterable[object], Path]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TorchRange:
     """The releases that one of these specifiers allows; all of them without any.
 

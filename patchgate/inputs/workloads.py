@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
 from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
-from patchgate.model.records import Workload
+from patchgate.model.records import Workload, record
 from patchgate.model.serialization import Invalid, key, list_of, one_of, structure
 
 #: The options of torch.compile: facts of no workload, but of the compiler itself.
@@ -56,7 +56,7 @@ _read_checks, _read_variants = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Constants:
     """The constants that a workload file may have; one that `Workload` has in small letters is
     copied there.

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from patchgate.lint.findings import Finding, Severity, When
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
+from patchgate.model.records import record
 
 _SCHEMA = 1
 _ORDER = tuple(When)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Known:
     """Findings of one text; `path` is seen from the folder of the baseline, `when` and `places` are
     at its writing.

@@ -23,6 +23,7 @@ from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
 from patchgate.lint.interpret.version_gates import HELPERS
 from patchgate.model.paths import display_path, leaves_project
+from patchgate.model.records import record
 from patchgate.model.versions import in_order
 
 _BELOW = {
@@ -59,7 +60,7 @@ _SKIPPED = frozenset({"__pycache__", "node_modules"})
 _OF_A_MANIFEST = re.compile(r"^\s*(applies_to|targets|numerics|symptom|fixed_in)\s*=", re.M)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Place:
     """A file to judge, on the releases that its project supports."""
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from packaging.version import Version
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Call, Hook, Rebinding, Reference, Span, Usage
-from patchgate.model.records import Code
+from patchgate.model.records import Code, record
 from patchgate.model.versions import show_releases
 
 
@@ -66,7 +66,7 @@ class Severity(str, Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Finding:
     """One line of a file, one code, the releases for which it holds.
 
@@ -98,7 +98,7 @@ class Finding:
     when: When | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class View:
     """One release, what the file does in it, whether the manifest claims it and the matrix runs it.
 

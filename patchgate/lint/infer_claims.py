@@ -11,7 +11,6 @@ import ast
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
+from patchgate.model.records import record
 from patchgate.model.versions import show_releases
 
 # A file's licence, or the page of a function, is not where the patch is from.
@@ -43,7 +43,7 @@ _REST = """
 """
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Inferred:
     """One claim that the text suggests, and the line that suggests it."""
 
@@ -53,7 +53,7 @@ class Inferred:
     applies_to: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class InferredClaims:
     """`applies_to` is None where the patch has no version check, or one that no two bounds can say.
 

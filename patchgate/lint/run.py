@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_judged import NOT_PYTHON, OUT_OF_TIME, not_python, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.lint.workers import rare_collections, shared_out
+from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _BITS = 14_000
 _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Report:
     """The result of lint: the files and releases that it read, and the findings in the order of the
     files.

@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS, Unreadable, read_source
@@ -16,9 +15,10 @@ from patchgate.lint.interpret.references import Presence, Reference
 from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Instance, Symbol, Value
 from patchgate.lint.run import views_of
+from patchgate.model.records import record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class UsedName:
     """One private name of torch.
 
@@ -38,7 +38,7 @@ class UsedName:
     ungated: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class UsageReport:
     """The names in alphabetical order, the files that have them, and the releases that the projects
     support.

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
-from patchgate.model.records import Budget, FactValue, Kind
+from patchgate.model.records import Budget, FactValue, Kind, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Cost:
     """A figure of which less is better: the facts that tell it, and how far it may grow."""
 

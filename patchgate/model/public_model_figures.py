@@ -7,17 +7,17 @@ is judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from patchgate.model.facts import UNPATCHED, value_in
-from patchgate.model.records import Facts, Observation, Unmeasured
+from patchgate.model.records import Facts, Observation, Unmeasured, record
 
 #: The least change that the first line names, as a fraction: below it the cause of another peak may
 #: be alignment.
 TELLS = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Part:
     """A part of a model that is compiled by itself, on both sides."""
 
@@ -26,7 +26,7 @@ class Part:
     after: Observation
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Change:
     """One figure on both sides."""
 
@@ -41,7 +41,7 @@ class Change:
         return self.after / self.before - 1 if self.before else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Figure:
     """A figure that is compared for each model. Less is always better."""
 
@@ -66,7 +66,7 @@ FIGURES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ModelImpact:
     """One model: the figures that both sides have, or why it could not be compared."""
 
@@ -91,7 +91,7 @@ class ModelImpact:
         return any(change.before != change.after for change in self.changes.values())
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Impact:
     """All models, those that matter most first."""
 

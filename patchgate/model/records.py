@@ -8,7 +8,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    Class = TypeVar("Class")
+
+    @dataclass_transform(frozen_default=True, kw_only_default=True)
+    def record(kind: type[Class]) -> type[Class]:
+        """A dataclass that is frozen, and whose fields are named by whoever makes one."""
+
+else:
+    record = dataclass(frozen=True, kw_only=True)
 
 
 class Numerics(Enum):
@@ -127,7 +139,7 @@ FactValue = int | str | tuple[int, ...] | Unmeasured
 Facts = dict[str, FactValue]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Budget:
     """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for
     `-2 % .. 0.1 %`.
@@ -137,7 +149,7 @@ class Budget:
     high: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Workload:
     """A small model with inputs, compiled in one way, and the `checks` that run it; `premerge`:
     before a merge too.
@@ -166,7 +178,7 @@ class Workload:
     count: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Case:
     """(torch, device, workload, patch or none): the one key of golden files, stores and reports."""
 
@@ -189,7 +201,7 @@ class Case:
 _BEFORE_ANY_STEP = ("start", "server")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Failure:
     """Why there are no facts."""
 
@@ -218,7 +230,7 @@ class Failure:
         return f"{cause}{self.signature}{stage}{place}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Observation:
     """All that was measured for one case: `facts` are compared exactly.
 
@@ -237,7 +249,7 @@ class Observation:
     stubbed: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Expectation:
     """The record of one case: facts, and the signature of a failure that is known."""
 
@@ -246,7 +258,7 @@ class Expectation:
     recorded: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Command:
     """A command of patchgate's that a reader may type next."""
 
@@ -259,7 +271,7 @@ class Command:
         return " ".join(("patchgate", self.name, *self.arguments))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Verdict:
     """One judgement of one check on one case."""
 
@@ -313,7 +325,7 @@ class Verdict:
         return f"{self.item} {self.fact}".rstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Code:
     """A stable verdict code, and what `patchgate explain` says of it."""
 

@@ -7,11 +7,11 @@ Plain records: nothing here reads a file or knows how anything is shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from patchgate.model.records import Colour, Facts, Verdict
+from patchgate.model.records import Colour, Facts, Verdict, record
 
 Item = TypeVar("Item")
 
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 # -- a run
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class JudgedCell:
     """A check of one case, once it is judged."""
 
@@ -36,7 +36,7 @@ class JudgedCell:
 # -- history: verdicts and facts over many runs
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Point:
     """The value of one fact in one run."""
 
@@ -73,7 +73,7 @@ class VerdictSummary(NamedTuple):
 RunVerdicts = Mapping[VerdictKey, VerdictSummary]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Transition:
     """A subject whose verdict changed from one run to the next."""
 
@@ -89,7 +89,7 @@ class Transition:
         return f"{self.before.colour} -> {self.after.colour}{because}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class FailureGroup:
     """Failures with one signature, which is taken for one cause."""
 
@@ -99,7 +99,7 @@ class FailureGroup:
     keys: tuple[VerdictKey, ...]  #: its failures in the last run that had any
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Regressions:
     """The changes over the last runs."""
 
@@ -125,7 +125,7 @@ class Answer(Enum):
         return {Answer.GOOD: Answer.BAD, Answer.BAD: Answer.GOOD}.get(self, self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Reading:
     """The measurement of one item of a search."""
 
@@ -136,7 +136,7 @@ class Reading:
     )  #: all facts of the case, where the question is about a fact
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MinimalSet(Generic[Item]):
     """Items that are bad together; without any one of them the answer is another."""
 
@@ -144,7 +144,7 @@ class MinimalSet(Generic[Item]):
     doubtful: tuple[Item, ...] = ()  #: those without which the answer is UNKNOWN
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Outcome:
     """The turn of an answer along a sequence, in either direction."""
 
@@ -158,7 +158,7 @@ class Outcome:
     turns: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TurnFound:
     """An outcome with what a reader needs to see both sides."""
 
@@ -176,7 +176,7 @@ class TurnFound:
     commits: TurnFound | str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class CulpritsFound:
     """The fewest parts of a patch that turn an answer together."""
 
@@ -191,7 +191,7 @@ class CulpritsFound:
 # -- fidelity: the simulated device against the real one
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Difference:
     """One fact with its two values, as they would stand in golden."""
 
@@ -200,7 +200,7 @@ class Difference:
     simulated: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Fidelity:
     """One case on a real device and on its simulation."""
 
@@ -215,7 +215,7 @@ class Fidelity:
     failed: str = ""  #: why nothing was compared; empty when something was
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Example:
     """The output of one code for one case of the corpus."""
 

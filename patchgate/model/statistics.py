@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import mean, stdev
+
+from patchgate.model.records import record
 
 # Rounds of one look, each a placement in memory; even, so that each side is placed first in half of
 # them.
@@ -28,7 +29,7 @@ _NORMAL = 1.959963984540054
 _TRIMMED = 0.1
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Round:
     """Times of one placement in memory, in microseconds; the two lists are pairs."""
 
@@ -36,7 +37,7 @@ class Round:
     patched: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Interval:
     """The ratio patched / unpatched."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import TypeVar
@@ -17,6 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from patchgate.model.errors import UsageError
+from patchgate.model.records import record
 
 Value = TypeVar("Value")
 
@@ -27,7 +27,7 @@ def _release(torch: str) -> Version:
     return Version(Version(torch).public)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ReleaseRange:
     """Both ends belong to it; releases between them that were never recorded do too."""
 

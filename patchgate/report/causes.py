@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.budgets import COSTS
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.records import Colour, Kind, Verdict, record
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are
 # called in short.
@@ -32,7 +31,7 @@ _DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Cause:
     """The common cause of red verdicts."""
 
@@ -42,7 +41,7 @@ class Cause:
     kinds: tuple[Kind, ...] = ()  #: kinds that have this cause whatever their code
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class CauseGroup:
     """The red verdicts of one run that share a cause."""
 

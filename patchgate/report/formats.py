@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Verdict
+from patchgate.model.records import Verdict, record
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, quick_look_of
@@ -28,7 +28,7 @@ from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run, load_times
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class JudgedPatch:
     """A run of the gate and what came out."""
 

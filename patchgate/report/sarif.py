@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from patchgate import __version__
-from patchgate.model.records import Code, Colour
+from patchgate.model.records import Code, Colour, record
 from patchgate.report.github import block_text, place_in
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Place:
     """A line of a file."""
 
@@ -31,7 +30,7 @@ class Place:
     columns: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class SarifResult:
     """The message on a place."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import catalogue, families
-from patchgate.model.records import Colour, Command, Kind, Verdict
+from patchgate.model.records import Colour, Command, Kind, Verdict, record
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
@@ -22,7 +22,7 @@ LONG = 240
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MatrixCell:
     """The result of one check for one item on one torch."""
 
@@ -32,7 +32,7 @@ class MatrixCell:
     unjudged: bool  #: one of its verdicts is no judgement
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MatrixLine:
     """One item of one check on every torch."""
 
@@ -42,7 +42,7 @@ class MatrixLine:
     cells: tuple[MatrixCell | None, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Entry:
     """A finding that is the same on several torches."""
 
@@ -52,7 +52,7 @@ class Entry:
     actual: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Block:
     """The verdicts of one check with one code and one cause that are not green."""
 
@@ -77,7 +77,7 @@ class Block:
         return tuple(dict.fromkeys(next_step(*step) for step in self.steps))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Effect:
     """The outcome of running the patch, the same on several torches."""
 
@@ -85,7 +85,7 @@ class Effect:
     applies: bool  #: False where the patch does nothing there
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RunView:
     """Everything that a report shows of one patch."""
 

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from patchgate.inputs.manifest import Patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Observation, Workload
+from patchgate.model.records import Case, Cause, Observation, Workload, record
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import KILLED, PATIENCE, QUESTIONS, Failure
 from patchgate.runner.cache import Cache
@@ -153,7 +153,7 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
     return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Runner:
     """Asks the servers of a run. `logs` and the `identities` of environments are by torch
     release.

@@ -4,14 +4,12 @@ compare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Command, Expectation, Observation, Verdict
+from patchgate.model.records import Case, Command, Expectation, Observation, Verdict, record
 from patchgate.model.statistics import Interval
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ComparedCase:
     """One patched case with everything that its verdicts compare."""
 
@@ -26,7 +24,7 @@ class ComparedCase:
     on: str  #: the device: "real (NAME)" or "simulated (NAME)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TimeRatio:
     """The time of one workload at one size, patched to unpatched."""
 
@@ -36,7 +34,7 @@ class TimeRatio:
     interval: Interval  #: the ratio with its interval: 1.02 is 2 % slower with the patch
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class QuickLook:
     """How much a narrowed run judged of what is judged before a merge: (judged, of all) of each
     sort.
@@ -49,7 +47,7 @@ class QuickLook:
     command: Command  #: judges all of it
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RunResults:
     """One patch on some torches: its verdicts and their evidence."""
 

@@ -11,7 +11,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command, Verdict
+from patchgate.model.records import Command, Verdict, record
 from patchgate.model.serialization import from_dict, parse_json, to_dict
 from patchgate.runner.observations import ResultStore
 
@@ -35,7 +35,7 @@ OBSERVATIONS = "observations"
 TIMES = "times.json"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Limits:
     """The limits of one case: wall seconds, and bytes of private memory on top of a warm torch."""
 
@@ -43,7 +43,7 @@ class Limits:
     bytes: int = 1 << 30
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Run:
     """One run of the gate over one patch."""
 

@@ -6,7 +6,6 @@ Only cases that were observed are touched: a partial run removes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Colour, Command, FactValue, Observation
+from patchgate.model.records import Case, Colour, Command, FactValue, Observation, record
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
@@ -41,7 +40,7 @@ MACHINES = "MACHINES.md"
 _HEADER = f"\n[{PADDING}]\n"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Change:
     """One golden file."""
 

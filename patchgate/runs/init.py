@@ -111,27 +111,7 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
     `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a
     repository, and for a path that a workflow cannot name.
     """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
-        raise UsageError(
-            "not OWNER/REPO@COMMIT",
-            where="--workflow",
-            got=called,
-            next=(
-                "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
-                "commit to use"
-            ),
-        )
-    repository, _, commit = called.partition("@")
-    if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise UsageError(
-            "not a repository and a whole commit",
-            where="--workflow",
-            got=called,
-            next=(
-                "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
-                "HEAD` prints there"
-            ),
-        )
+    repository, commit = _repository_and_commit(called)
     path = patch.resolve()
     root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
     if root is None:
@@ -162,6 +142,32 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
         root / ".github" / "workflows" / target: _fill(ROOT / "ci" / "github" / template, values)
         for template, target in _TEMPLATES.items()
     }
+
+
+def _repository_and_commit(called: str) -> tuple[str, str]:
+    """Of OWNER/REPO@COMMIT. Raises UsageError for another form."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
+        raise UsageError(
+            "not OWNER/REPO@COMMIT",
+            where="--workflow",
+            got=called,
+            next=(
+                "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the "
+                "commit to use"
+            ),
+        )
+    repository, _, commit = called.partition("@")
+    if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise UsageError(
+            "not a repository and a whole commit",
+            where="--workflow",
+            got=called,
+            next=(
+                "the repository that holds patchgate, and the 40 hex digits that `git rev-parse "
+                "HEAD` prints there"
+            ),
+        )
+    return repository, commit
 
 
 def _fill(template: Path, values: dict[str, str]) -> str:

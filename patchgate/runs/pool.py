@@ -6,15 +6,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+from patchgate.model.records import record
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Ended(Generic[Item, Result]):
     """An item once its work has ended, with a result or an error."""
 

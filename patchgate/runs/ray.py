@@ -12,13 +12,14 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
+from patchgate.model.records import record
 from patchgate.runner.run_settings import Run, load_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.content_key import input_digests, project_files
@@ -32,7 +33,7 @@ RETRIES = 3
 _OWN = ("patches", "history.sqlite")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Task:
     """One shard: a torch and the patches to judge on it."""
 
@@ -48,7 +49,7 @@ class Task:
     workers: int = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TaskResult:
     """The result that a worker sends back."""
 

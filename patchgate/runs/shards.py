@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from patchgate.model.records import record
 
 Job = TypeVar("Job")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Shard:
     """The work of one machine: some patches on one torch."""
 

@@ -19,7 +19,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.records import Case, Colour, Observation, Verdict
+from patchgate.model.records import Case, Colour, Observation, Verdict, record
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.results_folder import Journal
@@ -32,7 +32,7 @@ from patchgate.runs.history.store import History
 from patchgate.runs.read_results import results_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Job:
     """One patch on one torch."""
 
@@ -40,7 +40,7 @@ class Job:
     patch: Path  #: as it was given: a folder, or a file
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class JobResult:
     """The verdicts of a job."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Protocol
 
 from patchgate.lint.index.records import Class, Function, Module
+from patchgate.model.records import record
 
 # Bases outside the index -> the names that they bring.
 _PLAIN: dict[str, frozenset[str]] = {
@@ -33,7 +33,7 @@ _HANDS_ON = {
 _DEPTH = 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Found:
     """The object that a dotted name means."""
 

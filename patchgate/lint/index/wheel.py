@@ -27,6 +27,7 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.fetchers import PyPIClient
 
 from patchgate.model.errors import UsageError
+from patchgate.model.records import record
 
 Wanted = Callable[[str], bool]
 # Bytes. Members nearer than this are read in one request: a request costs about as much.
@@ -40,7 +41,7 @@ _HEADER = 30 + 256
 _NO_RANGES = "the package index does not support range requests"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PipSettings:
     """The settings by which pip finds a wheel: its configuration files and its environment
     variables.

@@ -27,6 +27,7 @@ from patchgate.inputs.patch_source import Unreadable, parse, read_source
 from patchgate.lint.interpret.values import OwnName, Value
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import leaves_project
+from patchgate.model.records import record
 
 # A file without these words knows nothing of torch and its version.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
@@ -55,7 +56,7 @@ _OF_TESTS, _TESTS, _ABOVE = (
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OwnImport:
     """`from module import name` at the top of a file; `level` counts the leading dots."""
 

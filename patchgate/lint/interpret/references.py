@@ -13,6 +13,7 @@ from pathlib import Path
 
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.signatures import misfit
+from patchgate.model.records import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -75,7 +76,7 @@ class Span:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Use:
     """One place of the patch that has to do with torch.
 
@@ -100,7 +101,7 @@ class Use:
         return texts.get(self.reachability, "")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Reference(Use):
     """A name of torch that the patch needs. `owner` is what it was looked up on.
 
@@ -121,7 +122,7 @@ class Reference(Use):
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Definition:
     """A name that the patch itself puts on `owner`, after the first `after` references; `path` as
     in Reference.
@@ -136,7 +137,7 @@ class Definition:
     path: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Rebinding(Use):
     """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own
     that overrides one.
@@ -172,7 +173,7 @@ class Rebinding(Use):
         return ".".join(self.target.split(".")[-2:])
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Hook(Use):
     """A function of the patch that it puts on an object of torch, as `self.hook = f` in a replaced
     `__init__`.
@@ -188,7 +189,7 @@ class Hook(Use):
         return f"{self.owner}.{self.name}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Call(Use):
     """A call of a function of torch from the patch."""
 
@@ -198,7 +199,7 @@ class Call(Use):
     problem: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Passed:
     """The arguments of a call; `bound` calls leave out the first parameter."""
 
@@ -214,7 +215,7 @@ class Passed:
         return misfit(parameters, self.positional, self.keywords, starred=self.starred)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Traps:
     """The traps of one version comparison, judged by its values in the spellings of a release."""
 
@@ -231,7 +232,7 @@ class Traps:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Comparison(Use):
     """A comparison of versions that does not mean what it says."""
 
@@ -239,7 +240,7 @@ class Comparison(Use):
     traps: Traps
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Gate(Use):
     """A test on the torch version, and whether it holds in this release; None: that depends on
     more.
@@ -253,7 +254,7 @@ class Gate(Use):
     holds_everywhere: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Import(Use):
     """An import of another file of the project."""
 

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from patchgate.model.records import record
+
 #: Why a value is known: it was computed from the torch version, or by asking whether torch has a
 #: name.
 VERSION = frozenset({"version"})
@@ -40,7 +42,7 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Symbol:
     """A module, class, function or attribute of torch itself. `bound`: `self` is already
     supplied.
@@ -53,21 +55,21 @@ class Symbol:
     receiver: Value = UNKNOWN
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Instance:
     """An object of one of these classes of torch."""
 
     classes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Container:
     """A collection whose elements (or values) are known."""
 
     element: Value
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Known:
     """A value computed from constants and the torch version, one for each spelling of the
     release.
@@ -88,14 +90,14 @@ def constant(value: Any, because: frozenset[str] = frozenset()) -> Known:
     return Known(values=(value,) * SPELLINGS, because=because)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class External:
     """Something outside torch and outside the patch, by the dotted name it was imported as."""
 
     dotted: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OwnName:
     """A name that is imported from another file of the patch's project; `dotted` is what it was
     imported as.
@@ -106,7 +108,7 @@ class OwnName:
     dotted: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OwnModule:
     """Another file of the patch's project."""
 
@@ -128,7 +130,7 @@ class LocalFunction:
     owner: LocalClass | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OwnFunction:
     """A function of another file of the project, and where it is: it is read for its value only."""
 
@@ -185,7 +187,7 @@ class Table:
     because: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Method:
     """A name looked up on a value that only version gates understand (`text.split`)."""
 

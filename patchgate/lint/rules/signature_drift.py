@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_module import parameters_of
@@ -18,7 +18,7 @@ from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 from patchgate.lint.interpret.torch_names import class_symbol, innermost_module
-from patchgate.model.records import read_codes
+from patchgate.model.records import read_codes, record
 
 SIGNATURE_DRIFT, FORM_DRIFT = read_codes("""
 PG113 signature drift
@@ -42,7 +42,7 @@ _FORM_TEXT = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Pair:
     """A function of torch and its replacement, in one release.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -21,7 +20,7 @@ from patchgate.lint.index.read_module import fingerprint
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import FunctionNode, Rebinding
-from patchgate.model.records import read_codes
+from patchgate.model.records import read_codes, record
 from patchgate.model.versions import show_releases
 
 (BODY_CHANGED,) = read_codes("""
@@ -32,7 +31,7 @@ PG122 replaced body changed upstream
 """)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Pair:
     """A function of torch and its override, in one release."""
 
@@ -51,7 +50,7 @@ class _Pair:
         return body_of(ast.unparse(self.function))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Base:
     """The upstream body that the override was copied from; no text where no sources are at hand.
 

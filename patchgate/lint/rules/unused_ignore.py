@@ -9,11 +9,10 @@ import io
 import re
 import tokenize
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from patchgate.lint.findings import Finding, finding_in_file
 from patchgate.lint.interpret.references import Span
-from patchgate.model.records import read_codes
+from patchgate.model.records import read_codes, record
 
 (UNUSED_IGNORE,) = read_codes("""
 PG141 unused ignore
@@ -24,7 +23,7 @@ PG141 unused ignore
 _FORM = re.compile(r"#\s*patchgate:\s*ignore(?:\[([^\]]*)\])?")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Ignore:
     """One ignore comment, and the codes in its brackets."""
 

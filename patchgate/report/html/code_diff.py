@@ -13,6 +13,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from keyword import kwlist
 
+from patchgate.model.records import record
+
 # NAME = async_compile.triton('NAME', '''SOURCE''', ...), as Inductor writes it.
 _KERNEL = re.compile(
     r"^(\w+) = async_compile\.(\w+)\(.*?'''\n(.*?)^'''[^\n]*\n?", re.MULTILINE | re.DOTALL
@@ -40,7 +42,7 @@ _CPP = re.compile(
 Tokens = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Kernel:
     """One kernel's source, or the code that calls them all (`WRAPPER`)."""
 
@@ -61,7 +63,7 @@ class DiffLine:
     tokens: Tokens
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class KernelDiff:
     """Two kernels that belong together."""
 

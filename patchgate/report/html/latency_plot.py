@@ -8,11 +8,10 @@ the reader opens.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log2
 
-from patchgate.model.records import Budget
+from patchgate.model.records import Budget, record
 from patchgate.model.statistics import Interval
 
 # Of the drawing and of its margins, in pixels.
@@ -23,7 +22,7 @@ _LINES = 6
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Scale:
     """Pixels of a number of tokens (logarithmic) and of a ratio; `low`, `high` and `step` are
     changes in per cent.

@@ -7,11 +7,11 @@ same in words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor
 
 from patchgate.model.public_model_figures import BYTES, TELLS, Impact, ModelImpact
+from patchgate.model.records import record
 from patchgate.report.html.latency_plot import grid_step
 from patchgate.report.html.page_file import render_page
 from patchgate.report.models import cell_text, change_text, row_texts
@@ -35,7 +35,7 @@ def impact_html(title: str, impact: Impact, *, at: str) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Scale:
     """Pixels of a change in per cent."""
 

@@ -8,10 +8,10 @@ named. Generic: what an item is, and what asking for it costs, is the caller's. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
 
+from patchgate.model.records import record
 from patchgate.model.results import Answer, MinimalSet
 
 Item = TypeVar("Item")
@@ -26,7 +26,7 @@ class Unbracketed(Exception):
         super().__init__(f"{item} is {got.value}, not {wanted.value}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Turn(Generic[Item]):
     """A good item and the first bad one after it; both were asked, never inferred."""
 

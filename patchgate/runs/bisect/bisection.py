@@ -29,7 +29,7 @@ from patchgate.lint.index.resolve import Modules
 from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case
+from patchgate.model.records import Case, record
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
 from patchgate.runner.torch_environments import (
     NIGHTLY_INDEX,
@@ -192,7 +192,7 @@ def recorded_readings(
     }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Bisection:
     """A question, a patch, and what measures: everything that a search of any sort needs."""
 

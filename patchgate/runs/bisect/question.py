@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict
+from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict, record
 from patchgate.model.results import Answer, Reading
 from patchgate.model.text import did_you_mean
 
@@ -31,7 +31,7 @@ class QuestionKind(Enum):
     API = "has"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Question:
     """A question with the answer "holds" or "does not hold"."""
 
@@ -108,7 +108,7 @@ def parse_has(text: str, *_: Collection[str]) -> Question:
     return Question(kind=QuestionKind.API, text=text, name=text)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class QuestionOption:
     """How one kind of question is asked on the command line."""
 
