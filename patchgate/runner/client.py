@@ -34,8 +34,7 @@ from patchgate.runner.cache_keys import (
 )
 from patchgate.runner.costs import COSTS, note_cost, note_kept
 from patchgate.runner.locks import Locks
-from patchgate.runner.observations import ResultStore
-from patchgate.runner.run_settings import Run
+from patchgate.runner.run_settings import ResultStore, Run
 from patchgate.runner.start_server import Connect, Servers
 
 # Seconds in which a server imports torch, before it answers the first question.

@@ -29,12 +29,12 @@ from patchgate.model.files import (
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
-from patchgate.runner.observations import ResultStore
 from patchgate.runner.run_settings import (
     NAME,
     OBSERVATIONS,
     TIMES,
     VERDICTS,
+    ResultStore,
     Run,
     is_complete,
     load_times,

@@ -1,5 +1,5 @@
-"""One run of the gate: which patch, which releases and devices, which limits, and where its results
-go.
+"""One run of the gate: which patch, which releases and devices, which limits, and the folder of its
+results, with the observations.
 
 It is what the commands hand to each other as files in the run's folder.
 """
@@ -10,8 +10,8 @@ import importlib.metadata
 import json
 import shlex
 import sys
-from collections.abc import Iterable
-from dataclasses import field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,10 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.files import write_atomically
+from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command, Verdict, record
+from patchgate.model.records import Case, Command, Observation, Verdict, record
 from patchgate.model.serialization import from_dict, parse_json, to_dict
-from patchgate.runner.observations import ResultStore
 
 FOLDER = ".patchgate/gate"
 NAME = "run.json"
@@ -316,3 +315,41 @@ def _read(path: Path) -> object:
             next=Command(name="gate", arguments=("PATCH",)),
         ) from None
     return data
+
+
+# Of an observation.
+_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class ResultStore:
+    """A folder of observations by case."""
+
+    folder: Path
+
+    def _path(self, case: Case) -> Path:
+        return self.folder / f"{case.id}.json"
+
+    def load(self, case: Case) -> Observation | None:
+        path = self._path(case)
+        return _observation_in(path) if path.is_file() else None
+
+    def save(self, observation: Observation) -> None:
+        text = json.dumps(to_dict(observation), indent=1, sort_keys=True)
+        write_atomically(self._path(observation.case), text + "\n")
+
+    def remove(self, case: Case) -> None:
+        self._path(case).unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Observation]:
+        return (_observation_in(path) for path in sorted(self.folder.glob("*.json")))
+
+
+def _observation_in(path: Path) -> Observation:
+    try:
+        data = parse_json(read_regular(path, _BYTES).decode())
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "not an observation", where=str(path), got=str(error), next="run the gate again"
+        ) from None
+    return from_dict(Observation, data, where=str(path))

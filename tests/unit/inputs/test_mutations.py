@@ -28,9 +28,9 @@ from patchgate.report.html.models_page import impact_html
 from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
-from patchgate.runner.observations import ResultStore
 from patchgate.runner.results_folder import Journal, put_aside, red_before
 from patchgate.runner.run_settings import (
+    ResultStore,
     Run,
     load_run,
     load_times,

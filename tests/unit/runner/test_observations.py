@@ -4,7 +4,7 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation
-from patchgate.runner.observations import ResultStore
+from patchgate.runner.run_settings import ResultStore
 
 
 def observation(torch="2.11.0", patch=None, **facts):

@@ -18,9 +18,15 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import HELD, PUT_ASIDE
 from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
-from patchgate.runner.observations import ResultStore
 from patchgate.runner.results_folder import Journal, held, put_aside, red_before, results_folder
-from patchgate.runner.run_settings import OBSERVATIONS, VERDICTS, Run, save_run, save_verdicts
+from patchgate.runner.run_settings import (
+    OBSERVATIONS,
+    VERDICTS,
+    ResultStore,
+    Run,
+    save_run,
+    save_verdicts,
+)
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 GREEN = Verdict(
