@@ -7,14 +7,14 @@ zipfile then reads; a reader of one range for each member would need a thousand 
 
 from __future__ import annotations
 
-import os
+import ast
 import re
 import ssl
+import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from configparser import RawConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,13 +61,8 @@ class PipSettings:
 
     @classmethod
     def load(cls) -> PipSettings:
-        """Files first, the environment over them:
-        https://pip.pypa.io/en/stable/topics/configuration/.
-        """
-        settings = _files()
-        for name, value in os.environ.items():
-            if name.startswith("PIP_"):
-                settings[name[4:].lower().replace("_", "-")] = value
+        """As pip has them here."""
+        settings = _settings()
         words = {name: tuple(value.split()) for name, value in settings.items()}
         default = [
             source["url"] for source in PackageFinder().sources
@@ -86,27 +81,17 @@ class PipSettings:
         )
 
 
-def _files() -> dict[str, str]:
-    """The section [global], the last file wins: the system's, the user's, the environment's,
-    PIP_CONFIG_FILE.
-    """
-    named = os.environ.get("PIP_CONFIG_FILE", "")
-    if named == os.devnull:
-        return {}
-    own = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    folders = [
-        "/etc",
-        "/etc/xdg/pip",
-        "~/.pip",
-        f"{own}/pip",
-        "~/Library/Application Support/pip",
-        sys.prefix,
-    ]
-    parser = RawConfigParser()
-    parser.read(
-        [*(Path(each, "pip.conf").expanduser() for each in folders), *filter(None, [named])]
-    )
-    return dict(parser["global"]) if parser.has_section("global") else {}
+def _settings() -> dict[str, str]:
+    """The settings that pip itself prints: those of its files, and of the environment over them."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    # Not where we stand: it may be a stranger's checkout, with a module `pip` of its own.
+    listed = subprocess.run(command, capture_output=True, text=True, cwd="/").stdout.splitlines()
+    return {
+        name.removeprefix(source): ast.literal_eval(value)
+        for source in ("global.", ":env:.")
+        for name, _, value in (line.partition("=") for line in listed)
+        if name.startswith(source)
+    }
 
 
 @dataclass(kw_only=True)
