@@ -53,16 +53,16 @@ class CauseGroup:
         return self.verdicts[0]
 
     @property
-    def changes(self) -> tuple[str, ...]:
-        """Facts as `without the patch -> with it`, a line for each code and case; the evidence's
-        case first.
+    def changes(self) -> tuple[tuple[str, str], ...]:
+        """Facts as `without the patch -> with it`: (code, line) of each case; the evidence's case
+        first.
         """
         cases: dict[tuple[str, str, str], list[Verdict]] = {}
         for verdict in self.verdicts:
             if is_change(verdict):
                 cases.setdefault((verdict.code, verdict.item, verdict.torch), []).append(verdict)
         return tuple(
-            f"{code} {item} on torch {torch}: {_changes(facts)}"
+            (code, f"{item} on torch {torch}: {_changes(facts)}")
             for (code, item, torch), facts in cases.items()
         )
 

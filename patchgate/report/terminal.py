@@ -245,22 +245,18 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
     evidence, changes = group.evidence, list(group.changes)
     console.print()
     console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))
-    text, expected = (
-        verdict_text(evidence),
-        evidence.expected and f"; expected: {evidence.expected}",
-    )
-    if is_change(evidence):
-        # The line of changes has the values.
-        text, expected = (
-            changes.pop(0).removeprefix(f"{evidence.code} "),
-            "" if evidence.recorded else " (none is recorded)",
-        )
+    if is_change(evidence):  # the line of changes has the values
+        text = changes.pop(0)[1] + ("" if evidence.recorded else " (none is recorded)")
+    else:
+        expected = evidence.expected and f"; expected: {evidence.expected}"
+        text = f"{verdict_text(evidence)}{expected}"
+    more = [*map(" ".join, changes), *_other_lines(group)]
     fields = (
-        (evidence.code, text + expected),
+        (evidence.code, text),
         ("cost", "\n".join(_cut(group.costs, _COSTS))),
         ("where", "\n".join(_place_lines(evidence))),
         ("do", step_text(evidence)),
-        ("also", "\n".join(_cut([*changes, *_other_lines(group)], _OTHERS))),
+        ("also", "\n".join(_cut(more, _OTHERS))),
     )
     for label, text in fields:
         if text:

@@ -130,10 +130,11 @@ def test_changed_facts_of_a_case_are_one_line_with_both_values():
         )
         for fact, (old, new, recorded) in changed.items()
     )
-    assert group.changes == (
-        "PG301 stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> "
-        "[2 4],"
-        " bytes.total 1,000 -> 900",
+    ((code, line),) = group.changes
+    assert code == "PG301"
+    assert line == (
+        "stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> [2 4],"
+        " bytes.total 1,000 -> 900"
     )
 
 
