@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, NoReturn, TextIO
+from typing import NamedTuple, NoReturn, TextIO
 
 import click
 
@@ -29,14 +27,10 @@ from patchgate.cli.options import (
     time_limit,
 )
 from patchgate.cli.parameters import argument, option, options
-from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
+from patchgate.cli.report import Form, show
 from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
-from patchgate.model.exit_code import exit_code
-from patchgate.model.files import make_folder
-from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
-from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.next_commands import is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
@@ -44,11 +38,9 @@ from patchgate.report.view import changes_of_red
 from patchgate.runner.leftovers import temporary_files_below
 from patchgate.runner.results_folder import results_folder, times_before
 from patchgate.runner.run_settings import (
-    VERDICTS,
     Limits,
     Run,
     default_releases,
-    runs_in,
     source_of_releases,
 )
 from patchgate.runs.gate import (
@@ -56,7 +48,6 @@ from patchgate.runs.gate import (
     JudgedRun,
     PlannedRun,
     judge_runs,
-    judged_before,
     planned_run,
 )
 from patchgate.runs.plan import (
@@ -66,19 +57,7 @@ from patchgate.runs.plan import (
     known_devices,
     load_patches,
 )
-from patchgate.runs.read_results import results_of
 from patchgate.runs.watch import judge_after_edits
-
-Form = Annotated[
-    str,
-    option(
-        "--format",
-        type=click.Choice([*FORMATS]),
-        default="text",
-        show_default=False,
-        help="Output format; sarif is for code scanning.",
-    ),
-]
 
 
 @click.command()
@@ -166,7 +145,7 @@ class Terminal(NamedTuple):
 
     def show(self, judged: Sequence[JudgedRun]) -> int:
         """Show all runs; returns the exit code."""
-        return _show(judged, self.folder, self.form)
+        return show(judged, self.folder, self.form)
 
     def waiting(
         self, before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
@@ -208,63 +187,3 @@ def _first_line(run: Run, patch: Patch) -> str:
         f"{patch.id}{installed} on torch {', '.join(run.torches)} ({source}); devices "
         f"{', '.join(run.devices)}"
     )
-
-
-@click.command()
-@options
-def report(
-    *,
-    html: Path | None = option(
-        dir_okay=False,
-        metavar="FILE",
-        help="Where the page goes.",
-    ),
-    form: Form,
-    folder: Folder,
-) -> NoReturn:
-    """Show the last run again, and write its reports again."""
-    judged = [judged_before(run) for run in runs_in(Path(folder))]
-    sys.exit(_show(judged, Path(folder), form, html))
-
-
-def _show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None = None) -> int:
-    """Write every report of a run, the page to `html` if it is given, and print it; its exit
-    code.
-    """
-    judged = [JudgedPatch(**each._asdict()) for each in runs]
-    html = html or folder / REPORT
-    make_folder(folder, "--folder")
-    make_folder(html.parent, "--html")
-    code = exit_code([verdict for each in judged for verdict in each.verdicts])
-    with _uninterrupted():
-        for each in judged:
-            write_files(each)
-        results = [
-            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look)
-            for each in judged
-        ]
-        since, title = (
-            Path(judged[0].run.folder) / VERDICTS,
-            ", ".join(each.patch.id for each in judged),
-        )
-        write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
-    FORMATS[form](judged, html)
-    if form != "text" or len(judged) > 1:
-        count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
-        click.echo(
-            f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text"
-        )
-    return code
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """All is judged within it, and written in a moment: a signal has nothing to end."""
-    before = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

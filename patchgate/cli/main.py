@@ -162,19 +162,21 @@ _COMMANDS = {
     **{
         name: name
         for name in (
-            "gate",
-            "explain",
             "accept",
-            "record",
+            "bisect",
             "comment",
-            "init",
-            "parts",
+            "explain",
             "fidelity",
+            "gate",
+            "init",
             "lint",
+            "models",
+            "parts",
+            "record",
+            "report",
+            "sweep",
         )
     },
-    **{name: name for name in ("bisect", "models", "sweep")},
-    "report": "gate:report",
     "ask": "bisect:ask",
     "history": "sweep:history_command",
     "index": "index:index_group",

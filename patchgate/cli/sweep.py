@@ -28,7 +28,7 @@ from patchgate.cli.options import (
     own_folder,
 )
 from patchgate.cli.parameters import argument, option, options
-from patchgate.cli.write_html import REPORT, write_html
+from patchgate.cli.report import REPORT, write_html
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch_source import source_and_manifest
 from patchgate.inputs.project import Project, find_project, project_around

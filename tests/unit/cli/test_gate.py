@@ -159,7 +159,7 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(
     monkeypatch.setattr(
         gate, "judge_patch", lambda run, patch, **options: launched.append(run) or []
     )
-    monkeypatch.setattr("patchgate.cli.gate._show", lambda judged, folder, form: sys.exit(0))
+    monkeypatch.setattr("patchgate.cli.gate.show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
     assert (run.folder, run.shared_cache, run.binaries) == (

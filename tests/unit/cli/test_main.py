@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from patchgate.cli import gate
+from patchgate.cli import report
 from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
@@ -45,7 +45,7 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gate, "runs_in", interrupt)
+    monkeypatch.setattr(report, "runs_in", interrupt)
     status, _, wrong = command("report")
     assert (status, wrong.lstrip()) == (
         4,
@@ -72,7 +72,7 @@ def test_a_fault_of_ours_is_neither_a_traceback_nor_red(command, monkeypatch, fo
     def fail(path):
         raise fault
 
-    monkeypatch.setattr(gate, "runs_in", fail)
+    monkeypatch.setattr(report, "runs_in", fail)
     status, printed, wrong = command("report")
     assert (status, printed) == (4, "")
     assert wrong.startswith(said)

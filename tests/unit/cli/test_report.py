@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from patchgate.cli.write_html import write_html
+from patchgate.cli.report import write_html
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Expectation, Observation
 from patchgate.runner.run_results import ComparedCase, RunResults

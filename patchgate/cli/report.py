@@ -1,0 +1,139 @@
+"""`patchgate report`: shows the last run of a gate again, and leaves the reports of a gate and of a
+sweep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import click
+
+from patchgate.cli.options import Folder
+from patchgate.cli.parameters import option, options
+from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import exit_code
+from patchgate.model.files import make_folder, write_atomically
+from patchgate.model.paths import display_path
+from patchgate.model.results import Regressions
+from patchgate.report.formats import FORMATS, JudgedPatch, write_files
+from patchgate.report.html.page_data import Page
+from patchgate.report.html.page_file import render_html
+from patchgate.runner.run_results import RunResults
+from patchgate.runner.run_settings import VERDICTS, runs_in
+from patchgate.runs.gate import JudgedRun, judged_before
+from patchgate.runs.history.store import History
+from patchgate.runs.read_results import results_of
+
+Form = Annotated[
+    str,
+    option(
+        "--format",
+        type=click.Choice([*FORMATS]),
+        default="text",
+        show_default=False,
+        help="Output format; sarif is for code scanning.",
+    ),
+]
+REPORT = "report.html"
+# Where a sweep keeps its history; a gate in the same checkout shows it too.
+SWEEP_HISTORY = Path(".patchgate/sweep/history.sqlite")
+# Values of a fact that a sparkline shows.
+_RUNS = 30
+
+
+def write_html(
+    path: Path,
+    title: str,
+    results: Iterable[RunResults],
+    *,
+    since: Path,
+    code: int,
+    history: Path,
+    regressions: Regressions | None = None,
+) -> None:
+    """One file with everything.
+
+    `since` is the file whose age is that of the verdicts; a sweep has regressions.
+    """
+    page = Page()
+    with ExitStack() as stack:
+        try:
+            past = stack.enter_context(closing(History(history))) if history.is_file() else None
+        except UsageError as error:
+            past = None
+            page.note = f"No history is shown. {error}"  # what was judged does not depend on it
+        if past:
+            page.past = cache(lambda workload, device: past.past(workload, device, _RUNS))
+        for result in results:
+            page.add(result)
+    at = datetime.fromtimestamp(since.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    write_atomically(path, render_html(title, page, at=at, code=code, regressions=regressions))
+
+
+@click.command()
+@options
+def report(
+    *,
+    html: Path | None = option(
+        dir_okay=False,
+        metavar="FILE",
+        help="Where the page goes.",
+    ),
+    form: Form,
+    folder: Folder,
+) -> NoReturn:
+    """Show the last run again, and write its reports again."""
+    judged = [judged_before(run) for run in runs_in(Path(folder))]
+    sys.exit(show(judged, Path(folder), form, html))
+
+
+def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None = None) -> int:
+    """Write every report of a run, the page to `html` if it is given, and print it; its exit
+    code.
+    """
+    judged = [JudgedPatch(**each._asdict()) for each in runs]
+    html = html or folder / REPORT
+    make_folder(folder, "--folder")
+    make_folder(html.parent, "--html")
+    code = exit_code([verdict for each in judged for verdict in each.verdicts])
+    with _uninterrupted():
+        for each in judged:
+            write_files(each)
+        results = [
+            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look)
+            for each in judged
+        ]
+        since, title = (
+            Path(judged[0].run.folder) / VERDICTS,
+            ", ".join(each.patch.id for each in judged),
+        )
+        write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
+    FORMATS[form](judged, html)
+    if form != "text" or len(judged) > 1:
+        count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
+        click.echo(
+            f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text"
+        )
+    return code
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """All is judged within it, and written in a moment: a signal has nothing to end."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
