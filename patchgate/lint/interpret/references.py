@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from patchgate.lint.index.records import Function
+from patchgate.lint.index.resolve import Found, Modules, member
 from patchgate.lint.index.signatures import misfit
 from patchgate.model.records import record
 
@@ -166,6 +167,12 @@ class Rebinding(Use):
     @property
     def name(self) -> str:
         return self.target.rpartition(".")[2]
+
+    def replaced_in(self, release: Modules) -> Found | None:
+        """The name that it replaces, as another release has it."""
+        if not self.on_class:
+            return release.resolve(self.target)
+        return member(release, self.target.rpartition(".")[0], self.name)
 
     @property
     def short_target(self) -> str:

@@ -228,15 +228,10 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
     """True where an override fits what it overrides in a release that is not judged."""
-    owner, _, name = pair.rebinding.target.rpartition(".")
     for release in pair.view.release.others():
         if release.version in judged:
             continue
-        found = (
-            release.member(owner, name)
-            if pair.rebinding.on_class
-            else release.resolve(pair.rebinding.target)
-        )
+        found = pair.rebinding.replaced_in(release)
         if found is not None and isinstance(found.symbol, Function):
             there = replace(pair.rebinding, origin=found.origin, original=found.symbol)
             other = _pair(replace(pair.view, release=release), there, found.symbol, pair.function)

@@ -124,14 +124,9 @@ def _bodies(pair: _Pair) -> dict[str, list[Release]]:
     """Fingerprint of each body that the target has had -> its releases, those that are not judged
     too.
     """
-    owner, _, name = pair.rebinding.target.rpartition(".")
     bodies: dict[str, list[Release]] = {}
     for release in pair.view.release.others():
-        found = (
-            release.member(owner, name)
-            if pair.rebinding.on_class
-            else release.resolve(pair.rebinding.target)
-        )
+        found = pair.rebinding.replaced_in(release)
         if found is not None and isinstance(found.symbol, Function):
             bodies.setdefault(found.symbol.body, []).append(release)
     return bodies
