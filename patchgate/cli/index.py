@@ -1,20 +1,23 @@
-"""`patchgate index`: add, list, diff and drift. What a command needs is imported when it runs."""
+"""`patchgate index`: add, list, diff and drift."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
+from packaging.version import InvalidVersion, Version
 
 from patchgate.cli.parameters import argument, option, options
+from patchgate.lint.index.build import SourceRelease, add
+from patchgate.lint.index.changes import diff, drift
+from patchgate.lint.index.release import FOLDER, Index, opened
+from patchgate.lint.index.resolve import Modules
+from patchgate.lint.index.sources import version_in
 from patchgate.model.errors import UsageError
 from patchgate.model.text import nearest
-
-if TYPE_CHECKING:
-    from patchgate.lint.index.release import Index
-    from patchgate.lint.index.resolve import Modules
+from patchgate.model.versions import allowed_releases
 
 Folder = Annotated[
     Path | None,
@@ -55,7 +58,6 @@ def diff_command(
     """Print the changes from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~
     changed).
     """
-    from patchgate.lint.index.changes import diff
 
     index = _index(folder)
     for version in (old, new):
@@ -98,8 +100,6 @@ def drift_command(
     folder: Folder,
 ) -> None:
     """Each step between releases at which NAME came, went, or changed its signature or body."""
-    from patchgate.lint.index.changes import drift
-    from patchgate.model.versions import allowed_releases
 
     known: dict[str, Modules]
     if sources:
@@ -126,9 +126,7 @@ def drift_command(
 @options
 def add_command(*, version: str = argument(), folder: Folder) -> None:
     """Read VERSION from its wheel on the package index; only the Python sources are fetched."""
-    from packaging.version import InvalidVersion, Version
 
-    from patchgate.lint.index.build import add
     from patchgate.lint.index.wheel import fetch
 
     try:
@@ -145,7 +143,6 @@ def add_command(*, version: str = argument(), folder: Folder) -> None:
 
 
 def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
-    from patchgate.lint.index.release import FOLDER, opened
 
     index = opened(folder or FOLDER)
     if not index.sets.releases and not may_be_new:
@@ -160,10 +157,6 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
 
 def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
     """The releases installed in these folders, oldest first."""
-    from packaging.version import Version
-
-    from patchgate.lint.index.build import SourceRelease
-    from patchgate.lint.index.sources import version_in
 
     found = {}
     for folder in folders:

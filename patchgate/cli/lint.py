@@ -1,26 +1,31 @@
 """`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and on which
 names does it stand?
 
-Imports wait until they are needed: half of the second that it takes is Python's own start.
+What few need is imported where they do: half of the second that it takes is Python's own start.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import click
+from packaging.version import InvalidVersion, Version
 
 from patchgate.cli.parameters import argument, option, options
+from patchgate.inputs.toml import read_toml
+from patchgate.lint.index.release import FOLDER, Release, load, opened, releases
+from patchgate.lint.index.sources import Sources
+from patchgate.lint.run import Report
+from patchgate.lint.run import lint as lint_patches
 from patchgate.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from patchgate.lint.index.release import Release
-    from patchgate.lint.index.sources import Sources
-    from patchgate.lint.run import Report
-
+from patchgate.model.paths import MATRIX, user_cache
+from patchgate.model.text import counted
+from patchgate.model.versions import allowed_releases
+from patchgate.report.lint import render_findings, render_usage
 
 Paths = Annotated[tuple[Path, ...], argument(required=True, metavar="PATH...")]
 Spec = Annotated[
@@ -76,8 +81,6 @@ def lint(
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
-    from patchgate.lint.run import lint as lint_patches
-    from patchgate.report.lint import render_findings
 
     try:
         available = _sources(sources, fetch)
@@ -116,7 +119,6 @@ def usage(*, paths: Paths, form: str = _form("text", "json"), spec: Spec) -> Non
     Exit codes: 0 whatever is listed, 2 usage, 3 nothing to read.
     """
     from patchgate.lint.usage import usage as usage_of
-    from patchgate.report.lint import render_usage
 
     try:
         report = usage_of(
@@ -134,7 +136,6 @@ def usage(*, paths: Paths, form: str = _form("text", "json"), spec: Spec) -> Non
 
 def _write_baseline(file: Path, report: Report) -> None:
     from patchgate.lint.baseline import write_baseline
-    from patchgate.model.text import counted
 
     written = counted(write_baseline(file, report.findings), "known finding")
     click.echo(f"{written} in {file}; next: patchgate lint --baseline {file} ...")
@@ -157,15 +158,12 @@ def _without_known(baseline: Path, report: Report) -> Report:
 
 def _in_matrix() -> frozenset[str]:
     """The releases of our own matrix; none where patchgate is installed without it."""
-    from patchgate.inputs.toml import read_toml
-    from patchgate.model.paths import MATRIX
 
     rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
     return frozenset(row.get("torch") for row in rows)
 
 
 def _release(text: str | None) -> str:
-    from packaging.version import InvalidVersion, Version
 
     try:
         return str(Version(text)) if text else ""
@@ -177,7 +175,6 @@ def _release(text: str | None) -> str:
 
 def _installed() -> str:
     """The torch beside patchgate, without what names a build of it; empty for none."""
-    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("torch").partition("+")[0]
@@ -210,9 +207,6 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
     """None where no option asks for sources: lint is offline, and the same on every machine."""
     if not folders and not fetch:
         return None
-    from patchgate.lint.index.release import FOLDER, opened
-    from patchgate.lint.index.sources import Sources
-    from patchgate.model.paths import user_cache
 
     if not fetch:
         return Sources(folders)
@@ -225,8 +219,6 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
 
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
     """The indexed releases that `spec` allows, all of them without one."""
-    from patchgate.lint.index.release import load, releases
-    from patchgate.model.versions import allowed_releases
 
     chosen = allowed_releases(spec or "", releases())
     if not chosen:

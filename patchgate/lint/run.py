@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
@@ -35,10 +35,6 @@ from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.lint.workers import rare_collections, shared_out
 from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 
 # Releases that may be asked for and are older than every index; how many that are not out yet may
 # be asked for.

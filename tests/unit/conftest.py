@@ -1,5 +1,6 @@
 """What every test of our own shares: hypothesis without chance, and a working folder of its own."""
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def run(tmp_path, monkeypatch):
     """
     monkeypatch.chdir(tmp_path)
     by_version = {each.version: each for each in TORCHES}
-    monkeypatch.setattr(index, "releases", lambda: tuple(by_version))
-    monkeypatch.setattr(index, "load", lambda version, sources=None: by_version[version])
+    for module in (index, sys.modules["patchgate.cli.lint"]):
+        monkeypatch.setattr(module, "releases", lambda: tuple(by_version))
+        monkeypatch.setattr(module, "load", lambda version, sources=None: by_version[version])
     return lambda *arguments, command=lint: CliRunner().invoke(command, list(arguments))
