@@ -24,20 +24,14 @@ AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 
 
-def _releases(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> tuple[str, ...]:
-    """As torch itself calls them: golden and environments know them by that."""
-    return tuple(map(full_release, given))
-
-
 Patches = Annotated[tuple[Path, ...], argument()]
 Torches = Annotated[
     tuple[str, ...],
     option(
         "--torch",
         metavar="RELEASE",
-        callback=_releases,
+        # As torch itself calls them: golden and environments know them by that.
+        callback=lambda context, parameter, given: tuple(map(full_release, given)),
         help="Judge on this release; it is installed if needed. May be repeated.",
     ),
 ]

@@ -59,7 +59,7 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
     """
     if len(rounds) < 3:
         raise ValueError(f"{len(rounds)} rounds: an interval needs at least 3")
-    logs = [_trimmed_mean(_log_ratios(one)) for one in rounds]
+    logs = [_mean_log_ratio(one) for one in rounds]
     middle, spread = mean(logs), stdev(logs) / math.sqrt(len(logs))
     reach = student_quantile(confidence, len(logs) - 1) * spread
     return Interval(
@@ -94,9 +94,12 @@ def _student_within(bound: float, freedom: int) -> float:
     return 2 / math.pi * (angle + product) if is_odd else product
 
 
-def _trimmed_mean(values: Sequence[float]) -> float:
-    cut = int(_TRIMMED * len(values))
-    return mean(sorted(values)[cut : len(values) - cut])
+def _mean_log_ratio(one: Round) -> float:
+    """Of the pairs of a round, without those at either end."""
+    pairs = zip(one.unpatched, one.patched, strict=True)
+    ratios = sorted(math.log(after / before) for before, after in pairs)
+    cut = int(_TRIMMED * len(ratios))
+    return mean(ratios[cut : len(ratios) - cut])
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
@@ -105,12 +108,6 @@ def hull(intervals: Sequence[Interval]) -> Interval:
     return Interval(
         ratio=middle, low=min(one.low for one in intervals), high=max(one.high for one in intervals)
     )
-
-
-def _log_ratios(one: Round) -> list[float]:
-    return [
-        math.log(after / before) for before, after in zip(one.unpatched, one.patched, strict=True)
-    ]
 
 
 def quantiles(times: Sequence[float]) -> tuple[float, float, float]:

@@ -102,7 +102,7 @@ def _outlook(report: Report) -> Iterator[str]:
         needed = in_order(first_after(each.releases, report.releases) for each in low)[-1]
         first_places = (
             f"{each.path}:{each.span.line} `{each.name or each.message}`"
-            for each in _newest_first(low)
+            for each in sorted(low, key=lambda each: -len(each.releases))  # the newest first
         )
         shown = ", ".join(islice(first_places, _FIRST))
         yield (
@@ -111,11 +111,6 @@ def _outlook(report: Report) -> Iterator[str]:
         )
     elif report.releases:
         yield f"lower bound: nothing red on {report.releases[0]} alone"
-
-
-def _newest_first(low: Sequence[Finding]) -> list[Finding]:
-    """Findings that need the newest release first."""
-    return sorted(low, key=lambda each: -len(each.releases))
 
 
 def _places_of(findings: Sequence[Finding]) -> str:

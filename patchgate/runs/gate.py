@@ -149,7 +149,10 @@ def judge_patch(
                 context = _context(run, patch, runner_of(run, asked))
                 cells = in_turn(cells_of(context), red_before(folder))
                 journal = Journal(folder)
-                before = journal.begin(_key(run, patch, asked))
+                key = os.urandom(8).hex()  # a fresh one if runs share nothing
+                if run.shared_cache:
+                    key = content_key(run, patch, asked.identities)
+                before = journal.begin(key)
                 judged = [
                     *before,
                     *_judge_all(cells, before, context, journal, workers, progress or Silent()),
@@ -208,11 +211,6 @@ def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
             -cell.check.seconds,
         ),
     )
-
-
-def _key(run: Run, patch: Patch, servers: Servers) -> str:
-    """The content key of the run; a fresh one if runs share nothing."""
-    return content_key(run, patch, servers.identities) if run.shared_cache else os.urandom(8).hex()
 
 
 def _judge_all(

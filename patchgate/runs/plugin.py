@@ -87,7 +87,8 @@ class Judgement:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             if file.read() != self.session:
-                judge_patch(self.run, self.patch, workers=self.workers or _cores())
+                workers = self.workers or len(os.sched_getaffinity(0))
+                judge_patch(self.run, self.patch, workers=workers)
                 file.truncate(0)
                 file.write(self.session)
         return {cell.name: cell for cell in Journal(Path(self.run.folder)).cells()}
@@ -97,10 +98,6 @@ class Judgement:
         from patchgate.runs.gate import planned_cells
 
         return [cell.name for cell in planned_cells(self.run, self.patch)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 class Door:

@@ -20,7 +20,7 @@ from patchgate.model.facts import UNPATCHED, check_of, format_value, not_request
 from patchgate.model.records import Colour, FactValue, Observation, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
-from patchgate.report.html.code_diff import DiffLine, compare_code
+from patchgate.report.html.code_diff import compare_code
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
 from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults, TimeRatio
@@ -258,15 +258,13 @@ class Page:
             code not in self._diffs
         ):  # most patches change nothing in most cases, and comparing takes the longest
             equal, diffs = compare_code(*code)
-            kernels = (
-                vars(diff) | {"lines": tuple(map(self._diff_line, diff.lines))} for diff in diffs
-            )
-            numbers = tuple(self._tables.place("kernels", **kernel) for kernel in kernels)
-            self._diffs[code] = self._tables.place("diffs", equal=equal, kernels=numbers)
+            numbers = []
+            for diff in diffs:
+                lines = (self._tables.place("diff_lines", **vars(line)) for line in diff.lines)
+                kernel = vars(diff) | {"lines": tuple(lines)}
+                numbers.append(self._tables.place("kernels", **kernel))
+            self._diffs[code] = self._tables.place("diffs", equal=equal, kernels=tuple(numbers))
         return self._diffs[code]
-
-    def _diff_line(self, line: DiffLine) -> int:
-        return self._tables.place("diff_lines", **vars(line))
 
     def _history(self, compared: ComparedCase) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
