@@ -196,11 +196,12 @@ def _say_what_was_not_judged(paths: tuple[Path, ...], report: Report) -> None:
 
 
 def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
-    got, advice = (
-        "no .py, .diff or .patch file",
-        "give a folder with patch.py or patch.diff, a .py or a .diff file",
+    return UsageError(
+        what,
+        where=", ".join(map(str, paths)),
+        got="no .py, .diff or .patch file",
+        next="give a folder with patch.py or patch.diff, a .py or a .diff file",
     )
-    return UsageError(what, where=", ".join(map(str, paths)), got=got, next=advice)
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:

@@ -37,9 +37,11 @@ class Unreadable(Exception):
 
     def in_file(self, path: Path) -> UsageError:
         """The error for whoever named the file."""
-        where = f"{display_path(path)}:{self.line}"
         return UsageError(
-            "not readable as Python", where=where, got=self.reason, next="correct the file first"
+            "not readable as Python",
+            where=f"{display_path(path)}:{self.line}",
+            got=self.reason,
+            next="correct the file first",
         )
 
 

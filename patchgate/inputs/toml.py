@@ -45,9 +45,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
     line = re.search(r"line (\d+)", str(error))
-    where = f"{display_path(path)}:{line.group(1)}" if line else display_path(path)
-    advice = 'correct that line: key = "text", key = 1.5, key = ["a", "b"], or [table]'
-    return UsageError("not TOML", where=where, got=str(error)[:_SHOWN], next=advice)
+    return UsageError(
+        "not TOML",
+        where=f"{display_path(path)}:{line.group(1)}" if line else display_path(path),
+        got=str(error)[:_SHOWN],
+        next='correct that line: key = "text", key = 1.5, key = ["a", "b"], or [table]',
+    )
 
 
 def table_around(place: Path) -> Path | None:

@@ -338,10 +338,11 @@ class IndexFiles:
         return data.decode("utf-8")
 
     def _damaged(self, path: str) -> UsageError:
-        got = "cut short, changed or missing: names that are there would be called missing"
-        advice = "install patchgate anew; of an index of your own: patchgate index add"
         return UsageError(
-            "a damaged index of torch's API", where=str(self.folder / path), got=got, next=advice
+            "a damaged index of torch's API",
+            where=str(self.folder / path),
+            got="cut short, changed or missing: names that are there would be called missing",
+            next="install patchgate anew; of an index of your own: patchgate index add",
         )
 
     def _blocks(self, begin: str) -> dict[str, str]:

@@ -17,8 +17,9 @@ PG140 not readable as Python
 
 
 def not_python(line: int, reason: str, path: str, source: str) -> Finding:
-    message = f"not readable as Python: {reason}"
-    return finding_in_file(NOT_PYTHON, path, Span(line=line, column=1), message, source)
+    return finding_in_file(
+        NOT_PYTHON, path, Span(line=line, column=1), f"not readable as Python: {reason}", source
+    )
 
 
 (OUT_OF_TIME,) = read_codes("""

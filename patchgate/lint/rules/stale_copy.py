@@ -142,8 +142,12 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 
     def base(body: str) -> _Base:
         versions = [release.version for release in bodies[body]]
-        shown = show_releases(versions, known)
-        return _Base(body=body, newest=versions[-1], releases=shown, text=texts[body] or None)
+        return _Base(
+            body=body,
+            newest=versions[-1],
+            releases=show_releases(versions, known),
+            text=texts[body] or None,
+        )
 
     node = pair.function
     if _is_stub(node):

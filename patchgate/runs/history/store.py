@@ -88,9 +88,11 @@ class History:
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> UsageError:
-        advice = "another --folder, or `history --merge` of what can still be read"
         return UsageError(
-            "a damaged history", where=str(self._path), got=str(error) or repr(error), next=advice
+            "a damaged history",
+            where=str(self._path),
+            got=str(error) or repr(error),
+            next="another --folder, or `history --merge` of what can still be read",
         )
 
     def close(self) -> None:
