@@ -186,10 +186,9 @@ def _say_what_was_not_judged(paths: tuple[Path, ...], report: Report) -> None:
     if not report.files and not report.walked:
         click.echo(f"error: {_nothing_at(paths, 'nothing to lint')}", err=True)
     if report.files and not report.releases:
-        got, advice = (
-            "; ".join(report.ranges),
-            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed '
-            "releases)",
+        got = "; ".join(report.ranges)
+        advice = (
+            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed releases)'
         )
         trouble = UsageError("no indexed release in the project's range", got=got, next=advice)
         click.echo(f"error: {trouble}", err=True)

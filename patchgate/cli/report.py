@@ -112,10 +112,8 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
             replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look)
             for each in judged
         ]
-        since, title = (
-            Path(judged[0].run.folder) / VERDICTS,
-            ", ".join(each.patch.id for each in judged),
-        )
+        since = Path(judged[0].run.folder) / VERDICTS
+        title = ", ".join(each.patch.id for each in judged)
         write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
     FORMATS[form](judged, html)
     if form != "text" or len(judged) > 1:

@@ -50,10 +50,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-_read_checks, _read_variants = (
-    list_of(one_of(CHECKS, "check")),
-    list_of(one_of(VARIANTS, "variant")),
-)
+_read_checks = list_of(one_of(CHECKS, "check"))
+_read_variants = list_of(one_of(VARIANTS, "variant"))
 
 
 @record
@@ -95,10 +93,8 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
 
     Raises UsageError for a name that comes with patchgate too.
     """
-    shipped, own = (
-        load_workloads(),
-        own_workloads(patch, project) | model_workloads(project.models, Path(project.root)),
-    )
+    shipped = load_workloads()
+    own = own_workloads(patch, project) | model_workloads(project.models, Path(project.root))
     for name in sorted(shipped.keys() & own.keys()):
         raise UsageError(
             f"a workload `{name}` comes with patchgate",

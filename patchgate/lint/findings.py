@@ -166,11 +166,9 @@ def merged(
     for group in groups.values():
         releases = tuple(version for version in known if version in group)
         last = group[releases[-1]]
-        span, line, text = (
-            _in_characters(last.span, lines),
-            _line(lines, last.span),
-            show_releases(releases, known),
-        )
+        span = _in_characters(last.span, lines)
+        line = _line(lines, last.span)
+        text = show_releases(releases, known)
         detail = "\n".join(filter(None, [*_other_wordings(group, last, known), last.detail]))
         alike = [version for version in releases if group[version].message == last.message]
         message = (

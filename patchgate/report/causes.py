@@ -23,12 +23,10 @@ _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
 _FACTS = 4
 
 
-_DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = (
-    "does not run",
-    "does not compile",
-    "does not fit",
-    "code",
-)
+_DOES_NOT_RUN = "does not run"
+_DOES_NOT_COMPILE = "does not compile"
+_DOES_NOT_FIT = "does not fit"
+_CODE = "code"
 
 
 @record

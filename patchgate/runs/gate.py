@@ -400,10 +400,8 @@ def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
         parse(read_source(Path(patch.path)))
         return None
     except Unreadable as error:
-        where, signature = (
-            f"{display_path(patch.path)}:{error.line}",
-            f"SyntaxError: {error.reason}",
-        )
+        where = f"{display_path(patch.path)}:{error.line}"
+        signature = f"SyntaxError: {error.reason}"
     # Another Python than this one may know newer syntax.
     commands = [[python, "-I", "-c", _COMPILE, patch.path] for python in pythons if python]
     if any(

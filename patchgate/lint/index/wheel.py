@@ -263,10 +263,8 @@ def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
     """(start, stop) in bytes of members in the order of their places, near ones joined."""
     spans: list[tuple[int, int]] = []
     for each in members:
-        start, stop = (
-            each.header_offset,
-            each.header_offset + _HEADER + len(each.filename) + each.compress_size,
-        )
+        start = each.header_offset
+        stop = each.header_offset + _HEADER + len(each.filename) + each.compress_size
         if spans and start - spans[-1][1] < _GAP:
             spans[-1] = spans[-1][0], max(stop, spans[-1][1])
         else:

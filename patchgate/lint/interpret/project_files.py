@@ -48,11 +48,9 @@ _OPAQUE = re.compile(
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
 # Files of tests, by their names and by the folders just above them.
-_OF_TESTS, _TESTS, _ABOVE = (
-    re.compile(r"(test_.*|.*_test|conftest)\.py"),
-    frozenset({"test", "tests"}),
-    5,
-)
+_OF_TESTS = re.compile(r"(test_.*|.*_test|conftest)\.py")
+_TESTS = frozenset({"test", "tests"})
+_ABOVE = 5
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

@@ -115,10 +115,8 @@ def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
 
 def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
     statements = statements_binding(own.file, own.name)
-    value, is_class = (
-        None,
-        bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements),
-    )
+    value = None
+    is_class = bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements)
     if not is_class:
         value = value_at_top(own.name, own.file, files, release)
         if isinstance(value, LocalFunction):

@@ -245,10 +245,8 @@ def _hooks(view: View) -> Iterator[Finding]:
     not take.
     """
     for hook in view.usage.hooks:
-        ours, module = (
-            parameters_of(hook.function.args),
-            module_of(hook.owner, view.release.modules()),
-        )
+        ours = parameters_of(hook.function.args)
+        module = module_of(hook.owner, view.release.modules())
         name = hook.owner[len(module) + 1 :]
         if not hook.reachable or any(each.kind == "var-keyword" for each in ours):
             continue
@@ -392,11 +390,9 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
         )
         severity, evidence = Severity.RED, pair.evidence([site for site, _ in misfits])
     else:
-        reason, severity, evidence = (
-            f"does not take {names}; no call is known to pass it",
-            Severity.NOTE,
-            "",
-        )
+        reason = f"does not take {names}; no call is known to pass it"
+        severity = Severity.NOTE
+        evidence = ""
     message, span = f"{pair.text} {reason}", pair.rebinding.span
     yield pair.view.finding(
         SIGNATURE_DRIFT,

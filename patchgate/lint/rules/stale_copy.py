@@ -176,11 +176,11 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
         message = f"override of `{name}` copies a newer body of torch [{base.releases}]"
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE)
         return
-    message, detail = (
+    message = (
         f"override of `{name}` copies a body of torch [{base.releases}] that these releases do not "
-        "have",
-        "",
+        "have"
     )
+    detail = ""
     fix = f"port the upstream edits (`patchgate lint --fetch --details {THIS_FILE}` shows them)"
     if now is not None and base.text is not None:
         override = pair.override()

@@ -268,10 +268,8 @@ class Page:
 
     def _history(self, compared: ComparedCase) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
-        past, line = (
-            self.past(compared.case.workload, compared.case.device),
-            release_line(compared.case.torch),
-        )
+        past = self.past(compared.case.workload, compared.case.device)
+        line = release_line(compared.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
             old, new = (
                 tuple(map(_past_text, past.get((line, side, fact), ())))

@@ -231,11 +231,9 @@ class Bisection:
         )
         search = self._search(lambda torch: self.read(torch, self.applied))
         outcome = search.turn(items, known)
-        size, ends, measured = (
-            len(items),
-            (outcome.last, outcome.first),
-            self.question.kind is not QuestionKind.API,
-        )
+        size = len(items)
+        ends = (outcome.last, outcome.first)
+        measured = self.question.kind is not QuestionKind.API
         inside = nightlies(*ends) if measured and not outcome.between else []
         if inside:
             self.progress(f"  {len(inside)} nightly builds between {' and '.join(ends)}")
@@ -331,15 +329,11 @@ class Bisection:
         patch, folder = self._loaded, self.instrument.folder
         if what == "hunks":
             diff = searched_items.diff_of(self.patch or Path())
-            items, write = (
-                searched_items.hunks_of(diff),
-                partial(searched_items.write_hunks, patch, diff),
-            )
+            items = searched_items.hunks_of(diff)
+            write = partial(searched_items.write_hunks, patch, diff)
         else:
-            items, write = (
-                self.instrument.replaced(torch, patch),
-                partial(searched_items.write_targets, patch),
-            )
+            items = self.instrument.replaced(torch, patch)
+            write = partial(searched_items.write_targets, patch)
 
         def read(subset: Sequence[str]) -> Reading:
             return self.read(torch, write(subset, folder / what))
