@@ -23,6 +23,7 @@ from torch._inductor import decomposition, lowering
 # A wrapper adds a call to each call: of what is called more often the cost alone would be red.
 _MOST_CALLS = 0.0005
 _PACKAGES = ("torch._inductor.", "torch._dynamo.", "torch._functorch.")
+_TABLES = (lowering.__name__, decomposition.__name__)
 _FUNCTIONS = (
     "torch.nn.functional.silu",
     "torch.nn.functional.layer_norm",
@@ -134,8 +135,8 @@ def functions_and_methods(calls: dict[types.CodeType, int]) -> list[str]:
     names = []
     limit = _MOST_CALLS * sum(calls.values())
     for module_name, module in sorted(sys.modules.items()):
-        # What `lowering` defines is in its table, as an entry that the next kind of patch wraps.
-        if not module_name.startswith(_PACKAGES) or module_name == lowering.__name__:
+        # What these define is in their tables, as entries that the next kind of patch wraps.
+        if not module_name.startswith(_PACKAGES) or module_name in _TABLES:
             continue
         owners: list[tuple[str, object]] = [(module_name, module)]
         owners += [
