@@ -509,7 +509,9 @@ QUESTIONS = {
     "differ traces": Exchange(
         Compare, Compared, "numerics.first_divergence:diverging_operation", is_own=True
     ),
-    "differ samples": Exchange(Compare, Compared, "numerics.sample_differences:differ_samples"),
+    "differ samples": Exchange(
+        Compare, Compared, "numerics.sample_differences:differ_samples", is_own=True
+    ),
     "differ tokens": Exchange(Compare, Compared, "numerics.decoder:differ", is_own=True),
     "apply": Exchange(Apply, Applied, "patch.apply:apply"),
     "applies": Exchange(ApplyEach, ChangesByVersion, "patch.apply:applies"),

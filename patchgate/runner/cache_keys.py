@@ -7,9 +7,11 @@ decides them.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,37 +22,60 @@ from typing import Any
 from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
+from patchgate.runner.environment_variables import deciding_variables, inherited_variables
 
-# Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
-# whoever builds torch, or edits it in place, keeps its version.
+# Runs in the torch environment, finds torch without importing it, and reads its sources: whoever
+# builds torch, or edits it in place, keeps its version.
 _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
-import hashlib, importlib.metadata, importlib.util, json, pathlib, platform
+import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, site
 def version(name):
     try: return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError: return "none"
-spec = importlib.util.find_spec("torch")
-if not (spec and spec.origin):
+def origin(name):
+    spec = importlib.util.find_spec(name)
+    return spec.origin if spec else None
+if not origin("torch"):
     print("null")
     raise SystemExit
-home = pathlib.Path(spec.origin).parent
-sources = hashlib.sha256()
-for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", "fx"):
-    at = home / part
-    for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
-        sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
+def digest(paths, folder):  # of Python's sources; of another file, which may be large, the size
+    sources = hashlib.sha256()
+    for path in sorted(paths):
+        is_source = path.endswith((".py", ".pth"))
+        content = open(path, "rb").read() if is_source else str(os.stat(path).st_size).encode()
+        sources.update(path[len(folder):].encode() + b"\\0" + content + b"\\0")
+    return sources.hexdigest()
+def package(name):
+    file = origin(name)
+    if not file or not os.path.isfile(file):
+        return ""
+    folder = os.path.dirname(file)
+    if os.path.basename(file) != "__init__.py":
+        return digest([file], folder)
+    paths = [os.path.join(place, each) for place, _, files in os.walk(folder, followlinks=True)
+        for each in files if not each.endswith(".pyc")]
+    return digest(filter(os.path.isfile, paths), folder)
+# What Python runs as it starts, and devices that `import torch` makes known.
+folders = [*site.getsitepackages(), *[site.getusersitepackages()] * bool(site.ENABLE_USER_SITE)]
+starts = [digest(glob.glob(glob.escape(each) + "/*.pth"), each) for each in folders]
+found = [*importlib.metadata.distributions()]
+devices = {point.module.partition(".")[0] for d in found
+    if "[torch.backends]" in (d.read_text("entry_points.txt") or "")
+    for point in d.entry_points if point.group == "torch.backends"}
+ran = ["torch", "triton", "sitecustomize", "usercustomize", *sorted(devices)]
 # Everything else that a workload may import: with what was installed afterwards, or in another
 # version, it is another torch.
 def named(d):  # its name and version, without what parses all of its metadata as an e-mail
     text = d.read_text("METADATA") or d.read_text("PKG-INFO") or ""
     head = text.partition("\\n\\n")[0].splitlines()
     return [line for line in head if line.startswith(("Name:", "Version:"))]
-found = importlib.metadata.distributions()
 installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in found})
 print(json.dumps({"torch": version("torch"), "triton": version("triton"),
     "python": platform.python_version(), "machine": platform.machine(),
-    "sources": sources.hexdigest(), "home": str(home.parent),
+    "libc": " ".join(platform.libc_ver()),
+    "home": os.path.dirname(os.path.dirname(origin("torch"))),
+    "sources": " ".join(map(package, ran)), "starts": " ".join(starts),
     "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))
 """
 # A disk that is busy with an install is slow to start Python.
@@ -59,8 +84,8 @@ _ASK_SECONDS = 120
 
 @cache
 def read_environment(python: str) -> dict[str, str]:
-    """Versions of a torch environment, a digest of its compiler's sources, and where it is
-    installed ("home").
+    """Versions of a torch environment, digests of torch's files, and where it is installed
+    ("home"); of the torch that a server of it imports.
     """
     try:
         ended = subprocess.run(
@@ -69,6 +94,7 @@ def read_environment(python: str) -> dict[str, str]:
             text=True,
             errors="replace",
             timeout=_ASK_SECONDS,
+            env=inherited_variables(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
@@ -95,22 +121,36 @@ def _no_torch(what: str, got: str) -> UsageError:
 
 
 def environment_digest(python: str) -> str:
-    """A digest of an environment that is the same wherever the same torch is installed."""
-    return _digest(
-        {name: value for name, value in read_environment(python).items() if name != "home"}
-    )
+    """A digest of an environment that is the same wherever the same torch is installed, and finds
+    the same compiler.
+    """
+    known = {name: value for name, value in read_environment(python).items() if name != "home"}
+    return _digest([known, deciding_variables(), _compiler()])
+
+
+@cache
+def _compiler() -> str:
+    """The C++ compiler that torch finds on the path, as it names itself; empty where there is
+    none.
+    """
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        command, variables = ["g++", "--version"], inherited_variables()
+        ended = subprocess.run(command, capture_output=True, timeout=_ASK_SECONDS, env=variables)
+        return ended.stdout.decode(errors="replace")
+    return ""
 
 
 # What is generated for a profile is the same on every processor; nothing of it is run.
 _GENERATED = ("observe", "options", "shapes", "code")
 # Where an answer goes and where C++ is found again is no part of a question; of a workload its
 # content counts.
-_PLACES = ("env", "libraries", "outputs", "workload_path")
+_PLACES = ("libraries", "outputs", "workload_path")
+_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     """The content key of an answer; None where none covers it: a real device, a time, code of a
-    project's own.
+    project's own, a second patch.
 
     `identity` is of the environment and the patch.
     """
@@ -119,6 +159,7 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     if (
         profile.get("kind") == "real"
         or request["do"] == "time"
+        or request.get("after")
         or not all(map(stands_alone, files))
     ):
         return None
@@ -127,7 +168,15 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     except OSError:
         return None
     question = {name: value for name, value in request.items() if name not in _PLACES}
+    variables = request.get("env", {}).items()
+    question["env"] = {name: value for name, value in variables if name not in _CACHES}
     return _digest([question, identity, _probe_digest(), processor, [*map(_file, files)]])
+
+
+def machine_digest() -> str:
+    """Of this machine and user, which a patch may look at in more ways than a key could name."""
+    cores = sorted(os.sched_getaffinity(0))
+    return _digest([platform.node(), platform.release(), os.cpu_count(), cores, os.getuid()])
 
 
 @cache

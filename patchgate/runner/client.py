@@ -28,6 +28,7 @@ from patchgate.runner.cache_keys import (
     answer_key,
     is_foreign,
     loaded_digest,
+    machine_digest,
     patch_digest,
     patch_files,
     stands_alone,
@@ -43,6 +44,8 @@ WARM_UP_SECONDS = 180
 _TRIES = 2
 # Causes of a failure that another try may not have.
 _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
+# Causes of a failure that every try has: an exception of the patch's own.
+_REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
 # What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a
@@ -90,11 +93,11 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     them beside torch.
 
     With a patch only where its text says what it imports, and the files that it opens lie in its
-    own folder: no other edit would be seen.
+    own folder: no other edit would be seen. Then only for this machine and user.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
-        return (Cache(Path(folder)) if folder else None), ""
+        return (Cache(Path(folder)) if folder else None), f"{run.project.import_path}"
     path = Path(patch.path)
     covered = (
         ("packaging", "files") if path.stem == "patch" else ("packaging",)
@@ -102,9 +105,8 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     if not (run.watch or run.is_job or patch.diff or stands_alone(path, *covered)):
         return None, ""
     digest = loaded_digest(patch) if run.watch else patch_digest(patch)
-    return Cache(
-        Path(folder)
-    ), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"
+    how = f"{run.limits} {run.require_sandbox} {run.project.import_path} {machine_digest()}"
+    return Cache(Path(folder)), f"{digest} {how}"
 
 
 def runner_of(run: Run, servers: Servers) -> Runner:
@@ -139,6 +141,15 @@ def _reads_others(opened: Iterable[str], patch: Patch | None) -> bool:
     """
     covered = {os.path.realpath(path) for path in patch_files(patch)} if patch and opened else set()
     return any(os.path.realpath(path) not in covered for path in opened)
+
+
+def _has_failed(answer: Answer) -> bool:
+    """True if there is no answer, or for a part of the question none that another try would give
+    too.
+    """
+    parts = answer.get("versions", {}).values()
+    causes = {part["failure"]["cause"] for part in parts if "failure" in part}
+    return "failure" in answer or not causes <= _REPEATED
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
@@ -248,7 +259,7 @@ class Runner:
                 return known
         answer = ask()
         others = answer.pop("opened", ())
-        if keys[0] and "failure" not in answer and not _reads_others(others, patch):
+        if keys[0] and not _has_failed(answer) and not _reads_others(others, patch):
             cache.save(keys[0], answer, outputs)
         return answer
 

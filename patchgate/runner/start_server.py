@@ -7,7 +7,6 @@ They end with the process that started them.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import socket
 import subprocess
@@ -19,10 +18,9 @@ from pathlib import Path
 from patchgate.model.paths import PACKAGE
 from patchgate.probe.protocol import QUESTIONS
 from patchgate.runner.cache_keys import environment_digest
+from patchgate.runner.environment_variables import inherited_variables
 from patchgate.runner.leftovers import temporary_files_below
 
-# What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
 # Seconds in which a server ends by itself.
 _PATIENCE = 5
 #: Torch release, question -> a new channel to its server for that. Raises OSError where the server
@@ -74,10 +72,7 @@ def start_server(torch: str, python: str) -> Server:
     # No module, path or argument that a patch can see names us.
     name = f"m{secrets.token_hex(4)}"
     _copy_probe(home / "lib" / name)
-    environment = {
-        variable: os.environ[variable] for variable in _PASSED_ON if variable in os.environ
-    }
-    environment |= {
+    environment = inherited_variables() | {
         "PYTHONPATH": str(home / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",

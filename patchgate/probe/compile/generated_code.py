@@ -28,6 +28,9 @@ _TRITON_KINDS = {
     "user_autotune": "triton_user",
     "fixed_config": "triton_user",
 }
+# Where the file of a kernel lies: its name is made of its content, the folders before it are those
+# of a process.
+_PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
 _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns"}
 
 
@@ -206,3 +209,10 @@ def digest_of_code(text: str) -> str:
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
         text = ast.dump(ast.parse(text))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def without_places(text: str) -> str:
+    """Generated code whose comments do not say in which folder of the process a kernel lies, so
+    that it is the same in each.
+    """
+    return _PLACE.sub(r"\1", text)

@@ -16,7 +16,7 @@ from torch._dynamo.utils import counters
 
 from patchgate.probe.compile import sentinel
 from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper
+from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper, without_places
 from patchgate.probe.compile.graph_facts import graph_facts
 from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.compile.resources import machine_code, resource_facts
@@ -140,7 +140,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
     return {
         "facts": facts,
         "environment": environment() | {"device": device_name(profile)},
-        "code": captured.code,
+        "code": [*map(without_places, captured.code)],
         "stubbed": uses(),
         **coverage,
     }

@@ -1,5 +1,7 @@
 """Content keys change with what a measurement depends on, and with nothing else."""
 
+import os
+import shlex
 import sys
 from dataclasses import replace
 
@@ -10,10 +12,13 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Numerics
+from patchgate.runner import cache_keys
 from patchgate.runner.cache_keys import (
     answer_key,
+    environment_digest,
     files_digest,
     loaded_digest,
+    machine_digest,
     patch_digest,
     read_environment,
 )
@@ -167,15 +172,116 @@ def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
         "do": "run",
         "workload_path": str(path),
         "seeds": [0, 1],
-        "env": {"A": "b"},
+        "env": {"TORCHINDUCTOR_CACHE_DIR": "here"},
         "outputs": "here",
     }
     key = answer_key(asked, "torch")
     assert key == answer_key(asked | {"env": {}, "outputs": "there"}, "torch")
     others = {answer_key(asked | {"seeds": [0]}, "torch"), answer_key(asked, "another")}
+    others.add(answer_key(asked | {"env": {"PYTHONHASHSEED": "1"}}, "torch"))
     path.write_text("b")
     others.add(answer_key(asked, "torch"))
-    assert len(others | {key}) == 4
+    assert len(others | {key}) == 5
+
+
+def test_a_second_patch_has_no_key():
+    """Its content is not named."""
+    assert answer_key({"do": "apply", "after": [{"patch": "other.py"}]}, "torch") is None
+
+
+@pytest.fixture
+def python(folder):
+    """An interpreter whose torch is below `site`, which nobody who reads its files imports."""
+    for name in ("torch/__init__.py", "torch/nn/functional.py", "triton/__init__.py"):
+        (folder / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "site" / name).write_text("raise SystemExit('imported')\n")
+    (folder / "site" / "torch" / "lib.so").write_bytes(b"12")
+    script = folder / "python"
+    paths = f"PYTHONPATH={shlex.quote(str(folder / 'site'))}:$PYTHONPATH"
+    script.write_text(f'#!/bin/sh\n{paths} exec {shlex.quote(sys.executable)} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def _digest_now(python):
+    """As a later command gets it."""
+    cache_keys.read_environment.cache_clear()
+    cache_keys._compiler.cache_clear()
+    return environment_digest(python)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("site/torch/nn/functional.py", "x = 2\n"),  # also of what is no part of the compiler
+        ("site/torch/lib.so", "123"),
+        ("site/torch/new.py", ""),
+        ("site/triton/__init__.py", "x = 2\n"),
+        ("site/sitecustomize.py", "import os\n"),
+    ],
+)
+def test_an_environment_is_every_file_of_torch_and_what_python_starts_with(
+    folder, python, file, content
+):
+    before = _digest_now(python)
+    compiled = folder / "site/torch/__pycache__/nn.cpython-311.pyc"
+    compiled.parent.mkdir()
+    compiled.touch()
+    assert _digest_now(python) == before
+    (folder / file).write_text(content)
+    assert _digest_now(python) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_same"),
+    [
+        ("LD_LIBRARY_PATH", "/opt/other/lib", False),
+        ("CUDA_HOME", "/opt/cuda", False),
+        ("LANG", "de_DE.UTF-8", True),
+        ("LC_ALL", "C", True),
+        ("OMP_NUM_THREADS", "3", True),
+        ("TORCHINDUCTOR_MAX_AUTOTUNE", "1", True),
+        ("HOME", "/tmp", True),
+    ],
+)
+def test_an_environment_names_the_variables_that_a_server_has_and_no_others(
+    python, monkeypatch, name, value, is_same
+):
+    for variable in ("LD_LIBRARY_PATH", "CUDA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    before = _digest_now(python)
+    monkeypatch.setenv(name, value)
+    assert (_digest_now(python) == before) is is_same
+
+
+def test_another_compiler_on_the_path_is_another_environment(folder, python, monkeypatch):
+    before = _digest_now(python)
+    compiler = folder / "bin" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\necho g++ 99.1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{compiler.parent}:{os.environ['PATH']}")
+    assert _digest_now(python) != before
+
+
+def test_the_torch_that_is_read_is_the_one_that_a_server_imports(folder, python, monkeypatch):
+    """A server has none of the caller's folders to import from."""
+    other = folder / "other" / "torch" / "__init__.py"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    monkeypatch.setenv("PYTHONPATH", str(folder / "other"))
+    (folder / "site" / "torch").rename(folder / "gone")
+    with pytest.raises(UsageError, match="no torch in this environment"):
+        _digest_now(python)
+
+
+def test_what_is_measured_with_a_patch_is_of_one_machine_and_user(monkeypatch):
+    before = machine_digest()
+    assert machine_digest() == before
+    for name, value in (("cpu_count", 99), ("getuid", 12345)):
+        with monkeypatch.context() as changed:
+            changed.setattr(os, name, lambda value=value: value)
+            assert machine_digest() != before
 
 
 def test_an_environment_without_torch_is_refused():

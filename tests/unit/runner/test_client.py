@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Cause, Unmeasured, Workload
 from patchgate.probe.process.message_schema import refusal
-from patchgate.probe.protocol import QUESTIONS, Question
+from patchgate.probe.protocol import QUESTIONS, Compare, Question
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.run_settings import Limits, Run
@@ -133,6 +134,23 @@ def test_what_was_measured_with_the_same_patch_is_kept(
     assert len(asked) == questions
 
 
+@pytest.mark.parametrize(
+    ("cause", "questions"), [("raised", 1), ("missing", 1), ("hung", 2), ("machine", 2)]
+)
+def test_an_answer_of_which_a_part_failed_by_chance_is_not_kept(
+    folder, runner, server, cause, questions
+):
+    (folder / "mine.py").write_text("import torch\n")
+    failed = {"failure": {"cause": cause, "stage": "patch", "signature": "boom"}}
+    asked = server(*[{"versions": {"2.11.0": {}, "2.12.0": failed}}] * 2)
+    run = replace(runner.run, patched_cache=str(folder / "kept"))
+    one, patch = replace(runner, run=run), replace(PATCH, path=str(folder / "mine.py"))
+    for _ in range(2):
+        ask = partial(one.ask, "2.11.0", "applies", patch=patch.path)
+        one.keep(ask, "2.11.0", patch, {"do": "applies", "patch": patch.path})
+    assert len(asked) == questions
+
+
 def test_a_file_that_a_folder_patch_opens_is_part_of_what_is_kept(folder, runner, server):
     asked, place = server(FACTS, FACTS), folder / "mine"
     place.mkdir()
@@ -237,6 +255,11 @@ def test_a_machine_that_fails_twice_is_reported(runner, server):
 def test_a_failure_of_the_patch_is_not_tried_again(runner, server):
     asked = server(RAISED)
     assert (runner.ask("2.11.0", "apply"), len(asked)) == (RAISED, 1)
+
+
+def test_what_compares_finished_files_is_a_step_of_ours():
+    compares = {do for do, question in QUESTIONS.items() if question.request is Compare}
+    assert compares <= {do for do, question in QUESTIONS.items() if question.is_own}
 
 
 LATE = {"failure": {"cause": "hung", "stage": "differ", "signature": "did not end in time"}}

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from patchgate.runner import start_server
+from patchgate.runner.environment_variables import inherited_variables
 from patchgate.runner.start_server import Server, Servers
 
 
@@ -83,3 +84,13 @@ def test_servers_can_be_asked_until_they_end(server, monkeypatch):
     assert made.control.fileno() == -1
     with pytest.raises(OSError):
         servers.connect("2.11.0", "observe")
+
+
+def test_a_process_has_the_same_variables_whoever_starts_it(monkeypatch):
+    """How many there are moves the count of Python calls of a compile."""
+    for name in ("LANG", "LC_ALL", "LC_CTYPE", "OMP_NUM_THREADS", "TORCH_LOGS"):
+        monkeypatch.delenv(name, raising=False)
+    before = inherited_variables()
+    for name in ("LANG", "LC_ALL", "LC_CTYPE", "OMP_NUM_THREADS", "TORCH_LOGS"):
+        monkeypatch.setenv(name, "de_DE")
+    assert inherited_variables() == before

@@ -1,6 +1,6 @@
 """Facts read off a generated wrapper module, without running it."""
 
-from patchgate.probe.compile.generated_code import read_wrapper
+from patchgate.probe.compile.generated_code import read_wrapper, without_places
 
 HELPED = """
 import triton
@@ -60,3 +60,12 @@ def test_what_a_wrapper_calls_and_keeps():
         "extern": 1,
     }
     assert (wrapper.lines, wrapper.allocations, wrapper.reused) == (7, 1, 1)
+
+
+def test_code_is_the_same_in_whatever_folder_it_is_made():
+    texts = [
+        f"import torch\n# kernel path: {place}/io/ciopj.py\nx = 'kernel path: /tmp/a/b/c.py'\n"
+        for place in ("/tmp/run-1/cache", "/home/me/run-22/tmp/cache", "/tmp/my run/cache")
+    ]
+    (one,) = {*map(without_places, texts)}
+    assert one == "import torch\n# kernel path: io/ciopj.py\nx = 'kernel path: /tmp/a/b/c.py'\n"

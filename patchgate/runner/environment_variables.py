@@ -1,0 +1,26 @@
+"""The environment variables that a torch process inherits, so that a measurement depends on no
+other ones.
+"""
+
+from __future__ import annotations
+
+import os
+
+# What a process needs to run and to find its files; secrets of the caller's environment do not
+# travel to a patch.
+_PLACES = ("PATH", "HOME", "TMPDIR")
+# What decides which libraries and compilers are found: a kept answer names their values.
+_DECIDING = ("LD_LIBRARY_PATH", "CUDA_HOME")
+# The same for every user: how many variables there are moves the count of Python calls.
+_FIXED = {"LC_ALL": "C.UTF-8"}
+
+
+def inherited_variables() -> dict[str, str]:
+    """The variables with which each process that has torch is started."""
+    found = {name: os.environ[name] for name in (*_PLACES, *_DECIDING) if name in os.environ}
+    return found | _FIXED
+
+
+def deciding_variables() -> dict[str, str]:
+    """Those of them that a measurement may depend on."""
+    return {name: os.environ[name] for name in _DECIDING if name in os.environ}
