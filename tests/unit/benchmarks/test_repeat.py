@@ -110,12 +110,48 @@ def test_a_difference_says_what_it_is_about_and_what_it_was() -> None:
     assert text == "2.11.0 compile chain h200 calls: PG601 over 471824 -> 472316 -> PG603 pass"
 
 
+KEPT = {"a1": {"answer": {"calls": {"x": 1}, "code": ["p", "q"]}, "file": "d"}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        (KEPT, []),
+        ({}, []),
+        ({"b2": {"answer": 1}}, []),
+        (
+            {"a1": {"answer": {"calls": {"x": 2}, "code": ["p", "q"]}, "file": "d"}},
+            ["kept answer a1 differs at entry.answer.calls.x: 1 -> 2"],
+        ),
+        (
+            {"a1": {"answer": {"calls": {"x": 1}, "code": ["p", "r"]}, "file": "d"}},
+            ["kept answer a1 differs at entry.answer.code[1]: q -> r"],
+        ),
+        (
+            {"a1": {"answer": {"calls": {"x": 1}, "code": ["p", "q"]}, "file": "e"}},
+            ["kept answer a1 differs at entry.file: d -> e"],
+        ),
+        (
+            {"a1": {"answer": {"calls": {}, "code": ["p", "q"]}, "file": "d"}},
+            ["kept answer a1 differs at entry.answer.calls: {'x': 1} -> {}"],
+        ),
+    ],
+)
+def test_two_answers_under_one_key_are_a_difference(
+    answers: dict[str, Any], found: list[str]
+) -> None:
+    sides = Judged((ONE,), answers=KEPT), Judged((ONE,), answers=answers)
+    assert differences(*sides) == (found, [])
+
+
 def test_each_way_judges_every_patch_and_one_in_the_other_order(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     seen: list[tuple[str, str, list[str]]] = []
+    surroundings = {}
 
-    def gate(folder: Path, patch: Path, options: list[str]) -> Judged:
+    def gate(folder: Path, patch: Path, options: list[str], **how: Any) -> Judged:
+        surroundings[folder.name] = how
         seen.append((folder.name, patch.name, options))
         (folder / ".patchgate" / "unpatched").mkdir(parents=True, exist_ok=True)
         return Judged((ONE,))
@@ -123,12 +159,15 @@ def test_each_way_judges_every_patch_and_one_in_the_other_order(
     monkeypatch.setattr(repeat, "_gate", gate)
     monkeypatch.setattr(repeat, "fresh_environment", lambda python, place: f"{place.name}/python")
     ways = Ways(tmp_path, {"2.11.0": "python"}, [Path("a"), Path("b")], ["--check", "api"]).all()
-    assert [[*judge()] for judge in ways.values()] == [["a", "b"]] * 3 + [["b", "a"]] + [
-        ["a", "b"]
-    ] * 4
+    order = {way: [patch for patch, _ in judge()] for way, judge in ways.items()}
+    assert order.pop("other order") == ["b", "a"]
+    assert [*order.values()] == [["a", "b"]] * 9
     assert [folder for folder, patch, _ in seen if patch == "a"] == [
-        *("first", "first", "fresh", "order", "n1", "n8", "load", "copied")
+        *("first", "first", "fresh", "order", "n1", "n8", "load", "copied", "surroundings"),
+        "at-once",
     ]
+    assert surroundings.pop("surroundings")["one_core"]
+    assert not any(surroundings.values())
     rows = {folder: options[1] for folder, _, options in seen}
     assert rows.pop("fresh") == "2.11.0=env-2.11.0/python"
     assert {*rows.values()} == {"2.11.0=python"}
@@ -167,14 +206,19 @@ def test_a_fresh_environment_shares_files_but_no_bytecode(tmp_path: Path) -> Non
     ],
 )
 def test_the_exit_code_says_what_was_found(
-    monkeypatch: Any, other: Judged, code: int, words: str
+    monkeypatch: Any, tmp_path: Path, other: Judged, code: int, words: str
 ) -> None:
     given = iter([Judged((ONE,)), other])
     monkeypatch.setattr(repeat, "_gate", lambda *_: next(given))
     monkeypatch.setattr(repeat, "rows_of", lambda rows: {"2.11.0": sys.executable})
     arguments = ["--row", "2.11.0=python", "--patch", "harmless", "--way", "again"]
-    ended = CliRunner().invoke(repeat.repeat, arguments)
+    table = tmp_path / "table.txt"
+    ended = CliRunner().invoke(repeat.repeat, [*arguments, "--table", str(table)])
     assert (ended.exit_code, words in ended.output) == (code, True), ended.output
+    assert table.read_text() == ended.output
+    title = ended.output.splitlines()[0]
+    assert title.startswith("# ")
+    assert title.endswith("gate --workload pointwise")
 
 
 def test_every_patch_of_the_sample_is_there() -> None:
