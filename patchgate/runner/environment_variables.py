@@ -22,5 +22,5 @@ def inherited_variables() -> dict[str, str]:
 
 
 def deciding_variables() -> dict[str, str]:
-    """Those of them that a measurement may depend on."""
+    """The variables among them that a measurement may depend on."""
     return {name: os.environ[name] for name in _DECIDING if name in os.environ}

@@ -215,4 +215,4 @@ def without_places(text: str) -> str:
     """Generated code whose comments do not say in which folder of the process a kernel lies, so
     that it is the same in each.
     """
-    return _PLACE.sub(r"\1", text)
+    return _PLACE.sub(r"\1\2", text)
