@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import time
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ from patchgate.runs.plan import rows_of
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write what each code printed.",
 )
+@click.option(
+    "--cells", metavar="CHECK", help="Judge by this check alone, not by the cells of each case."
+)
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option(
     "--whole",
@@ -79,6 +83,7 @@ def corpus(
     only: tuple[str, ...],
     write: Path | None,
     examples: Path | None,
+    cells: str | None,
     gpu: bool,
     whole: bool,
     lines: Path | None,
@@ -99,6 +104,7 @@ def corpus(
         if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)
     ]
     cases = [with_gpu(case) for case in cases] if gpu else cases
+    cases = [replace(case, cells=(cells,)) for case in cases] if cells else cases
     if not cases:
         click.echo(
             "no case is selected\n  next: --only with the name of a folder, or without it all of "

@@ -151,6 +151,7 @@ class RunOffers(Compile):
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for whose operators samples are made.
     unpatched: str  #: In place of `names`: the file that was written for them without the patch.
+    only: list[int]  #: Without a patch: its samples that are compiled; where empty, the first.
 
 
 class Compare(OnDevice):

@@ -14,6 +14,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+#: Name of a parameter -> its type and default.
+Parameters = dict[str, tuple[str, Any]]
 # Values of a parameter by its type in a schema, or by the type of its default.
 _VALUES: dict[str, tuple[Any, ...]] = {
     "number": (2, 0.5),
@@ -24,14 +26,19 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "SymInt": (-1, 0),
     "List[int]": ([-1], [0]),
     "List[SymInt]": ([-1], [0]),
+    "ScalarType": (torch.float64,),
 }
+# Values of parameters that are words.
+_WORDS = {"reduction": ("sum", "none"), "approximate": ("tanh",)}
 # Tensors of which one alone is trained, at most.
 _TRAINED = 3
 
 
-def derived(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with one more dimension, with an argument added, and with a tensor of another kind
-    or shape.
+def derived(
+    parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[Call]:
+    """The call with one more dimension, with an argument added or left out, and with a tensor of
+    another kind or shape.
     """
     given = _given(args)
     if given is None:
@@ -39,14 +46,45 @@ def derived(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[
     if 1 <= given.dim() <= 2 and given.is_floating_point():
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
+    without = [{k: v for k, v in kwargs.items() if k != name} for name in kwargs]
+    for others in (*without, {}) if len(kwargs) > 1 else without:
+        yield args, others
+    for name, value in left_out(parameters, kwargs):
+        yield args, {**kwargs, name: value}
+    if len(args) > 1:
+        yield args[:1], kwargs
+        for name, value in left_out(parameters, kwargs):
+            yield args[:1], {**kwargs, name: value}
     leaves, spec = pytree.tree_flatten((args, kwargs))
     for at, leaf in enumerate(leaves):
-        if leaf is args[0] or not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+        if leaf is args[0] or not isinstance(leaf, torch.Tensor):
+            continue
+        if leaf.dtype is torch.int64:  # an index from the end
+            yield pytree.tree_unflatten([*leaves[:at], -1 - leaf, *leaves[at + 1 :]], spec)
+        if not leaf.is_floating_point():
             continue
         for other in _other_tensors(leaf, given):
             yield pytree.tree_unflatten([*leaves[:at], other, *leaves[at + 1 :]], spec)
-    for name, value in _left_out(op, args, kwargs):
-        yield args, {**kwargs, name: value}
+
+
+def resized(call: Call, dim: int, size: int | None) -> Call:
+    """The call with so many elements along a dimension of its first tensor, or with twice as many:
+    in each tensor that is as long there.
+    """
+    first = next(leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
+    length = first.shape[dim]
+
+    def change(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() < -dim or not leaf.dim():
+            return leaf
+        if leaf.shape[dim] != length or length < 2:
+            return leaf
+        plain = leaf.detach()
+        plain = torch.cat([plain, plain], dim) if size is None else plain.narrow(dim, 0, size)
+        return plain.clone().requires_grad_(leaf.requires_grad)
+
+    changed: Call = pytree.tree_map(change, call)
+    return changed
 
 
 def trained_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
@@ -74,35 +112,42 @@ def _given(args: tuple[Any, ...]) -> torch.Tensor | None:
     )
 
 
-def _left_out(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def left_out(parameters: Parameters, kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Parameters with a default that the call does not pass, and other values for each."""
-    for name, kind, default in _parameters(op, len(args)).values():
-        for value in _VALUES.get(kind, ()):
+    for name, (kind, default) in parameters.items():
+        for value in _WORDS.get(name, _VALUES.get(kind, ())):
             if name not in kwargs and (value != default or type(value) is not type(default)):
                 yield name, value
 
 
-def _parameters(op: Any, passed: int) -> dict[str, tuple[str, str, Any]]:
-    """Name -> name, type and default of the parameters beyond those passed by place: of all
-    overloads together.
+def parameters_of(function: Any, packet: str, passed: int) -> Parameters:
+    """The parameters with a default beyond those passed by place: of an overload, of a function's
+    signature, or of all overloads of a packet together.
     """
-    found = {}
+    if isinstance(function, torch._ops.OpOverload):
+        return _of_schemas([function], passed)
     try:
-        for at, each in enumerate(inspect.signature(op.op).parameters.values()):
-            if at >= passed and each.default is not each.empty:
-                found[each.name] = (each.name, type(each.default).__name__, each.default)
+        found = enumerate(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a function in C: the operator has the schema
-        packet = getattr(torch.ops.aten, op.aten_name, None)
-        for overload in packet.overloads() if packet else ():
-            for at, argument in enumerate(getattr(packet, overload)._schema.arguments):
-                if (at >= passed or argument.kwarg_only) and argument.has_default_value():
-                    kind = str(argument.type).removeprefix("Optional[")
-                    kind = (
-                        kind.removesuffix("]")
-                        if str(argument.type).startswith("Optional[")
-                        else kind
-                    )
-                    found.setdefault(argument.name, (argument.name, kind, argument.default_value))
+        known = getattr(torch.ops.aten, packet, None)
+        overloads = [getattr(known, name) for name in known.overloads()] if known else []
+        return _of_schemas(overloads, passed)
+    return {
+        each.name: (type(each.default).__name__, each.default)
+        for at, each in found
+        if at >= passed and each.default is not each.empty
+    }
+
+
+def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
+    found: Parameters = {}
+    for overload in overloads:
+        for at, argument in enumerate(overload._schema.arguments):
+            if (at >= passed or argument.kwarg_only) and argument.has_default_value():
+                # By `type` a dtype is any integer, of which most are none and crash the process.
+                kind, optional = str(argument.real_type), "Optional["
+                kind = kind[len(optional) : -1] if kind.startswith(optional) else kind
+                found.setdefault(argument.name, (kind, argument.default_value))
     return found
 
 

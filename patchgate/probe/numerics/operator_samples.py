@@ -8,333 +8,190 @@ since `OpInfo` holds the original.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import importlib.util
-import itertools
-import sys
-import types
-import unittest
+import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import torch
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.derived_samples import derived, trained_alone
-from patchgate.probe.numerics.operators import operators_of, runs_on_graphs
+from patchgate.probe.numerics.operators import (
+    module_in,
+    operators_of,
+    overload_in,
+    recorded_calls,
+    runs_on_graphs,
+)
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs
-from patchgate.probe.numerics.sample_differences import departure, shown_tensor
+from patchgate.probe.numerics.sample_calls import (
+    SEED,
+    AsWritten,
+    Sample,
+    flat,
+    module_db,
+    named,
+    op_db,
+    samples_of,
+    samples_of_module,
+    samples_of_overload,
+    tensors_in,
+)
+from patchgate.probe.numerics.sample_differences import departure, is_repeated
 from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import Profile
 
-# Samples of one operator, by how they are made: chosen for what fits into some seconds of CPU.
-_PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 6, 4, 3, 4
-_VARIED, _VARIED_SAMPLES, _DERIVED = 12, 3, 16
-_OPERATORS = 4
-# What takes the place of an argument of a type: values at which code often branches.
-_NEIGHBOURS: dict[type, tuple[Any, ...]] = {
-    int: (-1, 0, 1, 2),
-    bool: (True, False),
-    float: (0.0, -1.5),
-}
+# Sources of samples: operators, overloads, modules.
+_OPERATORS, _SOURCES = 4, 8
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 20
-# Of all operators, the most telling first; a compile of 20 took 2 to 10 s of CPU.
-_SAMPLES, _PROGRAMS = 40, 120
+# How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
+# took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
+_TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 12, 2
 # At most, but for those that find the first sample that raises. A count, and no time: every machine
 # runs the same ones.
 _COMPILES = 8
-_ELEMENTS = 20_000
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
-_OTHER_DTYPES = (torch.bfloat16, torch.float16, torch.int64, torch.bool)
-_SEED = 20261123
-_PROGRAM = "def program("
-#: Part ("output", "gradient", "input") -> its tensors.
+# Names of what runs only where code is made of a graph.
+_OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
+#: Part ("output", "gradient", "input", "state") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 
 
-@dataclass
-class Sample:
-    """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo,
-    or a program.
-    """
-
-    function: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    how: str = ""  #: "" as torch has it, "strided", "around SEED"
-
-    @property
-    def text(self) -> str:
-        """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how it was made."""
-        given = [_shown(value) for value in self.args] + [
-            f"{key}={_shown(value)}" for key, value in self.kwargs.items()
-        ]
-        if self.function.startswith(_PROGRAM):
-            return "; ".join(line.strip() for line in self.function.splitlines()[1:])
-        call = f"{self.function.removeprefix('op_db:').rstrip('/')}({', '.join(given)})"
-        return f"{call}, {self.how}" if self.how else call
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return repr(
-            pytree.tree_map(
-                lambda leaf: _Shown(_shown(leaf)) if torch.is_tensor(leaf) else leaf, value
-            )
-        )
-    return shown_tensor(value)
-
-
-class _Shown(str):
-    __repr__ = str.__str__
-
-
-def op_db() -> list[Any]:
-    """Every OpInfo of this torch, without what its module imports beside it.
-
-    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that
-    has no rights to any on a machine that has one.
-    """
-    if importlib.util.find_spec("expecttest") is None:
-        stand_in: Any = types.ModuleType("expecttest")
-        stand_in.TestCase = unittest.TestCase
-        stand_in.__spec__ = ModuleSpec("expecttest", None)
-        sys.modules["expecttest"] = stand_in
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch.testing._internal import common_utils
-
-        common_utils.TEST_NUMBA = False
-        from torch.testing._internal.common_methods_invocations import op_db
-
-    return list(op_db)
-
-
 def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, list[str]]:
-    """Make samples for the replaced names, run them and write them with their results; name -> its
-    operators.
+    """Make samples for the replaced names, run them eagerly and traced, and write them with their
+    results; name -> its operators.
     """
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
-    known = op_db()
-    found = operators_of([name for name in names if not runs_on_graphs(name)], known)
-    chosen = list({id(op): op for ops in found.values() for op in ops[:_OPERATORS]}.values())[
-        :_OPERATORS
-    ]
-    by_operator = [samples_of(op) for op in chosen]
-    known_only = len(found) == len(names)
-    if not known_only:
-        by_operator.append([Sample(source, inputs, {}) for source, inputs in programs(_SEED)])
-    # In turns: the first of each are the most telling, and the budget may end before the last.
-    samples = [
-        sample
-        for turn in itertools.zip_longest(*by_operator)
-        for sample in turn
-        if sample is not None
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        titles, by_source = _sources(names)
     with reproducible(profile, training=True):
-        # What differs by itself is no evidence: random numbers, memory that nothing has written.
-        eager = [_outcome([sample], _call_all) for sample in samples]
-        calls = [i for i, result in enumerate(eager) if not isinstance(result, str)]
-        samples, eager = [samples[i] for i in calls], [eager[i] for i in calls]
-        again = [_outcome([sample], _filled) for sample in samples]
-        steady = [
-            i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)
-        ]
-        steady = steady[: _SAMPLES if known_only else _PROGRAMS]
-        compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
-    # Nor is what torch's own compiled code gets wrong.
-    kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]
+        samples, eager = _steady(flat(by_source[:_SOURCES]))
+        traced = _traced(samples)
+    # What torch itself does not trace is not judged.
+    failed = [
+        f"{samples[i].text}: raises {result} unpatched"
+        for i, result in traced.items()
+        if isinstance(result, str)
+    ]
+    kept = [i for i in traced if not isinstance(traced[i], str)]
+    samples = [samples[i] for i in kept]
     written = {
-        "samples": [
-            (samples[i].function, samples[i].args, samples[i].kwargs, samples[i].how) for i in kept
-        ],
-        "texts": [samples[i].text for i in kept],
-        "programs": [program_of(samples[i]) for i in kept],
+        "samples": [vars(sample) for sample in samples],
+        "texts": [sample.text for sample in samples],
+        "programs": [program_of(sample) for sample in samples],
         "eager": [eager[i] for i in kept],
-        "compiled": [compiled[i] for i in kept],
-        "tried": len(steady),
-        "unjudged": [
-            f"{samples[i].text}: {_why_unjudged(compiled[i])}" for i in steady if i not in set(kept)
-        ],
+        "traced": [traced[i] for i in kept],
+        "compiled": {},
+        "unjudged": failed,
+        "of_code": all(map(_OF_CODE.match, names)),
     }
     save_outputs(written, path)
-    titles = {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
-    return titles | {name: ["small programs"] for name in names if name not in found}
+    return titles
 
 
-def _why_unjudged(compiled: Any) -> str:
-    if compiled is None:
-        return "not compiled, as others took all compiles"
-    return (
-        "compiled it "
-        f"{f'raises {compiled}' if isinstance(compiled, str) else 'differs from eager mode'} "
-        "unpatched"
-    )
+def _steady(samples: Sequence[Sample]) -> tuple[list[Sample], list[Any]]:
+    """The samples that are calls, and their results in eager mode.
+
+    Without what differs by itself: random numbers, memory that nothing has written.
+    """
+    kept, eager = [], []
+    for sample in samples:
+        result = _outcome([sample], _call_all)
+        if not isinstance(result, str) and is_repeated(result, _outcome([sample], _filled)):
+            kept.append(sample)
+            eager.append(result)
+        if len(kept) == _TRACED:
+            break
+    return kept, eager
 
 
-def read_samples(path: str) -> list[Sample]:
-    """The samples of a file that this module has written without a patch."""
-    return [Sample(*each) for each in torch.load(path, weights_only=False)["samples"]]
+def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]]:
+    """Name -> what its samples are of, and the samples of each source, the closest first."""
+    known = op_db()
+    operators = [n for n in names if not runs_on_graphs(n) and module_in(n) is None]
+    found = operators_of(operators, known)
+    titles: dict[str, list[str]] = {}
+    samples: dict[str, list[Sample]] = {}
+    for name in names:
+        of_name: dict[str, list[Sample]] = {}
+        overload, ops = overload_in(name), found.get(name, [])[:_OPERATORS]
+        if runs_on_graphs(name):
+            of_name["small programs"] = [Sample(text, args, {}) for text, args in programs(SEED)]
+        elif name not in found:
+            of_name[name.split(".")[-2]] = samples_of_module(module_in(name), module_db())
+        elif overload:
+            calls = recorded_calls(overload, ops)
+            of_name |= {overload: samples_of_overload(overload, calls)} if calls else {}
+        called = "" if overload else name.removeprefix("torch.")
+        of_name |= {_title(op): samples_of(op, called) for op in ops}
+        titles[name] = [title for title, found_ones in of_name.items() if found_ones]
+        samples |= of_name
+    return titles, list(samples.values())
 
 
-def run_samples(samples: Sequence[Sample], profile: Profile, path: str) -> None:
-    """Run the samples compiled and write what they give."""
+def read_samples(path: str) -> dict[str, Any]:
+    """A file that this module has written without a patch."""
+    written: dict[str, Any] = torch.load(path, weights_only=False)
+    return written | {"samples": [Sample(**each) for each in written["samples"]]}
+
+
+def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None:
+    """Run the samples eagerly and traced, compile the most telling ones, and write what they
+    give.
+    """
+    samples, eager, before = written["samples"], written["eager"], written["traced"]
     with reproducible(profile, training=True):
-        save_outputs({"compiled": _compiled(samples)}, path)
+        now = {} if written["of_code"] else _traced(samples)
+        # What is traced tells where to look; what is compiled is judged.
+        excess = {
+            i: min(departure(now[i], eager[i])["excess"], departure(now[i], before[i])["excess"])
+            for i in now
+        }
+        telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
+        raising = [i for i in telling if isinstance(now[i], str)]
+        differing = [i for i in telling if i not in raising][:_TELLING]
+        # Where all are as they were when traced, code can be wrong alone.
+        few = _COMPILED if written["of_code"] else _COMPILED // 2
+        chosen = differing if telling else range(min(few, len(samples)))
+        groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
+        compiled = _compiled(samples, groups)
+        # Patches of functions act on programs that are not compiled, too.
+        called = {} if written["of_code"] else _called(samples, eager)
+    save_outputs({"compiled": compiled, "called": called}, path)
+
+
+def _called(samples: Sequence[Sample], eager: Sequence[Any]) -> dict[int, Any]:
+    """Results in eager mode that are others than without the patch."""
+    results = {i: _outcome([sample], _call_all) for i, sample in enumerate(samples)}
+    return {i: results[i] for i in results if departure(results[i], eager[i])["excess"] > 1}
+
+
+def rerun_samples(
+    written: dict[str, Any], only: Sequence[int], profile: Profile, path: str
+) -> None:
+    """Compile some samples, or those that come first, and write them with what they give."""
+    samples = written["samples"]
+    with reproducible(profile, training=True):
+        groups = _groups(samples, only or range(min(len(samples), _COMPILED)))
+        compiled = _compiled(samples, groups)
+    save_outputs(written | {"samples": [], "compiled": compiled}, path)
 
 
 def _title(op: Any) -> str:
     return f"{op.name} {op.variant_test_name}".rstrip()
 
 
-def samples_of(op: Any) -> list[Sample]:
-    """Samples of one operator, the most telling first of each kind."""
-    name = _function_of(op)
-    plain = _made(op, name, torch.float32, False) or _made(op, name, torch.int64, False)
-    trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
-    samples = [
-        Sample(
-            name, pytree.tree_map(_strided, s.args), pytree.tree_map(_strided, s.kwargs), "strided"
-        )
-        for s in plain
-        if _has_matrix(s)
-    ][:_STRIDED]
-    for dtype in _OTHER_DTYPES:
-        samples += _made(op, name, dtype, False)[:_OTHER_DTYPE]
-    around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
-    samples += [
-        Sample(name, s.args, s.kwargs, f"around {seed}") for seed, s in enumerate(around[:_AROUND])
-    ]
-    samples += [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][
-        :_VARIED
-    ]
-    sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
-    calls = itertools.zip_longest(*(derived(op, each.args, each.kwargs) for each in sources))
-    further = [Sample(name, *call) for turn in calls for call in turn if call is not None]
-    further = [each for each in further if not isinstance(_outcome([each], _call_all), str)]
-    alone = [
-        Sample(name, *call)
-        for sample in trained[:_GRADIENT]
-        for call in trained_alone(sample.args, sample.kwargs)
-    ]
-    # The most telling of each kind come first.
-    kinds = (plain[:_PLAIN], alone[:_GRADIENT], further[:_DERIVED], trained[:_GRADIENT], samples)
-    return [
-        sample for turn in itertools.zip_longest(*kinds) for sample in turn if sample is not None
-    ]
-
-
-def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
-    """The first filled sample for each number of dimensions of its first tensor, at most three."""
-    found: dict[int, Sample] = {}
-    for sample in samples:
-        first = sample.args[0] if sample.args else None
-        if isinstance(first, torch.Tensor) and first.numel() > 1:
-            found.setdefault(first.dim(), sample)
-    return list(found.values())[:_VARIED_SAMPLES]
-
-
-def _varied(sample: Sample) -> list[Sample]:
-    """The call with one argument that is no tensor changed: eager mode tells which of them are
-    calls at all.
-    """
-    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
-    found = []
-    for at, leaf in enumerate(leaves):
-        for value in _NEIGHBOURS.get(type(leaf), ()):
-            if value != leaf:
-                changed = [*leaves[:at], value, *leaves[at + 1 :]]
-                args, kwargs = pytree.tree_unflatten(changed, spec)
-                found.append(Sample(sample.function, args, kwargs, sample.how))
-    return found
-
-
-def _function_of(op: Any) -> str:
-    return op.name if _named(op.name) is op.op else f"op_db:{op.name}/{op.variant_test_name}"
-
-
-def _named(name: str) -> Any:
-    return functools.reduce(lambda owner, part: getattr(owner, part, None), name.split("."), torch)
-
-
-def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample]:
-    """Samples of a dtype: of each way of calling the first, in turns, those with the most arguments
-    first.
-    """
-    if dtype not in (op.dtypes if not gradient else op.dtypes & set(op.backward_dtypes)):
-        return []
-    torch.manual_seed(_SEED)
-    by_form: dict[str, list[Sample]] = {}
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
-        for given in op.sample_inputs("cpu", dtype, requires_grad=gradient):
-            sample = Sample(name, (given.input, *given.args), dict(given.kwargs))
-            leaves = pytree.tree_leaves((sample.args, sample.kwargs))
-            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-            if any(t.layout is not torch.strided or t.numel() > _ELEMENTS for t in tensors):
-                continue
-            by_form.setdefault(_form(sample), []).append(sample)
-    forms = sorted(by_form.values(), key=lambda form: -_weight(form[0]))
-    turns = max(map(len, forms), default=0)
-    return [form[turn] for turn in range(turns) for form in forms if turn < len(form)]
-
-
-def _form(sample: Sample) -> str:
-    """The form of a call: arguments that are no tensors, and the number of dimensions of each
-    tensor.
-    """
-
-    def described(leaf: Any) -> str:
-        if isinstance(leaf, torch.Tensor):
-            return f"{leaf.dim()} {leaf.numel() > 1}"
-        return repr(leaf)
-
-    return str(pytree.tree_map(described, (sample.args, sample.kwargs)))
-
-
-def _weight(sample: Sample) -> int:
-    """How much a call says: keywords, and arguments beyond the first; nothing of it where all
-    tensors are empty.
-    """
-    tensors = [
-        leaf
-        for leaf in pytree.tree_leaves((sample.args, sample.kwargs))
-        if isinstance(leaf, torch.Tensor)
-    ]
-    broadcasts = len({t.shape for t in tensors}) > 1
-    filled = all(t.numel() > 1 for t in tensors)
-    return (3 * len(sample.kwargs) + len(sample.args) + 2 * broadcasts) * (3 if filled else 1)
-
-
-def _has_matrix(sample: Sample) -> bool:
-    return any(
-        torch.is_tensor(leaf) and leaf.dim() > 1
-        for leaf in pytree.tree_leaves((sample.args, sample.kwargs))
-    )
-
-
-def _strided(value: Any) -> Any:
-    """The same numbers, in memory by columns and with a gap before them."""
-    if not torch.is_tensor(value) or value.dim() < 2:
-        return value
-    turned = torch.zeros((value.shape[-1] + 1, *value.shape[:-1]), dtype=value.dtype)[1:].movedim(
-        0, -1
-    )
-    return turned.copy_(value.detach())
-
-
-def _call(sample: Sample) -> Callable[..., Any]:
+def _call(sample: Sample, module: Any) -> Callable[..., Any]:
     """The function as it is now, with its neighbours where there are any."""
     function: Callable[..., Any]
-    if sample.function.startswith(_PROGRAM):
+    if sample.is_program:
         return function_of(sample.function)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
@@ -342,10 +199,10 @@ def _call(sample: Sample) -> Callable[..., Any]:
             op.op for op in op_db() if (op.name, op.variant_test_name) == (name, variant)
         )
     else:
-        function = _named(sample.function)
+        function = module or named(sample.function)
     if sample.how.startswith("around"):
         return _surrounded(function, int(sample.how.split()[1]))
-    return function
+    return torch.no_grad()(function) if sample.how == "no_grad" else function
 
 
 def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
@@ -392,17 +249,22 @@ def program_of(sample: Sample) -> str:
     """A few lines that call it with these values, as `call(given())`; empty where they would be
     long.
     """
-    if sample.function.startswith(_PROGRAM):
+    if sample.is_program:
         given = ", ".join(repr(_literal(value)) for value in sample.args)
         return (
             f"def given():\n    return {given}\n{sample.function}def call(given):\n    return "
             "program(*given)\n"
         )
     name = sample.function.removeprefix("op_db:").partition("/")[0]
-    owner = "torch" if callable(_named(name)) else "torch.Tensor"
-    tensors = _tensors((sample.args, sample.kwargs))
+    owner = "torch" if callable(named(name)) else "torch.Tensor"
+    tensors = tensors_in((sample.args, sample.kwargs))
     is_known = owner == "torch" or hasattr(torch.Tensor, name)
-    if sample.how or not is_known or sum(tensor.numel() for tensor in tensors) > _WRITTEN_OUT:
+    if (
+        sample.how
+        or sample.is_module
+        or not is_known
+        or sum(tensor.numel() for tensor in tensors) > _WRITTEN_OUT
+    ):
         return ""
     args, kwargs = (
         repr(pytree.tree_map(_literal, value)) for value in (sample.args, sample.kwargs)
@@ -420,7 +282,7 @@ def _literal(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     made = f"torch.tensor({value.tolist()}, dtype={value.dtype}).reshape({list(value.shape)})"
-    return _Shown(f"{made}.requires_grad_()" if value.requires_grad else made)
+    return AsWritten(f"{made}.requires_grad_()" if value.requires_grad else made)
 
 
 def _call_all(
@@ -466,33 +328,42 @@ def _raised(error: Exception) -> str:
 
 
 def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[Results]:
-    """Of each sample the outputs, the gradients along one direction, and the tensors that were
-    passed.
+    """Of each sample the outputs, the gradients along one direction, the tensors that were passed,
+    and the state of its module.
     """
+    modules = [sample.module() for sample in samples]
+    functions = [_call(*each) for each in zip(samples, modules, strict=True)]
+    firsts = [sample.first for sample in samples if sample.first]
+    if len(firsts) == len(samples):
+        run(functions, pytree.tree_map(_leaf_copy, firsts))
     calls = [pytree.tree_map(_leaf_copy, (sample.args, sample.kwargs)) for sample in samples]
     given = [pytree.tree_map(lambda x: x, call) for call in calls]
-    functions = [_call(sample) for sample in samples]
     results = run(functions, calls)
     outputs = [
         [leaf for leaf in pytree.tree_leaves(result) if leaf is not None] for result in results
     ]
-    gradients = _gradients(given, outputs)
+    trained = [
+        [*tensors_in(call), *(module.parameters() if module else ())]
+        if sample.how != "no_grad"
+        else []
+        for sample, call, module in zip(samples, given, modules, strict=True)
+    ]
+    gradients = _gradients(trained, outputs)
     return [
         {
             "output": [*map(_plain, out)],
             "gradient": [*map(_plain, grads)],
-            "input": [*map(_plain, _tensors(call))],
+            "input": [*map(_plain, tensors_in(call))],
+            "state": [*map(_plain, module.buffers() if module else [])],
         }
-        for out, grads, call in zip(outputs, gradients, given, strict=True)
+        for out, grads, call, module in zip(outputs, gradients, given, modules, strict=True)
     ]
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def _plain(value: Any) -> torch.Tensor:
     """As a tensor that can be compared: a number as one, a complex one as pairs."""
+    if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+        raise TypeError("a sparse tensor is not compared")
     tensor = (
         value.detach().resolve_conj().resolve_neg()
         if isinstance(value, torch.Tensor)
@@ -508,9 +379,13 @@ def _number(value: Any) -> torch.Tensor:
         return torch.zeros(0)
 
 
-def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[list[torch.Tensor]]:
-    """The gradients of all samples' inputs at once; one that no output depends on is empty."""
-    wanted = [[t for t in _tensors(call) if t.requires_grad and t.is_leaf] for call in calls]
+def _gradients(
+    given: Sequence[Sequence[torch.Tensor]], outputs: Sequence[Sequence[Any]]
+) -> list[list[torch.Tensor]]:
+    """The gradients of all samples' inputs and weights at once; one that no output depends on is
+    empty.
+    """
+    wanted = [[t for t in tensors if t.requires_grad and t.is_leaf] for tensors in given]
     results, along = [], []
     for out in outputs:
         noise = torch.Generator().manual_seed(0)
@@ -518,65 +393,89 @@ def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[l
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 results.append(tensor)
                 along.append(torch.randn(tensor.shape, generator=noise).to(tensor.dtype))
-    flat = [tensor for tensors in wanted for tensor in tensors]
-    if not flat or not results:
-        return [[] for _ in calls]
-    taken = iter(torch.autograd.grad(results, flat, along, allow_unused=True))
+    leaves = [tensor for tensors in wanted for tensor in tensors]
+    if not leaves or not results:
+        return [[torch.zeros(0) for _ in tensors] for tensors in wanted]
+    taken = iter(torch.autograd.grad(results, leaves, along, allow_unused=True))
     return [
         [torch.zeros(0) if (g := next(taken)) is None else g for _ in tensors] for tensors in wanted
     ]
 
 
-def _is_repeated(one: Any, other: Any) -> bool:
-    """True if both are results, and equal but for the last digits."""
-    return not isinstance(one, str) and departure(other, one)["excess"] <= 1
+def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
+    """Samples that are compiled together; those of other sizes apart: their sizes are symbols."""
+    groups: list[Sequence[int]] = []
+    for dynamic in (False, True):
+        of_kind = [i for i in chosen if bool(samples[i].first) is dynamic]
+        groups += [of_kind[at : at + _TOGETHER] for at in range(0, len(of_kind), _TOGETHER)]
+    return groups
 
 
-def _compiled(samples: Sequence[Sample]) -> list[Any]:
-    """Of each sample the results of a compile of many together, what it raises alone, or None where
-    it was not run.
+def _run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:
+    torch._dynamo.reset()
+    dynamic = any(sample.first for sample in samples)
+    compiled = torch.compile(_call_all, backend=backend, dynamic=dynamic)
+    with shape_config.patch(use_duck_shape=False):  # sizes that are equal now may change apart
+        return _results(samples, compiled)
+
+
+def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
+    """Of each sample the results of its graph after all passes, run without code, or what it
+    raises; of a group that raises each is run alone, at most so many.
     """
-    outcomes: list[Any] = [None] * len(samples)
-    groups: list[Sequence[int]]
-    groups = [
-        range(start, min(start + _TOGETHER, len(samples)))
-        for start in range(0, len(samples), _TOGETHER)
-    ]
+    outcomes: dict[int, Any] = {}
+    groups, alone = _groups(samples, range(len(samples))), 0
+    while groups and alone < _ALONE:
+        group = groups.pop(0)
+        alone += len(group) == 1
+        try:
+            results: list[Any] = _run_compiled([samples[i] for i in group], _without_code)
+        except Exception as error:
+            if len(group) > 1:
+                groups += [[i] for i in group]
+                continue
+            results = [_raised(error)]
+        outcomes |= zip(group, results, strict=True)
+    return outcomes
+
+
+def _without_code(graph: Any, inputs: Any) -> Any:
+    """A backend as Inductor, that runs the graph after its passes."""
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+
+    def run_graph(graph: Any, inputs: Any, *, is_inference: bool = False, **_: Any) -> Any:
+        compile_fx.view_to_reshape(graph)
+        with torch.no_grad():
+            mode = compile_fx.fake_tensor_prop(graph, inputs)
+        with V.set_fake_mode(mode):
+            compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
+        return make_boxed_func(graph)
+
+    return compile_fx.compile_fx(graph, inputs, inner_compile=run_graph)
+
+
+def _compiled(samples: Sequence[Sample], groups: list[Sequence[int]]) -> dict[int, Any]:
+    """Of each sample the results of a compile of many together, or what it raises alone; not of
+    those that were not run.
+    """
+    outcomes: dict[int, Any] = {}
     compiles, failed, found = 0, False, False
     while groups and (compiles < _COMPILES or (failed and not found)):
         compiles += 1
         group = groups.pop(0)
-        torch._dynamo.reset()
         try:
-            results: list[Any] = _results(
-                [samples[i] for i in group], torch.compile(_call_all, dynamic=False)
-            )
+            results: list[Any] = _run_compiled([samples[i] for i in group])
         except Exception as error:
             failed = True
             if len(group) > 1:
-                groups = [*_apart(samples, group), *groups]
+                middle = len(group) // 2
+                groups = [group[:middle], group[middle:], *groups]
                 continue
             found = True
             results = [_raised(error)]
-        for i, result in zip(group, results, strict=True):
-            outcomes[i] = result
+            # Calls of the same form most likely raise too, and would take the compiles of others.
+            alike = [i for i, each in enumerate(samples) if each.form == samples[group[0]].form]
+            groups = [kept for each in groups if (kept := [i for i in each if i not in alike])]
+        outcomes |= zip(group, results, strict=True)
     return outcomes
-
-
-def _apart(samples: Sequence[Sample], group: Sequence[int]) -> list[Sequence[int]]:
-    """Groups for a group that raised: each sample that raises before any code is generated, and the
-    others.
-
-    Halves where there is none, so that one sample that fails alone is found in a few compiles.
-    """
-    suspects = []
-    for i in group:
-        torch._dynamo.reset()
-        traced = torch.compile(_call_all, backend="aot_eager_decomp_partition", dynamic=False)
-        if isinstance(_outcome([samples[i]], traced), str):
-            suspects.append(i)
-    others = [i for i in group if i not in suspects]
-    if suspects and others:
-        return [*([i] for i in suspects), others]
-    middle = len(group) // 2
-    return [group[:middle], group[middle:]]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from patchgate.probe.numerics.derived_samples import Call
+
 # An operator in the name of a table's entry: `lowerings[aten.add.Tensor]`,
 # `_impls['aten/where.ScalarOther/CPU']`.
 _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
+_OVERLOAD = re.compile(r"\[(aten|prims)\.(\w+)\.(\w+)\]")
+# Samples of one operator of which the calls are recorded.
+_RECORDED = 12
 # What runs over whole graphs: passes, their tables of patterns, and the options that hold a pass.
 _ON_GRAPHS = re.compile(
     r"\b_?inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
@@ -124,16 +132,93 @@ def _stem(word: str) -> str:
     return word.strip("_") if not word.startswith("__") else word
 
 
-class _Calls(TorchDispatchMode):
-    """Notes the names of the operators that are called."""
+def overload_in(name: str) -> str:
+    """`ops.aten.add.Tensor` of `...lowerings[aten.add.Tensor]`; empty where it is no such entry."""
+    entry = _OVERLOAD.search(name)
+    return f"ops.{'.'.join(entry.groups())}" if entry else ""
 
-    def __init__(self) -> None:
+
+def module_in(name: str) -> Any:
+    """The class of modules that a replaced name is a method of, or None."""
+    owner: Any = torch
+    for part in name.split(".")[1:-1]:
+        owner = getattr(owner, part, None)
+    is_module = isinstance(owner, type) and issubclass(owner, torch.nn.Module)
+    return owner if is_module else None
+
+
+class _Calls(TorchDispatchMode):
+    """Notes the names of the operators that are called, and the calls of one."""
+
+    def __init__(self, recorded: str = "") -> None:
         super().__init__()
         self.words: set[str] = set()
+        self.recorded = recorded
+        self.calls: list[tuple[Any, Call]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.words.add(func.overloadpacket.__name__)
+        if func.overloadpacket.__name__ == self.recorded:
+            self.calls.append((func, pytree.tree_map(_copied, (tuple(args), dict(kwargs or {})))))
         return func(*args, **(kwargs or {}))
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _run_sample(op: Any, sample: Any, calls: _Calls) -> None:
+    """Call an operator with a sample, and its backward."""
+    with calls:
+        result = op.op(sample.input, *sample.args, **sample.kwargs)
+        for leaf in pytree.tree_leaves(result):
+            if torch.is_tensor(leaf) and leaf.requires_grad:
+                leaf.sum().backward(retain_graph=True)
+
+
+def _samples(op: Any) -> Iterator[Any]:
+    gradient = op.supports_autograd and torch.float32 in op.backward_dtypes
+    dtype = torch.float32 if torch.float32 in op.dtypes else torch.int64
+    yield from op.sample_inputs("cpu", dtype, requires_grad=gradient)
+
+
+def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
+    """Calls of an overload, as `ops.aten.add.Tensor`, that samples of operators make; calls of the
+    operator's other overloads, with their arguments as this one takes them, where none does.
+    """
+    *_, packet, last = overload.split(".")
+    target = getattr(getattr(torch.ops.aten, packet), last, None)
+    calls = _Calls(packet)
+    for op in ops:
+        with contextlib.suppress(Exception):
+            for sample in itertools.islice(_samples(op), _RECORDED):
+                with contextlib.suppress(Exception):  # one that raises is no sample here
+                    _run_sample(op, sample, calls)
+    exact = [call for func, call in calls.calls if func is target]
+    return exact or [_as_taken(target, *call) for func, call in calls.calls]
+
+
+def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    """A call with its arguments as the overload takes them: a number for a tensor, a list of
+    dimensions for one. Eager mode tells whether it is a call.
+    """
+    schema = {argument.name: str(argument.type) for argument in overload._schema.arguments}
+    positional = zip(args, schema.values(), strict=False)
+    named = {name: _argument(kwargs[name], schema[name]) for name in kwargs if name in schema}
+    return tuple(_argument(value, kind) for value, kind in positional), named
+
+
+def _argument(value: Any, kind: str) -> Any:
+    is_tensor = isinstance(value, torch.Tensor)
+    if kind in ("number", "Scalar", "float") and is_tensor and value.numel():
+        return value.flatten()[0].item()
+    if kind == "Tensor" and isinstance(value, (bool, int, float)):
+        return torch.tensor(value)
+    if "List[int" in kind and isinstance(value, int):
+        return [value]
+    if kind == "int" and isinstance(value, (list, tuple)) and value:
+        return value[0]
+    return value
 
 
 def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
@@ -142,21 +227,13 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
     """
     found: dict[str, list[tuple[int, Any]]] = {word: [] for word in words}
     for op in known:
-        gradient = op.supports_autograd and torch.float32 in op.backward_dtypes
-        if torch.float32 not in op.dtypes:
-            continue
         calls = _Calls()
-        try:
-            sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=gradient)))
-            with calls:
-                result = op.op(sample.input, *sample.args, **sample.kwargs)
-                for leaf in pytree.tree_leaves(result):
-                    if torch.is_tensor(leaf) and leaf.requires_grad:
-                        leaf.sum().backward(retain_graph=True)
-        except Exception:  # an operator whose sample this build cannot run is no candidate
-            continue
-        for word in words & calls.words:
-            found[word].append((len(calls.words), op))
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # An operator whose sample this build cannot run is no candidate.
+            _run_sample(op, next(iter(_samples(op))), calls)
+            for word in words & calls.words:
+                found[word].append((len(calls.words), op))
     return {
         word: [op for _, op in sorted(ops, key=lambda each: each[0])] for word, ops in found.items()
     }

@@ -13,8 +13,13 @@ from patchgate.probe.numerics.numeric_metrics import differences
 # What rounding explains of an element: absolutely, and relative to its size. In half precision 8
 # units in the last place, as a manifest that says nothing of `largest_ulps` admits: attention in
 # bfloat16 moved 4.
-_ATOL = 1e-5
-_RTOL = {torch.float32: 1e-5, torch.bfloat16: 8 * 2**-7, torch.float16: 8 * 2**-10}
+_ATOL = {torch.float64: 1e-8}
+_RTOL = {
+    torch.float32: 1e-5,
+    torch.float64: 1e-8,
+    torch.bfloat16: 8 * 2**-7,
+    torch.float16: 8 * 2**-10,
+}
 #: An exception, another shape or dtype, another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
@@ -26,32 +31,49 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged,
     and which differ.
 
-    `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of
-    what rounding explains. Samples that differ without the patch are in no file but by name, as
-    `unjudged` says with the reason.
+    `excess` is the difference from eager mode, or from unpatched where that was compiled and is
+    nearer, in multiples of what rounding explains. What torch compiles wrongly without the patch is
+    not judged.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
-    judged, rounded, differing = 0, 0, []
+    judged, rounded = 0, 0
+    differing: list[dict[str, Any]] = []
     unjudged = [*ours["unjudged"]]
-    columns = (ours["texts"], ours["programs"], ours["eager"], ours["compiled"], theirs["compiled"])
-    for text, program, eager, before, after in zip(*columns, strict=True):
-        if after is None:
-            unjudged.append(f"{text}: not compiled with the patch, as others took all compiles")
-            continue
+    for at, after in sorted(theirs["compiled"].items()):
+        text, eager = ours["texts"][at], ours["eager"][at]
+        found = departure(after, eager)
+        if found["excess"] > 1 and at in ours["compiled"]:
+            before = ours["compiled"][at]
+            if not is_repeated(eager, before):
+                raises = isinstance(before, str)
+                why = f"raises {before}" if raises else "differs from eager mode"
+                unjudged.append(f"{text}: compiled it {why} unpatched")
+                continue
+            nearer = departure(after, before)
+            found = min(found, nearer, key=lambda each: float(each["excess"]))
         judged += 1
-        found = min(
-            (departure(after, before), departure(after, eager)),
-            key=lambda each: float(each["excess"]),
-        )
         if found["excess"] > 1:
-            differing.append({"sample": text, "program": program, **found})
+            program = ours["programs"][at]
+            differing.append({"at": at, "sample": text, "program": program, **found})
         rounded += 0 < found["excess"] <= 1
+    known = {each["at"] for each in differing}
+    for at, after in theirs["called"].items():
+        if at in known:
+            continue
+        judged += at not in theirs["compiled"]
+        found, text = departure(after, ours["eager"][at]), ours["texts"][at]
+        differing.append({"sample": f"{text}, in eager mode", "program": "", **found})
     # The shortest program first; one that cannot be written down comes last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
         del each["program"]  # a reply has a limit
-    counts = {"samples": ours["tried"], "judged": judged, "rounded": rounded}
+    counts = {"samples": len(ours["texts"]), "judged": judged, "rounded": rounded}
     return {**counts, "differing": differing, "unjudged": unjudged[:_NAMED]}
+
+
+def is_repeated(one: Any, other: Any) -> bool:
+    """True if both are results, and equal but for the last digits."""
+    return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
 def departure(after: Any, before: Any) -> dict[str, Any]:
@@ -95,7 +117,9 @@ def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
     truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
     size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
-    excess = (away / (_ATOL + _RTOL.get(before.dtype, 1e-7) * size)).flatten()
+    excess = (
+        away / (_ATOL.get(before.dtype, 1e-5) + _RTOL.get(before.dtype, 1e-7) * size)
+    ).flatten()
     at = int(excess.argmax())
     return min(float(excess[at]), INFINITE), at
 

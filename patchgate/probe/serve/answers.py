@@ -6,6 +6,7 @@ from typing import cast
 
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics import operator_samples
+from patchgate.probe.numerics.sample_calls import op_db
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.protocol import Operators, RunOperators, Stage
@@ -25,7 +26,7 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
     if "unpatched" not in request:
         stage("samples")
         try:
-            operator_samples.op_db()
+            op_db()
         except ImportError as error:
             return {**answer, "unmeasured": str(error)}
         stage("run")
@@ -34,9 +35,14 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
             **answer,
             "operators": operator_samples.write_samples(names, profile, request["outputs"]),
         }
-    samples = operator_samples.read_samples(request["unpatched"])
+    written = operator_samples.read_samples(request["unpatched"])
+    if not request.get("patch"):
+        stage("run")
+        only = request["only"]
+        operator_samples.rerun_samples(written, only, request["profile"], request["outputs"])
+        return answer
     apply_patch(request, stage)
     stage("run")
     with tracing(request.get("patch")) as coverage:
-        operator_samples.run_samples(samples, request["profile"], request["outputs"])
+        operator_samples.run_samples(written, request["profile"], request["outputs"])
     return cast(Operators, {**answer, **coverage})

@@ -1,0 +1,406 @@
+"""Calls of operators and modules that are samples: torch's own, and those derived from them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import re
+import sys
+import types
+import unittest
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from patchgate.probe.numerics.derived_samples import (
+    Call,
+    Parameters,
+    derived,
+    left_out,
+    parameters_of,
+    resized,
+    trained_alone,
+)
+from patchgate.probe.numerics.sample_differences import shown_tensor
+
+# Samples of one operator, by how they are made; some of each kind come first.
+_PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
+_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED = 12, 3, 16, 8
+# What takes the place of an argument of a type: values at which code often branches.
+_NEIGHBOURS: dict[type, tuple[Any, ...]] = {
+    int: (-1, 0, 1, 2),
+    bool: (True, False),
+    float: (0.0, -1.5),
+}
+_ELEMENTS = 20_000
+_OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.float64, torch.float16, torch.bool, torch.int32)
+SEED = 20261123
+_PROGRAM = "def program("
+_MODULE, _OP_DB = "module:", "op_db:"
+_MODES = ("training", "evaluation", "no_grad")
+
+
+@dataclass
+class Sample:
+    """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo,
+    `module:` and a name below torch, or a program.
+    """
+
+    function: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    #: "" as torch has it, "strided", "around SEED", "larger"; of a module its mode.
+    how: str = ""
+    made: Call = ((), {})  #: What a module is made with.
+    first: Call | None = None  #: The call of other sizes for which the function is compiled.
+
+    @property
+    def text(self) -> str:
+        """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how it was made."""
+        if self.is_program:
+            return "; ".join(line.strip() for line in self.function.splitlines()[1:])
+        name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
+        made = f"({_arguments(*self.made)})" if self.is_module else ""
+        call = f"{name}{made}({_arguments(self.args, self.kwargs)})"
+        return f"{call}, {self.how}" if self.how else call
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        """What is called, and the names of the keywords; of a module also those it is made with."""
+        return self.function, *sorted(self.kwargs), *sorted(self.made[1])
+
+    @property
+    def is_program(self) -> bool:
+        return self.function.startswith(_PROGRAM)
+
+    @property
+    def is_module(self) -> bool:
+        return self.function.startswith(_MODULE)
+
+    def module(self) -> Any:
+        """A new module with the same random weights each time; None where it is a function."""
+        if not self.is_module:
+            return None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            args, kwargs = self.made
+            module = named(self.function.removeprefix(_MODULE))(*args, **kwargs)
+            with torch.no_grad():  # weights that are all 1 hide that they are not used
+                for tensor in (*module.parameters(), *module.buffers()):
+                    if tensor.is_floating_point():
+                        tensor.add_(torch.rand_like(tensor), alpha=0.25)
+        return module.train(self.how != "evaluation")
+
+
+def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    return ", ".join([*map(_shown, args), *(f"{key}={_shown(kwargs[key])}" for key in kwargs)])
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(
+            pytree.tree_map(
+                lambda leaf: AsWritten(_shown(leaf)) if torch.is_tensor(leaf) else leaf, value
+            )
+        )
+    return shown_tensor(value)
+
+
+class AsWritten(str):
+    """Text that is its own `repr`."""
+
+    __repr__ = str.__str__
+
+
+def op_db() -> list[Any]:
+    """Every OpInfo of this torch, without what its module imports beside it.
+
+    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that
+    has no rights to any on a machine that has one.
+    """
+    if importlib.util.find_spec("expecttest") is None:
+        stand_in: Any = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        stand_in.__spec__ = ModuleSpec("expecttest", None)
+        sys.modules["expecttest"] = stand_in
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal import common_utils
+
+        common_utils.TEST_NUMBA = False
+        from torch.testing._internal import common_methods_invocations as invocations
+
+    # `op_db`, and those of `_foreach_add` and the like.
+    lists = [infos for name, infos in vars(invocations).items() if name.endswith("op_db")]
+    return list(itertools.chain(*lists))
+
+
+def module_db() -> list[Any]:
+    """Every ModuleInfo of this torch."""
+    from torch.testing._internal import common_modules
+
+    return list(common_modules.module_db)
+
+
+def samples_of(op: Any, called: str = "") -> list[Sample]:
+    """Samples of one operator, the most telling first of each kind, by the name that is called."""
+    forms = (op.op, op.method_variant, op.inplace_variant)
+    function = named(called)
+    is_public = not re.search(r"(^|\.)_", called) and named(op.name) is op.op
+    is_form = bool(called) and callable(function) and (is_public or function in forms)
+    name = called if is_form else _function_of(op)
+    plain = _made(op, name, torch.float32, False) or _made(op, name, torch.int64, False)
+    trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
+    if trained:  # torch leaves some arguments out where a gradient is asked for
+        calls = pytree.tree_map(_trained, [(s.args, s.kwargs) for s in plain])
+        trained = flat([trained, [Sample(name, *call) for call in calls]])
+    others = [_made(op, name, dtype, False) for dtype in _OTHER_DTYPES]
+    large = pytree.tree_map(_large, [(s.args, s.kwargs) for s in others[1][:2]])
+    others.append([Sample(name, *call) for call in large])
+    parameters = functools.partial(parameters_of, op.op, op.aten_name)
+    return _in_turns(plain, trained, flat(others), parameters)
+
+
+def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
+    """Samples of an overload, as `ops.aten.add.Tensor`, from calls of it."""
+    plain = _by_form(Sample(name, *call) for call in calls)
+    trained = [Sample(name, *pytree.tree_map(_trained, (s.args, s.kwargs))) for s in plain]
+    others = [
+        [Sample(name, *pytree.tree_map(functools.partial(_cast, dtype=dtype), (s.args, s.kwargs)))]
+        for s in plain[:_VARIED_SAMPLES]
+        for dtype in _OTHER_DTYPES
+    ]
+    # Backward functions rely on shapes that fit each other, and may crash where these do not.
+    is_public = "backward" not in name and not name.startswith("ops.aten._")
+    parameters = functools.partial(parameters_of, named(name), "") if is_public else None
+    return _in_turns(plain, trained, flat(others), parameters)
+
+
+def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
+    """Samples of the modules that have the forward of a class, in each mode."""
+    found = []
+    for info in modules:
+        if not issubclass(info.module_cls, owner):
+            continue
+        for training, modes in ((True, _MODES[::2]), (False, _MODES[1:2])):
+            torch.manual_seed(SEED)
+            with contextlib.suppress(Exception):
+                for given in info.module_inputs_func(
+                    info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
+                ):
+                    calls = _calls_of_module(info, given.constructor_input, given.forward_input)
+                    found += [[replace(calls[0], how=mode)] for mode in modes]
+                    found.append([replace(call, how=modes[0]) for call in calls[1:]])
+    return flat(found)
+
+
+def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
+    """A call of a module as it is made, and with each of its other settings."""
+    parameters = parameters_of(info.module_cls, "", len(made.args))
+    further = ({**made.kwargs, name: value} for name, value in left_out(parameters, made.kwargs))
+    name, args = f"{_MODULE}{info.name}", tuple(call.args)
+    return [
+        Sample(name, args, dict(call.kwargs), made=(tuple(made.args), settings))
+        for settings in (dict(made.kwargs), *further)
+    ]
+
+
+def flat(by_source: Sequence[Sequence[Sample]]) -> list[Sample]:
+    """Those of each source in turns: the first of each are the most telling."""
+    turns = itertools.zip_longest(*by_source)
+    return [sample for turn in turns for sample in turn if sample is not None]
+
+
+def _in_turns(
+    plain: list[Sample],
+    trained: list[Sample],
+    others: list[Sample],
+    parameters: Callable[[int], Parameters] | None,
+) -> list[Sample]:
+    """What is made of the samples of an operator, of each kind in turns."""
+    around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
+    alone = [
+        replace(sample, args=call[0], kwargs=call[1])
+        for sample in trained[:_GRADIENT]
+        for call in trained_alone(sample.args, sample.kwargs)
+    ]
+    further: list[Sample] = []
+    sizes: list[Sample] = []
+    varied: list[Sample] = []
+    if parameters:
+        sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
+        further = flat(
+            [
+                [
+                    replace(s, args=args, kwargs=kwargs)
+                    for args, kwargs in derived(known, s.args, s.kwargs)
+                ]
+                for s in sources
+                for known in [parameters(len(s.args))]
+            ]
+        )
+        sizes = _sizes(sources[::-1])
+        varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
+    kinds = [
+        plain[:_PLAIN],
+        alone[:_GRADIENT],
+        further[:_DERIVED],
+        sizes,
+        others[:_OTHER_DTYPE],
+        trained[:_GRADIENT],
+        [
+            replace(s, args=_in_columns(s.args), kwargs=_in_columns(s.kwargs), how="strided")
+            for s in (*plain, *further)
+            if _has_matrix(s)
+        ][:_STRIDED],
+        [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
+        varied[:_VARIED],
+    ]
+    return flat(kinds)
+
+
+def _sizes(sources: Sequence[Sample]) -> list[Sample]:
+    """Calls with no and with one element along a dimension, and with twice as many, for which the
+    code was compiled before.
+    """
+    found = []
+    for s in sources:
+        for dim in (0, -1):
+            for size in (0, 1):
+                args, kwargs = resized((s.args, s.kwargs), dim, size)
+                found.append(replace(s, args=args, kwargs=kwargs))
+            args, kwargs = resized((s.args, s.kwargs), dim, None)
+            first = (s.args, s.kwargs)
+            found.append(replace(s, args=args, kwargs=kwargs, how="larger", first=first))
+    return found[:_RESIZED]
+
+
+def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
+    """The first filled sample for each number of dimensions of its first tensor, at most three."""
+    found: dict[int, Sample] = {}
+    for sample in samples:
+        first = sample.args[0] if sample.args else None
+        if isinstance(first, torch.Tensor) and first.numel() > 1:
+            found.setdefault(first.dim(), sample)
+    return list(found.values())[:_VARIED_SAMPLES]
+
+
+def _varied(sample: Sample) -> list[Sample]:
+    """The call with one argument that is no tensor changed: eager mode tells which of them are
+    calls at all.
+    """
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    found = []
+    for at, leaf in enumerate(leaves):
+        for value in _NEIGHBOURS.get(type(leaf), ()):
+            if value != leaf:
+                changed = [*leaves[:at], value, *leaves[at + 1 :]]
+                args, kwargs = pytree.tree_unflatten(changed, spec)
+                found.append(replace(sample, args=args, kwargs=kwargs))
+    return found
+
+
+def _function_of(op: Any) -> str:
+    return op.name if named(op.name) is op.op else f"{_OP_DB}{op.name}/{op.variant_test_name}"
+
+
+def named(name: str) -> Any:
+    """What stands below torch by this name; None where there is nothing."""
+    return functools.reduce(lambda owner, part: getattr(owner, part, None), name.split("."), torch)
+
+
+def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample]:
+    """Samples of a dtype: of each way of calling the first, in turns, those with the most arguments
+    first.
+    """
+    if dtype not in (op.dtypes if not gradient else op.dtypes & set(op.backward_dtypes)):
+        return []
+    torch.manual_seed(SEED)
+    found = []
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        for given in op.sample_inputs("cpu", dtype, requires_grad=gradient):
+            found.append(Sample(name, (given.input, *given.args), dict(given.kwargs)))
+    return _by_form(found)
+
+
+def _by_form(samples: Iterable[Sample]) -> list[Sample]:
+    """Of each form the first, in turns, those with the most arguments first; without large ones."""
+    by_form: dict[str, list[Sample]] = {}
+    for sample in samples:
+        tensors = tensors_in((sample.args, sample.kwargs))
+        if all(t.layout is torch.strided and t.numel() <= _ELEMENTS for t in tensors):
+            by_form.setdefault(_form(sample), []).append(sample)
+    return flat(sorted(by_form.values(), key=lambda form: -_weight(form[0])))
+
+
+def _form(sample: Sample) -> str:
+    """The form of a call: arguments that are no tensors, and the number of dimensions of each
+    tensor.
+    """
+
+    def described(leaf: Any) -> str:
+        if isinstance(leaf, torch.Tensor):
+            return f"{leaf.dim()} {leaf.numel() > 1}"
+        return repr(leaf)
+
+    return str(pytree.tree_map(described, (sample.args, sample.kwargs)))
+
+
+def _weight(sample: Sample) -> int:
+    """How much a call says: keywords, and arguments beyond the first; nothing of it where all
+    tensors are empty.
+    """
+    tensors = tensors_in((sample.args, sample.kwargs))
+    broadcasts = len({t.shape for t in tensors}) > 1
+    filled = all(t.numel() > 1 for t in tensors)
+    return (3 * len(sample.kwargs) + len(sample.args) + 2 * broadcasts) * (3 if filled else 1)
+
+
+def _has_matrix(sample: Sample) -> bool:
+    return any(
+        tensor.dim() > 1 < tensor.numel() for tensor in tensors_in((sample.args, sample.kwargs))
+    )
+
+
+def _in_columns(values: Any) -> Any:
+    """The same numbers, in memory by columns and with a gap before them."""
+    return pytree.tree_map(_column_major, values)
+
+
+def _column_major(value: Any) -> Any:
+    if not torch.is_tensor(value) or value.dim() < 2:
+        return value
+    turned = torch.zeros((value.shape[-1] + 1, *value.shape[:-1]), dtype=value.dtype)[1:].movedim(
+        0, -1
+    )
+    return turned.copy_(value.detach())
+
+
+def _large(value: Any) -> Any:
+    """Integers that float32 rounds."""
+    if not torch.is_tensor(value) or value.dtype is not torch.int64:
+        return value
+    return value * (2**33 + 1)
+
+
+def _trained(value: Any) -> Any:
+    if not torch.is_tensor(value) or not value.is_floating_point():
+        return value
+    return value.detach().clone().requires_grad_()
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if torch.is_tensor(value) and value.dtype is torch.float32 else value
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """The tensors of a call or of results."""
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
