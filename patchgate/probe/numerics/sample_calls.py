@@ -58,7 +58,7 @@ class Sample:
     kwargs: dict[str, Any]
     #: "" as torch has it, "strided", "around SEED", "larger"; of a module its mode.
     how: str = ""
-    made: Call = ((), {})  #: What a module is made with.
+    made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
 
     @property
@@ -213,7 +213,7 @@ def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
 
 
 def flat(by_source: Sequence[Sequence[Sample]]) -> list[Sample]:
-    """Those of each source in turns: the first of each are the most telling."""
+    """The samples of all sources in turns: the first of each are the most telling."""
     turns = itertools.zip_longest(*by_source)
     return [sample for turn in turns for sample in turn if sample is not None]
 
@@ -224,7 +224,7 @@ def _in_turns(
     others: list[Sample],
     parameters: Callable[[int], Parameters] | None,
 ) -> list[Sample]:
-    """What is made of the samples of an operator, of each kind in turns."""
+    """Make samples of those of an operator, of each kind in turns."""
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
     alone = [
         replace(sample, args=call[0], kwargs=call[1])
