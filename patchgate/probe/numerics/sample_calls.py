@@ -73,7 +73,7 @@ class Sample:
 
     @property
     def form(self) -> tuple[str, ...]:
-        """What is called, and the names of the keywords; of a module also those it is made with."""
+        """The callee and the names of its keywords; of a module also those it is made with."""
         return self.function, *sorted(self.kwargs), *sorted(self.made[1])
 
     @property
@@ -312,7 +312,7 @@ def _function_of(op: Any) -> str:
 
 
 def named(name: str) -> Any:
-    """What stands below torch by this name; None where there is nothing."""
+    """Get what stands below torch by this name; None where there is nothing."""
     return functools.reduce(lambda owner, part: getattr(owner, part, None), name.split("."), torch)
 
 
