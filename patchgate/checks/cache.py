@@ -112,13 +112,20 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     failed = judge_failure(case, both_sides)
     if failed:
         return [failed]
-    in_key = EDITED in answers and _changes_graph(context, case)
+    in_key = EDITED in answers and (
+        _changes_graph(context, case) or _only_sets_options(context, case)
+    )
     return judge_cache(case, context.patch, answers, in_key=in_key)
 
 
 def _changes_graph(context: CheckContext, case: Case) -> bool:
     """True if the patch changes the graph that Dynamo captures: torch's own key contains it."""
     return _changes_facts(context, case, "graph")
+
+
+def _only_sets_options(context: CheckContext, case: Case) -> bool:
+    """True for a scope in which nothing of torch is replaced: torch's own key has its options."""
+    return bool(context.patch.claims.scope) and not context.apply(case.torch)["changed"]
 
 
 def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:

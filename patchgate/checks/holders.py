@@ -19,7 +19,8 @@ CODES = read_codes("""
 PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
     original. It is a note where an entry of one table was replaced and only other tables have the
-    original, and of a name that `targets` does not name and that is another object of torch now.
+    original, of a name that `targets` does not name and that is another object of torch now, and
+    of an override of a class whose siblings still inherit.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -59,7 +60,9 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
         own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
         # Torch replaces names of its own too, as `torch.Storage` with the default dtype.
         is_torchs = name in answer["torchs"] and name not in claimed
-        kind = Kind.WARNING if own_table or is_torchs else Kind.REGRESSED
+        # An override is for its class; its siblings may be meant to stay as they are.
+        is_note = own_table or is_torchs or name in answer["overrides"]
+        kind = Kind.WARNING if is_note else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
         actual, place = (

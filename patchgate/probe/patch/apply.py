@@ -144,6 +144,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             **_changes(request, before, after, changed, recorder),
             "holders": holders.holders(changed, after),
             "torchs": holders.replaced_by_torchs_own(changed, before),
+            "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
             # Within a scope a setting is meant for the code in the scope.

@@ -116,9 +116,10 @@ def built_outside() -> Iterator[None]:
     What a scope does to the modules that are made in it (no memory, no initial values, another
     dtype) is its purpose; only what it does to their compile can be held against torch without it.
     """
-    entered = list(_ENTERED)
+    entered, generator = list(_ENTERED), torch.get_rng_state()
     for patched in reversed(entered):
         patched.leave()
+    torch.set_rng_state(generator)  # a scope may put back the seed of before it
     yield
     for patched in entered:
         patched.enter()

@@ -16,7 +16,13 @@ SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"
 PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine"))
 
 
-NOTHING: dict[str, Any] = {"holders": {}, "unreachable": [], "torchs": [], "claimed": {}}
+NOTHING: dict[str, Any] = {
+    "holders": {},
+    "unreachable": [],
+    "torchs": [],
+    "claimed": {},
+    "overrides": [],
+}
 
 
 def holders(**answer: Any) -> list[Verdict]:
@@ -75,3 +81,8 @@ def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colo
 def test_what_torch_itself_replaced_is_a_note_unless_claimed(answer, colour):
     (verdict,) = holders(holders={"torch.Storage": ["torch.FloatStorage"]}, **answer)
     assert (verdict.code, verdict.colour) == ("PG801", colour)
+
+
+def test_siblings_of_a_class_that_gets_an_override_are_a_note():
+    (verdict,) = holders(holders={"torch.b.f": ["torch.c.f"]}, overrides=["torch.b.f"])
+    assert (verdict.code, verdict.colour) == ("PG801", Colour.GREY)
