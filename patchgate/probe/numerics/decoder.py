@@ -15,6 +15,7 @@ from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics.numeric_metrics import load_files
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.load import built_outside
 from patchgate.probe.protocol import Completed, Sample, Stage
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
@@ -74,10 +75,12 @@ def sample(request: Sample, stage: Stage) -> Completed:
     device = torch.device(request["profile"]["backend"])
     with reproducible(request["profile"]):
         # Made on the CPU: the same weights, prompts and noise on every device.
-        step = torch.compile(_Decoder().to(device, torch.bfloat16))
-        prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
-        # The largest of logits plus Gumbel noise is a draw from their softmax.
-        noise = -torch.empty(TOKENS, 2 * PROMPTS, _VOCABULARY).exponential_().log()
+        with built_outside():
+            decoder = _Decoder().to(device, torch.bfloat16)
+            prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
+            # The largest of logits plus Gumbel noise is a draw from their softmax.
+            noise = -torch.empty(TOKENS, 2 * PROMPTS, _VOCABULARY).exponential_().log()
+        step = torch.compile(decoder)
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics.outputs import reproducible, save_outputs, tensors
 from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.load import built_outside
 from patchgate.probe.process.namespaces import end_with_parent
 from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
 from patchgate.probe.protocol import Failure, Profile, Ranks, Sample, Stage
@@ -113,10 +114,11 @@ def _one_rank(rank: int, folder: str, request: Sample, stage: Stage) -> None:
         else torch.device("cpu")
     )
     with reproducible(profile):
-        weights, h = _weights_and_input(*_SIZES[profile["kind"]])
-        split, rows = (
-            _Stack(weights, rank=rank, sequence=sequence).to(device) for sequence in (False, True)
-        )
+        with built_outside():
+            weights, h = _weights_and_input(*_SIZES[profile["kind"]])
+            split, rows = (
+                _Stack(weights, rank=rank, sequence=each).to(device) for each in (False, True)
+            )
         whole, own = h.to(device), h.chunk(RANKS)[rank].to(device)
         results = {
             "plain": torch.compile(split)(whole),
