@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Target:
-    """What a patch replaces, and the parameters of that."""
+    """The thing that a patch replaces, and its parameters."""
 
     kind: str
     name: str

@@ -135,7 +135,7 @@ def functions_and_methods(calls: dict[types.CodeType, int]) -> list[str]:
     names = []
     limit = _MOST_CALLS * sum(calls.values())
     for module_name, module in sorted(sys.modules.items()):
-        # What these define is in their tables, as entries that the next kind of patch wraps.
+        # Functions of these are entries of their tables, which another kind of patch wraps.
         if not module_name.startswith(_PACKAGES) or module_name in _TABLES:
             continue
         owners: list[tuple[str, object]] = [(module_name, module)]

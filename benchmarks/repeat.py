@@ -321,7 +321,7 @@ def _core() -> str:
 
 
 def _kept_answers(folder: Path) -> dict[str, Any]:
-    """What is kept there, by key: the answer and the digest of its file."""
+    """The kept answers by key, each with the digest of its file."""
     entries = [path for name in _KEPT for path in (folder / name).glob("*/*.json")]
     kept = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in entries}
     return {key: {"answer": each["content"], "file": each["file"]} for key, each in kept.items()}
