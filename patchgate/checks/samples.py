@@ -1,5 +1,5 @@
-"""Do torch's own samples of the replaced operators give what they give without the patch? Compiled,
-on the CPU.
+"""Do torch's own samples of the replaced operators give what they give without the patch? Compiled
+and in eager mode, on the CPU.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from patchgate.model.serialization import Answer, failure_of
 FAMILY = "parity"
 CODES = read_codes("""
 PG512 other results for samples of the operator
-    torch's own samples of an operator that the patch replaces were compiled with and without it:
-    arguments, dtypes, strides and gradients that no workload has. On some, outputs, gradients or
-    changed inputs are neither what torch computes without the patch nor what eager mode computes,
-    by more than rounding explains.
+    torch's own samples of an operator that the patch replaces were run with it, compiled and in
+    eager mode: arguments, dtypes, strides and gradients that no workload has. On some, outputs,
+    gradients or changed inputs are neither what torch computes without the patch nor what eager
+    mode computes, by more than rounding explains.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
