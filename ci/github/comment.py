@@ -1,8 +1,8 @@
 """Puts a text into the pull request of a commit: into our own comment there, or a new one.
 
-`comment.py FILE`, with GITHUB_REPOSITORY, HEAD_OWNER, HEAD_BRANCH and HEAD_SHA of the event, and
-the `gh` command. A commit that is no longer the head of an open pull request gets nothing: its
-results are those of yesterday.
+`comment.py FILE`, with GITHUB_REPOSITORY, HEAD_OWNER, HEAD_BRANCH, HEAD_SHA and RUN_ID of the
+event, and the `gh` command. A commit that is no longer the head of an open pull request gets
+nothing: its results are those of yesterday.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ def api(path: str, *options: str, body: dict[str, Any] | None = None) -> Any:
     given = json.dumps(body) if body else None
     ended = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ended.stdout)
+
+
+def footer(known: Mapping[str, str]) -> str:
+    """The commit that was judged, and the run that has the reports."""
+    run = (
+        f"{known['GITHUB_SERVER_URL']}/{known['GITHUB_REPOSITORY']}/actions/runs/{known['RUN_ID']}"
+    )
+    sha = known["HEAD_SHA"]
+    return f"<sub>commit {sha} · [run]({run}), whose artifacts have report.html</sub>\n"
 
 
 def main(file: str) -> str:
@@ -45,7 +55,7 @@ def main(file: str) -> str:
     numbers = [pull["number"] for pull in listed if pull["head"]["sha"] == os.environ["HEAD_SHA"]]
     if not numbers:
         return "no open pull request has this commit for its head"
-    body = {"body": text}
+    body = {"body": f"{text}\n{footer(os.environ)}"}
     for number in numbers:
         pages = api(f"{here}/issues/{number}/comments", "--paginate", "--slurp")
         ours = [

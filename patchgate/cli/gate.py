@@ -30,6 +30,7 @@ from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.report import Form, show
 from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import CORPUS
 from patchgate.model.records import Verdict
 from patchgate.report.next_commands import is_through_nox
 from patchgate.report.progress import RunProgress
@@ -58,6 +59,10 @@ from patchgate.runs.plan import (
     load_patches,
 )
 from patchgate.runs.watch import judge_after_edits
+
+_DEMO, _DEMO_TORCH, _DEMO_FOLDER = CORPUS[0] / "vllm-42686", "2.11.0", ".patchgate/demo"
+# Enough to show each problem of that patch.
+_DEMO_CHECKS = "version_gate,symptom,tokens,cache,compile_cost"
 
 
 @click.command()
@@ -135,6 +140,28 @@ def gate(
     # Whatever ends this run, it never shows what an earlier one has left in its folder.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
         sys.exit(judge_after_edits(plan, judge, reader) if watch else reader.show(judge(plan())))
+
+
+@click.command()
+@click.pass_context
+@options
+def demo(context: click.Context, *, rows: Rows) -> None:
+    """Judge a real patch that was reverted, in about a minute.
+
+    It is vLLM #42686, judged by a few checks on torch 2.11.0, which is installed if needed.
+    """
+    say("demo: vLLM #42686, a patch that was merged, and reverted a day later")
+    try:
+        context.invoke(
+            gate,
+            patches=(_DEMO,),
+            torches=() if rows else (_DEMO_TORCH,),
+            rows=rows,
+            checks=(_DEMO_CHECKS,),
+            folder=_DEMO_FOLDER,
+        )
+    finally:
+        say("next: patchgate gate path/to/your/patch.py; patchgate explain CODE")
 
 
 class Terminal(NamedTuple):

@@ -157,27 +157,18 @@ def show_failure(error: BaseException) -> None:
         click.echo(escape_control("\n".join(lines)), err=True)
 
 
-# Command -> where it is: a module of this package, and a function of it where the two names differ.
-_COMMANDS = {
-    **{
-        name: name
-        for name in (
-            "accept",
-            "bisect",
-            "comment",
-            "explain",
-            "fidelity",
-            "gate",
-            "init",
-            "lint",
-            "models",
-            "parts",
-            "record",
-            "report",
-            "sweep",
-        )
-    },
+# What `--help` lists, in groups.
+_GROUPS = {
+    "Judge patches": ("gate", "lint", "demo", "sweep", "parts"),
+    "Read the result and decide": ("report", "explain", "init", "accept"),
+    "Investigate": ("bisect", "ask", "models", "usage", "history"),
+    "Set up": ("doctor", "comment", "index", "record", "fidelity"),
+}
+_NAMES = [name for names in _GROUPS.values() for name in names]
+# Command -> `module:function` of this package, where the two are not called like it.
+_ELSEWHERE = {
     "ask": "bisect:ask",
+    "demo": "gate:demo",
     "history": "sweep:history_command",
     "index": "index:index_group",
     "usage": "lint:usage",
@@ -188,14 +179,22 @@ class _Commands(click.Group):
     """Imports a command when it is typed: `lint` must not wait for what a bisect needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return sorted(_NAMES)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = formatter.width - max(map(len, _NAMES)) - 6
+        for group, names in _GROUPS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, each.get_short_help_str(width)) for name, each in commands if each]
+            with formatter.section(group):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError for no command, with the one that was meant."""
         name = args[0]
-        if name in _COMMANDS or name.startswith("-"):
+        if name in _NAMES or name.startswith("-"):
             return super().resolve_command(ctx, args)
         is_patch = Path(name.partition("::")[0]).exists() or name.endswith(
             (".py", ".diff", ".patch")
@@ -206,13 +205,13 @@ class _Commands(click.Group):
             got=name,
             next=f"did you mean `patchgate gate {shlex.quote(name)}`?"
             if is_patch
-            else nearest(name, sorted(_COMMANDS)),
+            else nearest(name, sorted(_NAMES)),
         )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module, _, function = _COMMANDS.get(cmd_name, "").partition(":")
-        if not module:
+        if cmd_name not in _NAMES:
             return None
+        module, _, function = _ELSEWHERE.get(cmd_name, cmd_name).partition(":")
         command: click.Command = getattr(
             import_module(f"patchgate.cli.{module}"), function or cmd_name
         )
@@ -221,7 +220,8 @@ class _Commands(click.Group):
 
 _EPILOG = (
     "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint "
-    "path/to/package`."
+    'path/to/package`. In bash, `eval "$(_PATCHGATE_COMPLETE=bash_source patchgate)"` completes '
+    "commands and options (also zsh_source, fish_source)."
 )
 
 

@@ -134,9 +134,8 @@ def render_catalogue() -> Iterator[str]:
     yield "| listed as | check | question | codes of its own |"
     yield "| --- | --- | --- | --- |"
     for check in all_checks().values():
-        codes = " ".join(
-            sorted(code.code for code in getattr(sys.modules[check.ask.__module__], "CODES", ()))
-        )
+        own = getattr(sys.modules[check.ask.__module__], "CODES", ())
+        codes = " ".join(f"[{name}](#{name.lower()})" for name in sorted(each.code for each in own))
         yield f"| {check.family} | {check.name} | {check.question} | {codes} |"
     for code in every_code().values():
         fix = "; ".join(
@@ -144,9 +143,9 @@ def render_catalogue() -> Iterator[str]:
         )
         yield from (
             "",
-            f"## {code.code} {code.title}",
+            f"## {code.code}",
             "",
-            code.what,
+            f"**{code.title[:1].upper()}{code.title[1:]}.** {code.what}",
             "",
             f"Why: {code.why}",
             "",

@@ -24,6 +24,7 @@ from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
 from patchgate.runner.costs import KEPT, load_costs
+from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run, load_times
 
@@ -44,6 +45,14 @@ class JudgedPatch:
     @property
     def quick_look(self) -> QuickLook | None:
         return quick_look_of(self.run, self.verdicts)
+
+    @property
+    def seconds(self) -> dict[Verdict, float]:
+        """Each verdict with its share of the time that its check took."""
+        shares: dict[Verdict, float] = {}
+        for cell in Journal(Path(self.run.folder)).cells():
+            shares |= dict.fromkeys(cell.verdicts, cell.seconds / max(len(cell.verdicts), 1))
+        return {verdict: shares.get(verdict, 0.0) for verdict in self.verdicts}
 
     @property
     def title(self) -> str:
@@ -70,7 +79,7 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
         )
         to_stdout(partial(show_run, title=each.title, view=each.view, ending=answer))
         if is_github():
-            print(among_commands(render_annotations(each.view, each.checkout)))
+            print(among_commands(render_annotations(each.view, each.patch.path, each.checkout)))
 
 
 def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
@@ -84,7 +93,7 @@ def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
 
 # File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
 FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
-    "junit.xml": lambda judged: render_junit(judged.verdicts, judged.view, judged.patch.id),
+    "junit.xml": lambda judged: render_junit(judged.seconds, judged.view, judged.patch.id),
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
 # `--format` -> what prints all patches; the path is that of the HTML page.

@@ -45,15 +45,25 @@ def annotation(kind: str, text: str, **properties: str | int) -> str:
     return f"::{kind} {pairs}::{_escape_data(text)}"
 
 
-def render_annotations(view: RunView, checkout: Path) -> Iterator[str]:
-    """One for each block that is not green: at its first place, where that is a file of
-    `checkout`.
-    """
+def render_annotations(view: RunView, patch: str, checkout: Path) -> Iterator[str]:
+    """One for each block that is not green."""
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"
-        place = place_in(checkout, block.places[0]) if block.places else {}
+        place = place_of(block, view, patch, checkout)
         text = "\n".join((block_text(block), *(f"fix: {step}" for step in block.next[:1])))
         yield annotation(kind, text, **place, title=f"{block.code} {block.title}")
+
+
+def place_of(block: Block, view: RunView, patch: str, checkout: Path) -> dict[str, str | int]:
+    """Its first place, if that has a line; else a line of the file `patch` that another block has,
+    or its first one. Empty where all of these lie outside the checkout.
+    """
+    lines = [place for each in view.blocks for place in each.places if place_in(checkout, place)]
+    own = Path(patch).resolve()
+    of_patch = [place for place in lines if Path(place.rpartition(":")[0]).resolve() == own]
+    first = [place for place in block.places[:1] if re.search(r":\d+$", place)]
+    places = (place_in(checkout, place) for place in (*first, *of_patch, patch))
+    return next(filter(None, places), {})
 
 
 def block_text(block: Block) -> str:

@@ -5,7 +5,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from io import BytesIO
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -20,12 +20,14 @@ from patchgate.report.view import RunView
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
-def render_junit(verdicts: Sequence[Verdict], view: RunView | None = None, name: str = "") -> str:
+def render_junit(
+    verdicts: Mapping[Verdict, float], view: RunView | None = None, name: str = ""
+) -> str:
     """A failure for each red verdict, a skip for each that could not be judged, and one for what a
-    run left out.
+    run left out; with the seconds that it took, and the `name` of the patch.
     """
     suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
-    suite.add_testcases([_case(verdict) for verdict in verdicts])
+    suite.add_testcases([_case(verdict, seconds, name) for verdict, seconds in verdicts.items()])
     if view and view.quick_look and not view.causes:
         look = TestCase("quick look", classname="patchgate")
         look.result = Skipped(_clean(count_line(view)))
@@ -36,8 +38,9 @@ def render_junit(verdicts: Sequence[Verdict], view: RunView | None = None, name:
     return file.getvalue().decode("utf-8") + "\n"
 
 
-def _case(verdict: Verdict) -> TestCase:
-    case = TestCase(_clean(verdict.subject), classname=f"{verdict.check}.torch-{verdict.torch}")
+def _case(verdict: Verdict, seconds: float, patch: str) -> TestCase:
+    name = ".".join(filter(None, (patch, verdict.check, f"torch-{verdict.torch}")))
+    case = TestCase(_clean(verdict.subject), classname=_clean(name), time=round(seconds, 3))
     if verdict.colour is Colour.RED:
         failure = Failure(_clean(verdict.actual), verdict.code)
         failure.text = _clean(_text(verdict))

@@ -39,12 +39,17 @@ def as_code(text: str) -> str:
 
 
 def render_markdown(title: str, view: RunView) -> str:
-    """Title, counts and a row for each cause; matrix, notes and blocks are folded."""
-    lines = [f"## {as_code(title)}", "", count_line(view)]
+    """Title, counts and a row for each cause; matrix, notes and blocks are folded. Where all is
+    well, one line.
+    """
+    if view.lines and view.colour is Colour.GREEN and not view.quick_look:
+        return f"✓ {as_code(title)} on torch {', '.join(view.torches)}: {count_line(view)}\n"
+    mark = "✗ " * (view.colour is Colour.RED)
+    lines = [f"### {mark}{as_code(title)} on torch {', '.join(view.torches)}", "", count_line(view)]
     if view.causes:
         lines += ["", table_row(["", "problem", "evidence", "fix"]), table_row(["---"] * 4)]
         lines += [table_row(_cause(number, group)) for number, group in enumerate(view.causes, 1)]
-    lines += ["", "<details><summary>All checks and findings</summary>", ""]
+    lines += ["", "<details><summary>All checks and results</summary>", ""]
     lines += [table_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [table_row(["---"] * (2 + len(view.torches)))]
     for line in view.lines:

@@ -4,10 +4,13 @@ found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from patchgate.model.records import Verdict
@@ -17,8 +20,71 @@ from patchgate.report.causes import cause_of
 from patchgate.report.terminal import labelled, print_line
 from patchgate.report.view import headline_text
 
-# Plain lines of a run that nobody watches.
-_LINES = 10
+# Seconds between two plain lines.
+_EVERY = 15
+# Of all cells: before this share has ended, nothing is said of the time that is left.
+_SHARE = 0.1
+# Seconds that are not worth a figure, and how far a cell that takes longer than expected goes on.
+_SHORT, _LONGER = 3, 0.3
+
+
+class TimeLeft:
+    """Estimates when a run ends, from the seconds of each cell in the last run and in this one.
+
+    `before` are those of the last run. A cell that it did not have takes what its check says.
+    """
+
+    def __init__(
+        self, before: Mapping[str, float], workers: int, clock: Callable[[], float]
+    ) -> None:
+        self._before, self._workers, self._clock = before, workers, clock
+        self._expected: dict[str, float] = {}
+        self._waiting: dict[str, None] = {}
+        self._began: dict[str, float] = {}
+        # (expected, taken) seconds of the cells that ended, by check; "" has all.
+        self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def planned(self, cells: Mapping[str, float]) -> None:
+        self._expected = {cell: self._before.get(cell, cells[cell]) for cell in cells}
+        self._waiting = dict.fromkeys(cells)
+
+    def started(self, cell: str) -> None:
+        self._began[cell] = self._clock()
+        self._waiting.pop(cell, None)
+
+    def ended(self, cell: str, seconds: float) -> None:
+        self._waiting.pop(cell, None)
+        self._began.pop(cell, None)
+        for check in (_check_of(cell), ""):
+            self._seconds[check][0] += self._expected.get(cell, seconds)
+            self._seconds[check][1] += seconds
+
+    def seconds(self) -> float:
+        """The seconds that are left: at least those of the longest cell."""
+        now = self._clock()
+        running = []
+        for cell, began in list(self._began.items()):  # it is asked in another thread too
+            elapsed = now - began
+            running.append(max(self._cell(cell) - elapsed, _LONGER * elapsed))
+        cells = [*running, *map(self._cell, list(self._waiting))]
+        return max([sum(cells) / self._workers, *cells])
+
+    def _cell(self, cell: str) -> float:
+        """The seconds of a cell: as expected, corrected by its check, and by all where few of the
+        check have ended.
+        """
+        expected = self._expected.get(cell, 1.0)
+        (all_expected, all_taken), (own_expected, own_taken) = (
+            self._seconds[""],
+            self._seconds[_check_of(cell)],
+        )
+        ratio = all_taken / all_expected if all_expected else 1.0
+        weight = max(expected, 0.01)
+        return expected * (own_taken + ratio * weight) / (own_expected + weight)
+
+
+def _check_of(cell: str) -> str:
+    return cell.partition("-")[0]
 
 
 class RunProgress:
@@ -32,65 +98,87 @@ class RunProgress:
         workers: int,
         cells: bool,
         waits: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.console, self.before, self.workers, self.cells = console, before, workers, cells
-        self.waiting: dict[str, None] = {}  # cells that were not judged yet, in their order
-        self.total = 0
+        self.console, self.cells, self.waits, self._clock = console, cells, waits, clock
+        self.total = self.done = 0
+        self._left = TimeLeft(before, workers, clock)
+        self._began, self._over = clock(), threading.Event()
         self._running: dict[str, None] = {}
-        self._seconds: list[float] = []
         self._causes: set[str] = set()
         texts = TextColumn("{task.fields[left]}"), TextColumn("{task.description}")
-        bar = Progress(BarColumn(24), MofNCompleteColumn(), *texts, console=console, transient=True)
-        self._bar = bar if console.is_terminal else None
-        self._task = self._bar.add_task(waits, total=None, left="") if self._bar else None
-        if not self._bar:
+        columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), *texts)
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task(waits, total=None, left="")
+        if not console.is_terminal:
             print_line(console, waits)
 
     def __enter__(self) -> RunProgress:
-        if self._bar:
+        if self.console.is_terminal:
             self._bar.start()
+        threading.Thread(target=self._repeat, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar:
+        self._over.set()
+        if self.console.is_terminal:
             self._bar.stop()
+        if self.total:
+            elapsed = time_text(self._clock() - self._began)
+            print_line(self.console, f"{self.done} checks in {elapsed}; writing the report")
 
-    def planned(self, cells: Collection[str]) -> None:
-        """Take the cells that are to be judged."""
-        self.waiting, self.total = dict.fromkeys(cells), len(cells)
-        self._show(ended=False)
+    def planned(self, cells: Mapping[str, float]) -> None:
+        """Take the cells that are to be judged, and the seconds that their checks need."""
+        self.total = len(cells)
+        self._left.planned(cells)
+        self._show()
 
     def started(self, cell: str) -> None:
         """Show a cell that is judged from now on."""
         self._running[cell] = None
-        self._show(ended=False)
+        self._left.started(cell)
+        self._show()
 
     def ended(self, cell: JudgedCell) -> None:
         """Show what a cell gave: each cause that is new, and how much is left."""
-        self._end(cell)
-        self._show(ended=True)
-
-    def left(self) -> float | None:
-        """The seconds that are left, from the last run and from the cells so far; None where
-        neither says anything.
-        """
-        known = [self.before[cell] for cell in self.waiting if cell in self.before]
-        times = self._seconds or known
-        if not times:
-            return None
-        mean = sum(times) / len(times)
-        return sum(self.before.get(cell, mean) for cell in self.waiting) / self.workers
-
-    def _end(self, cell: JudgedCell) -> None:
-        self.waiting.pop(cell.name, None)
+        self.done += 1
         self._running.pop(cell.name, None)
-        self._seconds.append(cell.seconds)
+        self._left.ended(cell.name, cell.seconds)
         if self.cells:
             green = len(cell.verdicts) - len(cell.red)
-            counts = f"{len(cell.red)} red, {green} others" if cell.red else f"{green} verdicts"
+            counts = f"{len(cell.red)} red, {green} others" if cell.red else f"{green} results"
             print_line(self.console, f"{cell.seconds:6.1f} s  {cell.name}: {counts}")
         for verdict in cell.red:
             self._show_cause(verdict)
+        self._show()
+
+    def left(self) -> str:
+        """`about 40 s left`; empty as long as too few cells have ended to tell."""
+        if self.done < _SHARE * self.total or not self.done:
+            return ""
+        seconds = self._left.seconds()
+        return f"about {time_text(seconds)} left" if seconds >= _SHORT else "nearly done"
+
+    def _repeat(self) -> None:
+        """Show that the run goes on, also while nothing begins or ends."""
+        while not self._over.wait(1 if self.console.is_terminal else _EVERY):
+            if self.console.is_terminal:
+                self._show()
+            else:
+                print_line(self.console, self.line())
+
+    def line(self) -> str:
+        """`2 min: 89 of 180 checks, about 40 s left, running tokens 2.11.0`."""
+        elapsed = time_text(self._clock() - self._began)
+        if not self.total:
+            return f"{elapsed}: {self.waits}"
+        parts = (f"{self.done} of {self.total} checks", self.left(), self._now())
+        return f"{elapsed}: {', '.join(filter(None, parts))}"
+
+    def _now(self) -> str:
+        """The checks that run, each with its release."""
+        running = dict.fromkeys(" ".join(cell.split("-")[:2]) for cell in list(self._running))
+        return f"running {', '.join(running)}" if running else ""
 
     def _show_cause(self, verdict: Verdict) -> None:
         """Nobody should wait for the last cell to learn of the first cause."""
@@ -100,17 +188,9 @@ class RunProgress:
             self.console.print(Text(f"red: {cause.sentence}", style="bold red"))
             self.console.print(labelled(verdict.code, headline_text(verdict)))
 
-    def _show(self, *, ended: bool) -> None:
-        done, left = self.total - len(self.waiting), self.left()
-        about = "" if left is None or not self.waiting else f"about {time_text(left)} left"
-        if self._bar and self._task is not None:
-            now = ", ".join(self._running) if self.total else "starting torch"
-            self._bar.update(
-                self._task, total=self.total or None, completed=done, left=about, description=now
-            )
-        elif (
-            ended and self.total and done * _LINES // self.total > (done - 1) * _LINES // self.total
-        ):
-            print_line(
-                self.console, ", ".join(filter(None, (f"{done} of {self.total} cells", about)))
-            )
+    def _show(self) -> None:
+        now = self._now() if self.total else self.waits
+        left = self.left() if self.total else ""
+        self._bar.update(
+            self._task, total=self.total or None, completed=self.done, left=left, description=now
+        )

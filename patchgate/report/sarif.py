@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,14 @@ from urllib.parse import quote
 
 from patchgate import __version__
 from patchgate.model.records import Code, Colour, record
-from patchgate.report.github import block_text, place_in
+from patchgate.report.github import block_text, place_of
 
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
     from patchgate.report.view import RunView
 
+# The address of these pages, as the workflow that runs patchgate knows it.
+_DOCS = "PATCHGATE_DOCS"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -43,7 +46,8 @@ class SarifResult:
 
 
 def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
-    """One run. The codes' texts are its rules."""
+    """One run. The codes' texts are its rules, with links where it is known where the pages are."""
+    docs = os.environ.get(_DOCS, "").rstrip("/")
     rules = [
         {
             "id": code.code,
@@ -53,11 +57,13 @@ def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
                 "text": code.fix,
                 "markdown": f"{code.what}\n\n**Why:** {code.why}\n\n**Fix:** {code.fix}",
             },
+            **({"helpUri": f"{docs}/verdicts.md#{code.code.lower()}"} if docs else {}),
         }
         for code in codes
     ]
+    driver = {"name": "patchgate", "version": __version__, "rules": rules}
     run = {
-        "tool": {"driver": {"name": "patchgate", "version": __version__, "rules": rules}},
+        "tool": {"driver": driver | ({"informationUri": docs} if docs else {})},
         "results": [*map(_result, results)],
     }
     return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1) + "\n"
@@ -97,12 +103,10 @@ def _location(place: Place) -> dict[str, object]:
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:
-    """One for each block that is not green: at its first place below `checkout`, else at the head
-    of the patch.
-    """
+    """One for each block that is not green."""
     for block in view.blocks:
-        places = (place_in(checkout, text) for text in (*block.places[:1], patch.path))
-        at: dict[str, Any] = next(filter(None, places), {"file": Path(patch.path).name, "line": 1})
+        at: dict[str, Any] = place_of(block, view, patch.path, checkout)
+        at = at or {"file": Path(patch.path).name, "line": 1}
         yield SarifResult(
             code=block.code,
             is_red=block.colour is Colour.RED,

@@ -9,7 +9,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -74,8 +74,8 @@ Environments = tuple[dict[str, str], dict[str, str]]
 class Progress(Protocol):
     """Is told how far a run is, in the thread that carries it out."""
 
-    def planned(self, cells: Collection[str]) -> None:
-        """Of the cells that are to be judged."""
+    def planned(self, cells: Mapping[str, float]) -> None:
+        """Of the cells that are to be judged, and the seconds that their checks say they take."""
 
     def started(self, cell: str) -> None:
         """Of a cell that is judged from now on."""
@@ -87,7 +87,7 @@ class Progress(Protocol):
 class Silent:
     """Progress that nobody watches."""
 
-    def planned(self, cells: Collection[str]) -> None: ...
+    def planned(self, cells: Mapping[str, float]) -> None: ...
 
     def started(self, cell: str) -> None: ...
 
@@ -224,7 +224,7 @@ def _judge_all(
     """The cells that were not judged `before`, each in the journal as soon as it is judged."""
     known, judged = {cell.name for cell in before}, list[JudgedCell]()
     cells = [cell for cell in cells if cell.name not in known]
-    progress.planned([cell.name for cell in cells])
+    progress.planned({cell.name: cell.check.seconds for cell in cells})
 
     def keep(ended: Ended[Cell, list[Verdict]]) -> None:
         verdicts = (

@@ -22,7 +22,7 @@ def test_the_page_of_verdict_codes_is_up_to_date():
     page = "\n".join(render_catalogue()) + "\n"
     told = "patchgate explain --markdown >docs/verdicts.md"
     assert (ROOT / "docs" / "verdicts.md").read_text("utf-8") == page, told
-    assert all(f"## {code} " in page for code in every_code())
+    assert all(f"## {code}\n" in page for code in every_code())
     assert all(f" {check.name} | {check.question} |" in page for check in all_checks().values())
 
 

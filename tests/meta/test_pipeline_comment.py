@@ -41,6 +41,7 @@ def posted(tmp_path):
             "GITHUB_REPOSITORY": "o/r",
         }
         environment |= {"HEAD_OWNER": "them", "HEAD_BRANCH": "$(x)", "HEAD_SHA": "abc"}
+        environment |= {"GITHUB_SERVER_URL": "https://github.example", "RUN_ID": "5"}
         command = [sys.executable, ROOT / "ci" / "github" / "comment.py", tmp_path / "comment.md"]
         told = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True
@@ -59,6 +60,12 @@ def pull(number, sha="abc"):
     return {"number": number, "head": {"sha": sha}}
 
 
+WRITTEN = (
+    f"{MARKER}\nred\n\n<sub>commit abc · [run](https://github.example/o/r/actions/runs/5), "
+    "whose artifacts have report.html</sub>\n"
+)
+
+
 def comment(number, login, body):
     return {"id": number, "user": {"login": login}, "body": body}
 
@@ -67,7 +74,7 @@ def test_the_first_time_a_comment_is_made(posted):
     told, written, calls = posted([pull(7)], [comment(1, "github-actions[bot]", "of another job")])
     assert (told, written) == (
         "commented on #7",
-        [("repos/o/r/issues/7/comments", "POST", f"{MARKER}\nred\n")],
+        [("repos/o/r/issues/7/comments", "POST", WRITTEN)],
     )
     assert "head=them:$(x)" in calls[0][0]
 
@@ -77,9 +84,7 @@ def test_then_it_is_kept_up_to_date(posted):
         comment(1, "mallory", f"{MARKER}\nall green"),
         comment(2, "github-actions[bot]", f"{MARKER}\nold"),
     ]
-    assert posted([pull(7)], comments)[1] == [
-        ("repos/o/r/issues/comments/2", "PATCH", f"{MARKER}\nred\n")
-    ]
+    assert posted([pull(7)], comments)[1] == [("repos/o/r/issues/comments/2", "PATCH", WRITTEN)]
 
 
 def test_results_of_a_commit_that_was_replaced_are_not_told(posted):

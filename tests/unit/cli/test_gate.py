@@ -92,7 +92,7 @@ def test_in_a_workflow_what_is_red_is_said_beside_the_line(command, results, mon
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     results(Kind.REGRESSED)
     assert (
-        "::error title=PG301 kernel facts changed::stack.h200"
+        "::error file=mine.py,line=1,title=PG301 kernel facts changed::stack.h200"
         in command("report", "--folder", "out")[1]
     )
 

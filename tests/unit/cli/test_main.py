@@ -118,7 +118,12 @@ def test_the_next_step_of_an_error_is_typed_as_the_command_was(
 def test_a_comment_is_printed_of_results_elsewhere(command, results):
     results(Kind.REGRESSED)
     status, printed, _ = command("comment", "out", "out")
-    head = ["<!-- patchgate -->", "## ` mine.py `", "", "1 cause, 1 red verdict, 0 green"]
+    head = [
+        "<!-- patchgate -->",
+        "### ✗ ` mine.py ` on torch 2.11.0",
+        "",
+        "1 cause, 1 red verdict, 0 green",
+    ]
     assert (status, printed.splitlines()[:4]) == (0, head)
 
 

@@ -77,7 +77,7 @@ def reports():
         "transitions",
         "".join(render_transitions([Transition(key=key, before=colours[0], after=colours[1])])),
     )
-    yield "github", "".join(render_annotations(shown, Path("/nowhere")))
+    yield "github", "".join(render_annotations(shown, "none.py", Path("/nowhere")))
     yield "annotation", annotation("error", HOSTILE, file=HOSTILE)
 
 

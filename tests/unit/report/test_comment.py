@@ -32,9 +32,9 @@ def test_the_torches_of_several_machines_stand_side_by_side(verdicts, results):
     text = render_comment(
         [results("a", mine), results("b", theirs, torch="2.12.1"), results("c", mine, "other")]
     )
-    assert text.startswith(f"{MARKER}\n## ` mine `\n")
+    assert text.startswith(f"{MARKER}\n### ✗ ` mine ` on torch 2.11.0, 2.12.1\n")
     assert "| check | item | torch 2.11.0 | torch 2.12.1 |" in text
-    assert "\n## ` other `\n" in text
+    assert "\n### ✗ ` other ` on torch 2.11.0\n" in text
 
 
 def test_a_machine_that_judged_twice_counts_once(verdicts, results):

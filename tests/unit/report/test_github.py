@@ -5,6 +5,7 @@ command.
 import json
 from dataclasses import replace
 
+from patchgate.model.records import Colour
 from patchgate.report.github import among_commands, annotation, commands_end, render_annotations
 from patchgate.report.sarif import Place, SarifResult, render_sarif
 from patchgate.report.view import view
@@ -12,7 +13,9 @@ from patchgate.report.view import view
 
 def told(verdicts, where, checkout):
     placed = [replace(verdict, where=where) for verdict in verdicts]
-    return list(render_annotations(view(placed, ["2.9.0", "2.12.1"]), checkout))
+    return list(
+        render_annotations(view(placed, ["2.9.0", "2.12.1"]), str(checkout / "none.py"), checkout)
+    )
 
 
 def test_each_block_is_one_command_at_its_place(verdicts, folder):
@@ -36,6 +39,20 @@ def test_a_place_outside_the_checkout_is_left_out(verdicts, folder):
         lines = told(verdicts, where, folder / "other")
         assert lines
         assert [line for line in lines if "file=" in line] == []
+
+
+def test_what_has_no_line_is_shown_at_the_line_of_the_patch_that_another_has(verdicts, folder):
+    (folder / "patch.py").write_text("")
+    (folder / "patch.toml").write_text("")
+    first, second, *_ = (verdict for verdict in verdicts if verdict.colour is Colour.RED)
+    placed = [
+        replace(first, where="patch.toml"),
+        replace(second, where="patch.py:42", code="PG701"),
+    ]
+    lines = list(render_annotations(view(placed, ["2.9.0", "2.12.1"]), "patch.py", folder))
+    assert [line.count("file=patch.py,line=42,") for line in lines] == [1, 1]
+    alone = list(render_annotations(view(placed[:1], ["2.12.1"]), "patch.py", folder))
+    assert "file=patch.py,line=1," in alone[0]
 
 
 def test_nothing_breaks_out_of_a_command():

@@ -162,7 +162,11 @@ def test_a_narrowed_run_never_says_that_nothing_is_red(option: str, folder: Path
     run, verdicts = look_at(Kind.PASS, **NARROWED[option])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     last = answer_lines(run, verdicts, shown, WORKLOADS, 0).last[-1]
-    for text in (last, render_markdown("mine", shown), render_junit(verdicts, shown)):
+    for text in (
+        last,
+        render_markdown("mine", shown),
+        render_junit(dict.fromkeys(verdicts, 0.0), shown),
+    ):
         assert "QUICK LOOK: no problem in 1 of " in text
         assert "Not a verdict; run: patchgate gate mine.py" in text
         assert "nothing red" not in text
@@ -185,7 +189,7 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     run, verdicts = look_at(Kind.REGRESSED, **NARROWED["--check"])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == "1 cause, 1 red verdict, 0 green"
-    assert "quick look" not in render_junit(verdicts, shown)
+    assert "quick look" not in render_junit(dict.fromkeys(verdicts, 0.0), shown)
 
 
 @pytest.mark.parametrize(

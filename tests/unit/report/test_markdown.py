@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.model.records import Colour
 from patchgate.report.markdown import as_code, render_markdown
 from patchgate.report.view import view
 
@@ -13,7 +14,7 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
     assert_expected_inline(
         render_markdown("mine: a title", view(verdicts, ["2.9.0", "2.12.1"])),
         """\
-## ` mine: a title `
+### ✗ ` mine: a title ` on torch 2.9.0, 2.12.1
 
 2 causes, 4 red verdicts, 3 green, 1 not judged
 
@@ -22,7 +23,7 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
 | 1 | **The patch applies on other releases than its manifest claims.** | PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> ` | ` tighten ` |
 | 2 | **The patch changes the graph or the generated code, and the change is not accepted.** | PG301 ` stack.h200 loads ` on torch 2.12.1: ` [2 6] `<br>` no change in kernels called, bytes moved, bytes of memory at the peak ` | ` mend the patch ` |
 
-<details><summary>All checks and findings</summary>
+<details><summary>All checks and results</summary>
 
 | check | item | torch 2.9.0 | torch 2.12.1 |
 | --- | --- | --- | --- |
@@ -70,15 +71,21 @@ Next: ` install g++ `
     )
 
 
+def test_a_run_without_a_problem_is_one_line(verdicts):
+    well = [verdict for verdict in verdicts if verdict.colour is Colour.GREEN]
+    told = render_markdown("mine", view(well, ["2.9.0"]))
+    assert told == "✓ ` mine ` on torch 2.9.0: nothing red, 3 green\n"
+
+
 def test_a_run_without_verdicts_is_an_empty_matrix():
     assert_expected_inline(
         render_markdown("mine", view([], ["2.9.0"])),
         """\
-## ` mine `
+### ` mine ` on torch 2.9.0
 
 nothing red, 0 green
 
-<details><summary>All checks and findings</summary>
+<details><summary>All checks and results</summary>
 
 | check | item | torch 2.9.0 |
 | --- | --- | --- |

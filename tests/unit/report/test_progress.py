@@ -5,6 +5,7 @@ found.
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -13,19 +14,40 @@ from samples import verdict
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.text import time_text
-from patchgate.report.progress import RunProgress
+from patchgate.report.progress import RunProgress, TimeLeft
 
-CELLS = tuple(f"kernels-2.11.0-{number}" for number in range(20))
+CELLS = {f"kernels-2.11.0-{number}": 1 for number in range(20)}
+NAMES = list(CELLS)
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def made(
-    before: dict[str, float] | None = None, *, terminal: bool = False, cells: bool = False
+    before: dict[str, float] | None = None,
+    *,
+    terminal: bool = False,
+    cells: bool = False,
+    clock: Clock | None = None,
 ) -> tuple[RunProgress, io.StringIO]:
     file = io.StringIO()
-    console = Console(file=file, width=80, force_terminal=terminal)
-    return RunProgress(
-        console, before or {}, workers=2, cells=cells, waits="starting torch 2.11.0"
-    ), file
+    console = Console(file=file, width=110 if terminal else 80, force_terminal=terminal)
+    progress = RunProgress(
+        console,
+        before or {},
+        workers=2,
+        cells=cells,
+        waits="starting torch 2.11.0",
+        clock=clock or Clock(),
+    )
+    return progress, file
 
 
 def end(progress: RunProgress, cell: str, *red: Verdict, seconds: float = 2.0) -> None:
@@ -36,37 +58,67 @@ def end(progress: RunProgress, cell: str, *red: Verdict, seconds: float = 2.0) -
     )
 
 
-def test_without_a_terminal_every_tenth_of_the_cells_is_a_line():
-    progress, file = made()
+def test_without_a_terminal_a_line_says_how_far_it_is_even_if_nothing_ends(monkeypatch):
+    monkeypatch.setattr("patchgate.report.progress._EVERY", 0.02)
+    clock = Clock()
+    progress, file = made(clock=clock)
+    with progress:
+        clock.now = 15.0
+        wait_for(file, "15 s: starting torch 2.11.0")
+        progress.planned(CELLS)
+        end(progress, NAMES[0])
+        end(progress, NAMES[1])
+        progress.started(NAMES[2])
+        wait_for(file, "15 s: 2 of 20 checks, about 18 s left, running kernels 2.11.0")
+    assert file.getvalue().splitlines()[-1] == "2 checks in 15 s; writing the report"
+
+
+def wait_for(file: io.StringIO, line: str) -> None:
+    for _ in range(500):
+        if line in file.getvalue().splitlines():
+            return
+        time.sleep(0.01)
+    pytest.fail(f"{line!r} is not in {file.getvalue()!r}")
+
+
+def test_no_time_is_named_before_a_tenth_has_ended_or_at_the_very_end():
+    progress, _ = made()
     progress.planned(CELLS)
-    for cell in CELLS:
+    assert progress.left() == ""
+    end(progress, NAMES[0])
+    assert progress.left() == ""
+    for cell in NAMES[1:-1]:
         end(progress, cell)
-    lines = file.getvalue().splitlines()
-    assert lines[:3] == [
-        "starting torch 2.11.0",
-        "2 of 20 cells, about 18 s left",
-        "4 of 20 cells, about 16 s left",
-    ]
-    assert (lines[-1], len(lines)) == ("20 of 20 cells", 11)
+    assert progress.left() == "nearly done"
 
 
-def test_what_is_left_is_estimated_from_the_last_run_and_from_the_cells_so_far():
-    progress, _ = made({CELLS[0]: 10.0, CELLS[1]: 30.0})
-    assert progress.left() is None
-    progress.planned(CELLS[:3])
-    assert (
-        progress.left() == (10 + 30 + 20) / 2
-    )  # a cell that the last run did not have counts as the mean
-    end(progress, CELLS[0], seconds=4.0)
-    assert progress.left() == (30 + 4) / 2
+def test_what_is_left_is_corrected_by_what_the_cells_of_a_check_took():
+    left = TimeLeft({"parity-1": 10.0, "parity-2": 30.0}, 2, Clock())
+    left.planned({"parity-1": 15, "parity-2": 15, "tokens-1": 27})
+    assert left.seconds() == (10 + 30 + 27) / 2  # as its check says, where nothing else is known
+    left.started("parity-1")
+    left.ended("parity-1", 1.0)  # a tenth of the last run
+    assert left.seconds() == pytest.approx(3)
+
+
+def test_what_is_left_is_at_least_what_the_longest_running_cell_needs():
+    clock = Clock()
+    left = TimeLeft({"plain_run-1": 20.0}, 8, clock)
+    left.planned({"plain_run-1": 25, "tokens-1": 1})
+    left.started("plain_run-1")
+    assert left.seconds() == 20
+    clock.now = 15
+    assert left.seconds() == 5
+    clock.now = 60
+    assert left.seconds() == 18  # longer than ever: nobody knows
 
 
 def test_a_cause_is_shown_once_and_as_soon_as_it_is_found():
     progress, file = made()
     progress.planned(CELLS)
     red = [verdict(Kind.REGRESSED, code, "parity", actual="x " * 80) for code in ("PG501", "PG510")]
-    end(progress, CELLS[0], red[0])
-    end(progress, CELLS[1], red[1])
+    end(progress, NAMES[0], red[0])
+    end(progress, NAMES[1], red[1])
     lines = [line.rstrip() for line in file.getvalue().splitlines()[1:]]
     cause = (
         "red: The outputs change more than the manifest claims: jobs that compare text exactly "
@@ -80,7 +132,7 @@ def test_a_cause_is_shown_once_and_as_soon_as_it_is_found():
 
 def test_what_a_patch_says_can_neither_recolour_nor_move_the_terminal():
     progress, file = made()
-    end(progress, CELLS[0], verdict(Kind.REGRESSED, "PG501", actual="\x1b[2J\u202e[red]b"))
+    end(progress, NAMES[0], verdict(Kind.REGRESSED, "PG501", actual="\x1b[2J\u202e[red]b"))
     assert r"\x1b[2J\u202e[red]b" in file.getvalue()
 
 
@@ -88,21 +140,22 @@ def test_what_a_patch_says_can_neither_recolour_nor_move_the_terminal():
 def test_cells_are_lines_on_request(cells, count):
     progress, file = made(cells=cells)
     progress.planned(CELLS)
-    end(progress, CELLS[0])
-    assert file.getvalue().splitlines().count(f"   2.0 s  {CELLS[0]}: 3 verdicts") == count
+    end(progress, NAMES[0])
+    assert file.getvalue().splitlines().count(f"   2.0 s  {NAMES[0]}: 3 results") == count
 
 
 def test_in_a_terminal_a_bar_shows_what_runs_and_is_gone_at_the_end():
     progress, file = made(terminal=True)
     with progress:
         progress.planned(CELLS)
-        progress.started(CELLS[3])
-        end(progress, CELLS[0])
+        progress.started(NAMES[3])
+        end(progress, NAMES[0])
+        end(progress, NAMES[1])
     shown = file.getvalue()
-    assert "1/20" in shown
-    assert CELLS[3] in shown
-    assert "about 19 s left" in shown
-    assert shown.endswith("\x1b[2K")
+    assert "2/20" in shown
+    assert "about 18 s left" in shown
+    assert "running kernels 2.11.0" in shown
+    assert shown.endswith("2 checks in 0 s; writing the report\n")
 
 
 @pytest.mark.parametrize(

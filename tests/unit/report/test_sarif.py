@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from patchgate import __version__
-from patchgate.report.sarif import Place, SarifResult, render_sarif
+from patchgate.report.sarif import Place, SarifResult, codes_of, render_sarif
 
 RESULT = SarifResult(
     code="PG301", is_red=True, message="6", place=Place(path="a.py", line=3), subject="mine loads"
@@ -15,6 +15,16 @@ def prints(*results):
     (run,) = json.loads(render_sarif([], results))["runs"]
     assert run["tool"]["driver"]["version"] == __version__
     return [result["partialFingerprints"]["patchgate/v1"] for result in run["results"]]
+
+
+def test_a_rule_links_to_its_page_where_it_is_known_where_that_is(monkeypatch):
+    def driver():
+        return json.loads(render_sarif(codes_of([RESULT]), [RESULT]))["runs"][0]["tool"]["driver"]
+
+    assert "helpUri" not in driver()["rules"][0]
+    monkeypatch.setenv("PATCHGATE_DOCS", "https://example.org/docs/")
+    assert driver()["informationUri"] == "https://example.org/docs"
+    assert driver()["rules"][0]["helpUri"] == "https://example.org/docs/verdicts.md#pg301"
 
 
 def test_a_fingerprint_depends_on_the_subject_and_not_on_the_line_or_the_figures():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -185,7 +185,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
 
-    def planned(self, cells: Collection[str]) -> None:
+    def planned(self, cells: Mapping[str, float]) -> None:
         self.events.append(("planned", list(cells)))
 
     def started(self, cell: str) -> None:

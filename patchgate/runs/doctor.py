@@ -1,0 +1,111 @@
+"""Looks at the machine for what a gate needs: Python, a compiler, the sandbox, torch, disk and
+GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchgate.inputs.project import Project
+from patchgate.model.paths import display_path, user_cache
+from patchgate.model.records import record
+from patchgate.runner.run_settings import default_releases
+from patchgate.runner.torch_environments import cached_home
+
+# Bytes of one environment of torch, and of a run's results and caches.
+_TORCH, _RESULTS = 5 << 30, 1 << 30
+# In a process of its own, as it forks to try what a kernel allows.
+_SANDBOX = """
+import sys
+from patchgate.probe.process.sandbox import strongest_sandbox
+print(", ".join(strongest_sandbox(sys.argv[1], "", gpu=False).missing()))
+"""
+_GPUS = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
+
+
+@record
+class Finding:
+    """One thing that a gate uses."""
+
+    name: str
+    found: str
+    is_missing: bool = False  #: a gate cannot do its work without it
+    fix: str = ""  #: what mends it, where something is missing or less than it could be
+
+
+def examine(project: Project, results: Path) -> Iterator[Finding]:
+    """Each thing that a gate of the project uses, and what is missing."""
+    yield _python()
+    yield _compiler()
+    yield _sandbox()
+    releases = default_releases(project)
+    homes = {torch: cached_home(torch, project.requires) for torch in releases}
+    absent = [torch for torch, home in homes.items() if not (home / "complete").is_file()]
+    for torch, home in homes.items():
+        if torch in absent:
+            yield Finding(name=f"torch {torch}", found="not installed; the first gate does that")
+        else:
+            yield Finding(name=f"torch {torch}", found=display_path(home))
+    cache = user_cache("environments")
+    yield _disk("disk for torch", cache, _TORCH * len(absent) + _RESULTS)
+    yield _disk("disk for results", results, _RESULTS)
+    yield _gpus()
+
+
+def _python() -> Finding:
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    fits = (3, 10) <= sys.version_info[:2] <= (3, 13)
+    fits = fits and (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    fix = "use Python 3.10 to 3.13 on Linux, x86-64; `patchgate lint` works elsewhere too"
+    return Finding(name="Python", found=found, is_missing=not fits, fix="" if fits else fix)
+
+
+def _compiler() -> Finding:
+    """The compiler that Inductor calls for code on the CPU."""
+    name = os.environ.get("CXX", "g++")
+    command = [*shlex.split(name), "--version"]
+    if not shutil.which(command[0]):
+        fix = "apt-get install g++, or set CXX to another C++ compiler"
+        return Finding(name="C++ compiler", found=f"no {name}", is_missing=True, fix=fix)
+    return Finding(name="C++ compiler", found=_output(command).partition("\n")[0])
+
+
+def _sandbox() -> Finding:
+    with tempfile.TemporaryDirectory() as folder:
+        missing = _output([sys.executable, "-c", _SANDBOX, folder]).strip()
+    if not missing:
+        return Finding(name="sandbox", found="complete")
+    fix = "SECURITY.md says what each part keeps a patch from; judge your own patches only"
+    return Finding(name="sandbox", found=f"without {missing}", fix=fix)
+
+
+def _disk(name: str, folder: Path, needed: int) -> Finding:
+    place = next(each for each in (folder.resolve(), *folder.resolve().parents) if each.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free >> 30} GiB free at {display_path(place)}, {needed >> 30} GiB needed"
+    fix = "" if free >= needed else f"free {(needed - free >> 30) + 1} GiB there"
+    if fix and name == "disk for torch":
+        fix += ", or set XDG_CACHE_HOME to another disk"
+    return Finding(name=name, found=found, is_missing=bool(fix), fix=fix)
+
+
+def _gpus() -> Finding:
+    if not shutil.which(_GPUS[0]):
+        found = "none: kernels are judged on a simulated GPU, times are not"
+        return Finding(name="GPU", found=found)
+    lines = _output([*_GPUS]).strip().splitlines()
+    return Finding(name="GPU", found="; ".join(lines) or "nvidia-smi lists none")
+
+
+def _output(command: list[str]) -> str:
+    """The output of a command, or the last line of its error."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return done.stdout if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
