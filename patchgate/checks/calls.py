@@ -20,7 +20,7 @@ from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (
-    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (for every patch "
+    "Add a workload that runs them: a file `workloads/NAME.py` next to the patch (for every patch "
     "of the project in"
     ' `workloads` of its table) with `DTYPE = "float32"`, `CHECKS = ("kernels",)` and'
     " `build(device, dtype, scale)`, which returns a module and its inputs. The condition in the "
@@ -34,7 +34,7 @@ PG803 the replacement was never called
     No line of the replacement ran in any workload of the suite on this torch. It is a note: the
     shipped workloads are few, and do not call everything.
     Why: Nothing that was judged here shows what the replacement does.
-    Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with
+    Fix: Add a workload that reaches it, a file `workloads/NAME.py` next to the patch with
     `build(device, dtype, scale)` (docs/workloads.md), or drop the patch.
 PG805 lines of the patch that never ran
     These lines are in functions of the patch, and no workload of the suite ran them on this torch.

@@ -22,7 +22,7 @@ PG232 the claim allows almost anything
     {_FACTOR:g}, `largest_ulps` above {_ULPS:g}, or a budget of more than {_GROWTH:.0%}.
     Why: Green then tells a reviewer little: a wrong number, or a cost that doubles, is within the
     claim.
-    Fix: State what was measured, with some room: the verdicts of numbers and costs give the
+    Fix: State what was measured, with some room: the results of numbers and costs give the
     figures.
 """)
 verdict = partial(verdict_of, FAMILY)

@@ -57,7 +57,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     answers = {torch: context.apply(torch) for torch in context.run.rows}
     ran = {torch: answer for torch, answer in answers.items() if "failure" not in answer}
     if not ran:
-        raise NothingToJudge("does not run: see the verdict of version_gate")
+        raise NothingToJudge("does not run: see the result of version_gate")
     left_out = () if any(map(is_changed, ran.values())) else context.run.torches_left_out
     faked = context.apply_under(first, left_out, context.patch) if left_out else {}
     elsewhere = [
@@ -107,7 +107,7 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     }
     if gone:
         actual = f"gone after all of them are called: {', '.join(sorted(gone))}"
-        return say("PG811", Kind.REGRESSED, expected="in place beside the others", actual=actual)
+        return say("PG811", Kind.REGRESSED, expected="in place next to the others", actual=actual)
     names = sorted({name for answer in ran.values() for name in replaced_names(part, answer)})
     effects = sorted(
         {effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names}

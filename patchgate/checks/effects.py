@@ -1,4 +1,4 @@
-"""Does importing the patch have side effects, besides replacing its targets once?"""
+"""Does importing the patch have side effects other than replacing its targets once?"""
 
 from __future__ import annotations
 

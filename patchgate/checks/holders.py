@@ -32,7 +32,7 @@ PG802 the target can never be called
     Fix: Patch the classes that implement it.
 PG806 the replacements are called
     Everything that referred to the originals refers to the replacements, and they are called.
-    Why: A patch that is never called cures nothing.
+    Why: A patch that is never called fixes nothing.
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)

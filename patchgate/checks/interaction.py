@@ -80,7 +80,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
                 faults.append(
                     say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both")
                 )
-    fact = f"beside {other.id}"
+    fact = f"next to {other.id}"
     yield from faults or [
         say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")
     ]
@@ -91,7 +91,7 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
     say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
     faults, fact, expected = (
         list(_failures(case, patch, other, orders)),
-        f"beside {other.id}",
+        f"next to {other.id}",
         "the same in either order",
     )
     if not faults:

@@ -53,7 +53,7 @@ PG613 within budget on the device
 PG614 too close to the budget to tell
     After all measurements the interval of the ratio still contains an end of the budget; or kernels
     were autotuned, and the tunings disagree.
-    Why: A verdict here would be a guess.
+    Why: A result here would be a guess.
     Fix: Run on a quieter machine, or set the budget further from the real cost of the patch.
 PG619 could not be timed
     One side did not compile or run on the device, or the machine failed.

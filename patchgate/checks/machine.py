@@ -22,29 +22,29 @@ CODES = (
 PG901 torch could not be installed or started
     There is no working environment for this torch release.
     Why: Nothing was measured there.
-    Fix: Read the reason. Type the same command again where the package index can be reached, or
+    Fix: Read the reason. Run the same command again where the package index can be reached, or
     give an interpreter that has the whole of this torch: `--row TORCH=PYTHON`.
 PG902 the sentinel case has wrong facts
     A tiny case with known, non-zero facts had other facts in this environment, or none.
-    Why: With wrong counters every other verdict of this release is invalid.
+    Why: With wrong counters every other result of this release is invalid.
     Fix: Compare the facts of the sentinel case: Inductor may have moved what the probe reads.
 PG903 the sentinel case has its known facts
     The sentinel case gave exactly its known facts.
     Why: The facts of this release can be trusted.
     Fix: Nothing to do.
 PG904 patchgate itself failed
-    A cell ended without a verdict: a defect in patchgate.
+    A check ended without a result: a defect in patchgate.
     Why: Nothing was judged there, and no answer is not green.
     Fix: Please report it with the output above and run.json of the results' folder.
 PG905 the machine failed, not the patch
     A run was ended from outside (killed, disk full, no memory, no answer), also when tried again.
     Why: Such a failure does not count against the patch.
     Fix: Run again. If it persists, check disk, memory and limits.
-PG907 the run ended before this cell
+PG907 the run ended before this check
     A signal, a full disk or a fault of patchgate ended the run, or the process that judged this
-    cell.
-    Why: Cells that were not judged may be red.
-    Fix: Type the same command again. It keeps the cells that are judged and judges the others.
+    check.
+    Why: Checks that were not judged may be red.
+    Fix: Run the same command again. It keeps the checks that are judged and judges the others.
 PG908 how a patch is confined here
     The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read
     access only to what torch and the patch need.
@@ -182,7 +182,7 @@ def judge_unstarted(case: Case, reason: str) -> Verdict:
 
 def _stopped(case: Case, fact: str, item: str, reason: str) -> Verdict:
     actual = f"not judged: {reason}"
-    stopped = verdict("PG907", Kind.STOPPED, case, fact, "a verdict", actual, item=item)
+    stopped = verdict("PG907", Kind.STOPPED, case, fact, "a result", actual, item=item)
     return replace(stopped, brief=reason)
 
 

@@ -49,7 +49,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)
     if "failure" in applied:
-        raise NothingToJudge("does not run: see the verdict of version_gate")
+        raise NothingToJudge("does not run: see the result of version_gate")
     claimed = [effect.partition(" ") for effect in patch.claims.effects]
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]

@@ -29,7 +29,7 @@ PG225 behaves differently when judged
     of patchgate in the process. It failed, left fewer modules of generated code, or its generated
     code or outputs differ from those of the judged run, and are not those of torch without the
     patch either.
-    Why: The judged behaviour is not what users get; every other verdict on this release may be
+    Why: The judged behaviour is not what users get; every other result on this release may be
     invalid.
     Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments,
     environment variables, seeds, a trace function.

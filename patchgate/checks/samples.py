@@ -52,7 +52,7 @@ PG515 samples of the operator were not judged
     torch's samples could not be made or compiled here, or torch has none of what the patch
     replaces.
     Why: A replacement that was not run with other arguments was judged by the workloads alone.
-    Fix: Read the reason. Samples need numpy beside torch (`pip install numpy`), and a C++ compiler.
+    Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
 verdict = partial(verdict_of, FAMILY, item="samples")
 # Names of torch that are operators, or functions of Inductor that handle them.

@@ -37,15 +37,15 @@ FAMILY = "gate"
 CODES = read_codes("""
 PG203 version check too narrow: the symptom is present where the patch does not apply
     On this torch the patch does not apply, but its symptom is present.
-    Why: A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not
+    Why: A user who upgrades torch loses the fix without any message. `fixed_in` was assumed, not
     measured.
     Fix: Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`,
     or correct the symptom.
 PG204 not needed: the symptom is absent without the patch
-    The patch applies on this torch, but the defect that it cures is absent.
+    The patch applies on this torch, but the defect that it fixes is absent.
     Why: Users of that release carry the risk of a patch that torch does not need any more.
     Fix: Narrow `applies_to` to the releases that show the symptom, or drop the patch.
-PG205 the patch does not cure its symptom
+PG205 the patch does not fix its symptom
     The patch applies, and its symptom is still present.
     Why: Users still have the defect: either the patch does nothing here, or the symptom is not the
     defect that it fixes.

@@ -37,7 +37,7 @@ PG707 Triton's cache hides the patch
     does; or give the patch a TRITON_CACHE_DIR of its own, if it ran its own machine code here.
 PG708 Triton's cache distinguishes both sides
     Kernels that have the same source with and without the patch have the same machine code, or each
-    side ran its own beside a cache that the other had warmed.
+    side ran its own next to a cache that the other had warmed.
     Why: Measurements with a warm Triton cache are valid.
     Fix: Nothing to do.
 """)

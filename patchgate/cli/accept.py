@@ -58,10 +58,10 @@ def accept(
     if not yes:
         if not has_terminal():
             raise UsageError(
-                "nobody to ask",
+                "needs confirmation, but this is not a terminal",
                 where="--yes",
-                got="no terminal",
-                next="read the lines, then add --yes",
+                got="a pipe",
+                next="review the lines above, then run it again with --yes",
             )
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)

@@ -89,7 +89,7 @@ def _bisection(
     question = _question(texts, patch, symptom)
     if QUESTIONS[question.kind].needs_patch and patch is None:
         raise UsageError(
-            "a verdict and a metric are about a patch",
+            "a result and a metric are about a patch",
             where=f"--{question.kind.value}",
             got="no PATCH",
             next="... PATCH",

@@ -21,7 +21,7 @@ def explain(
     code: str | None = argument(),
     markdown: bool = option(help="All of them as a page: docs/verdicts.md."),
 ) -> None:
-    """Explain a verdict code, with an example; without CODE, list all."""
+    """Explain a code, with an example; without CODE, list all."""
     codes = every_code()
     if markdown:
         click.echo("\n".join(render_catalogue()))

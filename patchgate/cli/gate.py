@@ -90,9 +90,7 @@ def gate(
     watch: bool = option(
         help="Judge again after each edit of the patch or its project, until Ctrl-C."
     ),
-    verbose: bool = option(
-        "-v", "--verbose", help="Print a line for each cell (a check of a workload)."
-    ),
+    verbose: bool = option("-v", "--verbose", help="Print a line for each check of each workload."),
     form: Form,
     folder: Folder,
 ) -> NoReturn:

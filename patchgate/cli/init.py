@@ -34,7 +34,7 @@ def init(
 
     The manifest states what PATCH replaces, on which releases, and where it is from, by its text.
 
-    Each guess has a comment with the line that suggests it and the verdict that settles it. The
+    Each guess has a comment with the line that suggests it and what verifies it. The
     project's table gets the patch, and .gitignore the results.
     """
     source, manifest = source_and_manifest(patch)
@@ -53,7 +53,7 @@ def init(
                 f"--workflow; {advice}"
             )
         raise UsageError(
-            "is there already",
+            "already exists",
             where=display_path(existing[0]),
             got="a file that would be replaced",
             next=advice,

@@ -140,7 +140,7 @@ def show_usage_error(error: UsageError) -> None:
 def show_failure(error: BaseException) -> None:
     """Say what went wrong where no user is to blame; the traceback goes into a file."""
     if isinstance(error, KeyboardInterrupt):
-        click.echo(f"ended by {error or 'SIGINT'}: verdicts so far are kept", err=True)
+        click.echo(f"ended by {error or 'SIGINT'}: results so far are kept", err=True)
         return
     what = " ".join(str(error).split())[:300]
     if isinstance(error, OSError) and error.errno:

@@ -69,7 +69,7 @@ def table_around(place: Path) -> Path | None:
             raise UsageError(
                 "two tables of one project",
                 where=display_path(found[0]),
-                got=f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it",
+                got=f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} next to it",
                 next="keep one of the two",
             )
         if found:

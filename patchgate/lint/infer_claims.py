@@ -33,9 +33,9 @@ _URL = re.compile(
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
 _REST = """
 # Not guessed, because only you know; the strict default holds for what is left out:
-# fixed_in = "2.14"            # the release that is said to make it needless
+# fixed_in = "2.14"            # the first release that has the fix, as far as you know
 # numerics = "rounding"        # default: "bit-identical". PG501 tells how many elements differ
-# [symptom]                    # the defect that it cures, so that "still needed?" is measured
+# [symptom]                    # the defect that it fixes, so that "still needed?" is measured
 # workload = "residual_stack"
 # device = "h200"
 # fact = "loads.max"
@@ -377,7 +377,7 @@ def manifest_text(
     """
     lines = [
         f"# Written by `patchgate init` from {file}, without running it. Each guess says what "
-        "settles it;"
+        "verifies it;"
     ]
     lines += [f"# all at once: {again}"]
     for part in (
@@ -403,7 +403,7 @@ def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
         yield f"title = {_string(claims.title.value)}"
     else:
         yield (
-            f"# guessed: its name, because {file} begins with no sentence. Settle: say what the "
+            f"# guessed: its name, because {file} begins with no sentence. To verify: say what the "
             "patch does"
         )
         yield f"title = {_string(name)}"
@@ -412,7 +412,7 @@ def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
 def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.source:
         yield (
-            f"# guessed: the first change or issue, {_at(file, claims.source)}. Settle: where "
+            f"# guessed: the first change or issue, {_at(file, claims.source)}. To verify: where "
             "the patch is from"
         )
         yield f"source = {_string(claims.source.value)}"
@@ -427,7 +427,7 @@ def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> 
         yield (
             f"# guessed: the version check, {_at(file, claims.applies_to)}, lets it through: {on}."
         )
-        yield "# Settle: PG201 and PG202 say where this is not so"
+        yield "# To verify: PG201 and PG202 say where this is not so"
         yield f"applies_to = {_string(claims.applies_to.value)}"
         return
     if file.endswith(DIFFS):
@@ -435,19 +435,19 @@ def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> 
             f"# A diff has no version check of its own: without the line, {file} is applied "
             "everywhere."
         )
-        yield "# Settle: `patchgate lint --fetch` says on which releases its hunks apply"
+        yield "# To verify: `patchgate lint --fetch` says on which releases its hunks apply"
     elif claims.holds_on and len(claims.holds_on) < len(known):
         yield f"# The version checks let it through on {on}, which no two bounds can say."
     else:
         places = _places(file, claims.checks or claims.open_checks)
         end = "gives no one range of releases" if claims.checks else "could not be followed"
         found = f"The version check at {places} {end}" if places else "No version check was found"
-        yield f"# {found}. Settle: PG211 lists the versions on which it applies"
+        yield f"# {found}. To verify: PG211 lists the versions on which it applies"
     yield '# applies_to = ">=2.11,<2.14"'
 
 
 def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    settle = "Settle: PG207 names what it replaces besides, PG209 what it does not"
+    settle = "To verify, run the gate: PG207 names extra replacements, PG209 missing ones"
     if claims.unnamed:
         lines = ", ".join(f"{file}:{line}" for line in claims.unnamed)
         yield (
@@ -455,7 +455,7 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
             "is meant"
         )
     if file.endswith(DIFFS):
-        yield "# The functions that its hunks change. Settle: PG207 names them"
+        yield "# The functions that its hunks change. To verify: PG207 names them"
         yield '# targets = ["torch._inductor..."]'
     elif claims.targets:
         yield f"# guessed: assigned at {_lines(file, claims.targets)}. {settle}"
@@ -481,14 +481,14 @@ def _apply_lines(claims: InferredClaims, file: str) -> Iterator[str]:
             "# guessed: changes torch, and nothing in the file calls it, "
             f"{_lines(file, claims.apply)}."
         )
-        yield "# Settle: keep what your project calls, with its arguments: `install(True)`"
+        yield "# To verify: keep what your project calls, with its arguments: `install(True)`"
         yield from _list("apply", claims.apply)
 
 
 def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.scope:
         yield (
-            f"# guessed: the one context manager, {_at(file, claims.scope)}. Settle: PG219 says "
+            f"# guessed: the one context manager, {_at(file, claims.scope)}. To verify: PG219 says "
             "what leaks"
         )
         yield f"scope = {_string(claims.scope.value)}"
@@ -497,10 +497,10 @@ def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
 def _effects_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.effects:
         yield (
-            f"# guessed: set at {_lines(file, claims.effects)}. Settle: keep those that every "
+            f"# guessed: set at {_lines(file, claims.effects)}. To verify: keep those that every "
             "user of the patch"
         )
-        yield "# shall get; without its line, an effect is a verdict (PG208)"
+        yield "# shall get; without its line, an effect is PG208"
         yield from _list("effects", claims.effects)
 
 

@@ -149,8 +149,8 @@ gate: PG202 PG201 PG220
     The patch applies on other releases than its manifest claims.
 needless: PG204 absorbed
     The patch is not needed: torch does the same without it.
-no cure: PG205
-    The patch does not cure the defect that its manifest names.
+no fix: PG205
+    The patch does not fix the defect that its manifest names.
 code: PG301 PG401 PG431
     The patch changes the graph or the generated code, and the change is not accepted.
 side effects: PG207 PG213 PG214 PG215 PG208 PG216 PG217 PG218 PG206 PG209 PG219

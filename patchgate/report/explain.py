@@ -119,7 +119,7 @@ def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
 
 def render_catalogue() -> Iterator[str]:
     """Lines of docs/verdicts.md."""
-    yield "# Every check and every verdict code"
+    yield "# Every check and every code"
     yield ""
     yield (
         "Written by `patchgate explain --markdown`; a test compares it. A check is a file in "

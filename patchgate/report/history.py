@@ -38,7 +38,7 @@ def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
     """Lines about what has another verdict than in the run before."""
     count = len(transitions)
     yield (
-        f"{count} cells changed since the last run"
+        f"{count} checks changed since the last run"
         if count
         else "nothing changed since the last run"
     )
@@ -55,14 +55,14 @@ def render_checklist(regressions: Regressions) -> Iterator[str]:
         box = "x" if group.bucket == "closed" else " "
         cause = (
             f"{group.code} {title_of(group.code)}: {_escape(group.signature)} "
-            f"({len(group.keys)} cells)"
+            f"({len(group.keys)} checks)"
         )
         yield f"- [{box}] **{group.bucket}** {cause}"
         yield from (f"  - {_escape(_place(key))}" for key in group.keys[:_LONGEST])
         if len(group.keys) > _LONGEST:
             yield f"  - and {len(group.keys) - _LONGEST} more"
     if regressions.flaky:
-        yield f"- [ ] **flaky** ({len(regressions.flaky)} cells)"
+        yield f"- [ ] **flaky** ({len(regressions.flaky)} checks)"
         yield from (f"  - {_escape(_place(key))}" for key in regressions.flaky[:_LONGEST])
 
 

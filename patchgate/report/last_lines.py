@@ -87,7 +87,7 @@ def _share(judged: Iterable[str], wanted: Iterable[str]) -> tuple[int, int]:
 
 
 def count_line(view: RunView) -> str:
-    """`4 causes, 10 red verdicts, 2539 green, 2 grey notes`; `nothing red` where there is no cause.
+    """`4 causes, 10 red results, 2539 green, 2 grey notes`; `nothing red` where there is no cause.
 
     A narrowed run that found nothing says how much it judged, and how to judge all.
     """
@@ -95,7 +95,7 @@ def count_line(view: RunView) -> str:
         return quick_look_text(view.quick_look, view.unjudged)
     if view.stopped:
         return _interrupted_text(view)
-    red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red verdict')}"
+    red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red result')}"
     notes = view.counts[Colour.GREY] - view.unjudged
     grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
     counts = [red if view.causes else "nothing red", f"{view.counts[Colour.GREEN]} green"]
@@ -113,7 +113,7 @@ def _interrupted_text(view: RunView) -> str:
 
 
 def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
-    """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict; run:
+    """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a gate result; run:
     patchgate gate PATCH`.
     """
     sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
@@ -125,7 +125,7 @@ def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
     parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
     where += f", {unjudged} not judged" * bool(unjudged)
-    return f"QUICK LOOK: no problem{where}. Not a verdict; run: {typed(look.command)}"
+    return f"QUICK LOOK: no problem{where}. Not a gate result; run: {typed(look.command)}"
 
 
 def _not_judged(

@@ -157,7 +157,7 @@ class RunProgress:
         if self.done < _SHARE * self.total or not self.done:
             return ""
         seconds = self._left.seconds()
-        return f"about {time_text(seconds)} left" if seconds >= _SHORT else "nearly done"
+        return f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
 
     def _repeat(self) -> None:
         """Show that the run goes on, also while nothing begins or ends."""

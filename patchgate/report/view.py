@@ -127,7 +127,7 @@ class RunView:
                 f"{what}they are recorded together with the changes of cause {changed[0]}, by "
                 "its command"
             )
-        return f"{what}to record them, type:{command}"
+        return f"{what}to record them, run:{command}"
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -139,7 +139,7 @@ class RunView:
         ]
         accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
         how = (
-            [("to accept another value, such as a new kernel count, type", (accept,))]
+            [("to accept another value, such as a new kernel count, run", (accept,))]
             if changes
             else []
         )
@@ -325,7 +325,7 @@ def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
         counts = sorted(Counter(code for code, _, _ in gone).items())
         texts = [f"{code} ({count})" if count > 1 else code for code, count in counts]
         parts += [f"{words}: {', '.join(texts)}"] if texts else []
-    return "; ".join(parts) or "the same verdicts are red"
+    return "; ".join(parts) or "the same results are red"
 
 
 def on_torches(torches: Sequence[str]) -> str:

@@ -214,7 +214,7 @@ def own_environment() -> dict[str, str]:
         raise UsageError(
             "no torch to judge on",
             where="--row",
-            got="no row, and no torch beside this patchgate",
+            got="no row, and no torch next to this patchgate",
             next="--row 2.11.0=path/to/python; in a checkout of patchgate, nox -s gate makes the "
             "environments",
         ) from None
@@ -276,7 +276,7 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     listed = data.get("verdicts") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         raise UsageError(
-            "no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again"
+            "no list of results", where=str(path), got=repr(data)[:80], next="run the gate again"
         )
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
 

@@ -252,7 +252,7 @@ def _judge(cell: Cell, *, context: CheckContext) -> list[Verdict]:
     except NothingToJudge:
         return []
     return verdicts or [
-        judge_broken(cell.name, "a verdict", "a check that says nothing has judged nothing")
+        judge_broken(cell.name, "a result", "a check that gave no result has judged nothing")
     ]
 
 
@@ -263,7 +263,7 @@ def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return cell.stopped(f"the machine failed: {error}")
     return judge_broken(
-        cell.name, "a verdict", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
+        cell.name, "a result", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
     )
 
 

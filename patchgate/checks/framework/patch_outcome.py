@@ -92,7 +92,7 @@ def _needs(patch: Patch, missing: list[str]) -> str:
     setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
     return (
         f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it "
-        "beside torch"
+        "next to torch"
     )
 
 

@@ -298,7 +298,7 @@ def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -
             callee = named.get(ast.unparse(call.func))
             if twice and rest in keywords and getattr(callee, "__func__", callee) is original:
                 actual = (
-                    f"passes {', '.join(twice)} beside `**{rest}`, which has it too where "
+                    f"passes {', '.join(twice)} next to `**{rest}`, which has it too where "
                     "torch passes it by name"
                 )
                 yield _finding(

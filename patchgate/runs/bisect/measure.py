@@ -76,7 +76,7 @@ class Instrument:
             python = _python_or_skip(self.environments, torch)
             loaded = _patch_or_skip(patch) if patch else None
             if question.kind is QuestionKind.CODE:
-                assert patch and loaded, "the command asks for a verdict of a patch only"
+                assert patch and loaded, "the command asks for a result of a patch only"
                 return self._read_verdicts(question, {torch: python}, patch, loaded)
             return self._read_case(question, torch, python, loaded)
         except Skip as reason:

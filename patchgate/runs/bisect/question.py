@@ -132,7 +132,7 @@ QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
     ),
     QuestionKind.CODE: QuestionOption(
         metavar="PGxxx",
-        help="whether the gate gives PATCH this red verdict",
+        help="whether the gate gives PATCH this red result",
         parse=parse_code,
         needs_patch=True,
     ),

@@ -40,7 +40,7 @@ def test_patches_that_leave_each_other_in_place_get_along():
     assert (verdict.code, verdict.colour, verdict.subject) == (
         "PG814",
         Colour.GREEN,
-        "places beside other",
+        "places next to other",
     )
 
 
@@ -62,7 +62,7 @@ def test_facts_that_depend_on_the_order_are_red():
     assert codes(orders(facts, facts)) == ["PG814"]
     (verdict,) = orders(facts, {"facts": {"kernels.called": 2}})
     assert (verdict.code, verdict.actual) == ("PG812", "kernels.called 1 or 2")
-    assert (verdict.subject, verdict.case) == ("w.cpu beside other", CASE)
+    assert (verdict.subject, verdict.case) == ("w.cpu next to other", CASE)
 
 
 def test_two_patches_that_fail_together_are_red():

@@ -109,20 +109,20 @@ def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
     assert_expected_inline(
         (copy / "patch.toml").read_text().partition("\n\n# Not guessed")[0],
         """\
-# Written by `patchgate init` from patch.py, without running it. Each guess says what settles it;
+# Written by `patchgate init` from patch.py, without running it. Each guess says what verifies it;
 # all at once: patchgate gate vllm-42686
 
 # guessed: how patch.py begins
 title = "vLLM #42686 re-created from its description: a cost model for realising reused buffers"
 
-# guessed: the first change or issue, patch.py:43. Settle: where the patch is from
+# guessed: the first change or issue, patch.py:43. To verify: where the patch is from
 source = "https://example.org/pull/1"
 
 # guessed: the version check, patch.py:41, lets it through: 2.11.
-# Settle: PG201 and PG202 say where this is not so
+# To verify: PG201 and PG202 say where this is not so
 applies_to = "==2.11.0"
 
-# guessed: assigned at patch.py:42. Settle: PG207 names what it replaces besides, PG209 what it does not
+# guessed: assigned at patch.py:42. To verify, run the gate: PG207 names extra replacements, PG209 missing ones
 targets = [
     "torch._inductor.ir.StorageBox.should_realize_on_reuse",
 ]""",
@@ -143,7 +143,7 @@ def test_nothing_is_replaced_unless_told(command, folder):
     assert_expected_inline(
         wrong,
         """\
-error: mine.toml: is there already
+error: mine.toml: already exists
   got:  a file that would be replaced
   next: the same command with --force replaces it
 """,
@@ -243,7 +243,7 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     status, _, wrong = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
     assert (status, wrong.splitlines()[0]) == (
         2,
-        "error: .github/workflows/patchgate.yml: is there already",
+        "error: .github/workflows/patchgate.yml: already exists",
     )
     assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()

@@ -122,7 +122,7 @@ def test_a_comment_is_printed_of_results_elsewhere(command, results):
         "<!-- patchgate -->",
         "### ✗ ` mine.py ` on torch 2.11.0",
         "",
-        "1 cause, 1 red verdict, 0 green",
+        "1 cause, 1 red result, 0 green",
     ]
     assert (status, printed.splitlines()[:4]) == (0, head)
 

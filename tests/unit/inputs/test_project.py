@@ -138,7 +138,7 @@ def test_two_tables_of_one_folder_are_refused(repository):
         refusal(repository("", "patchgate.toml")),
         """\
 patchgate.toml: two tables of one project
-  got:  [tool.patchgate] in pyproject.toml and patchgate.toml beside it
+  got:  [tool.patchgate] in pyproject.toml and patchgate.toml next to it
   next: keep one of the two""",
     )
 

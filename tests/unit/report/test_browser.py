@@ -169,7 +169,7 @@ def test_the_filter_shows_lines_with_that_verdict_only(browser, page):
     browser.one("input[type=search]").send_keys("item00001")
     assert lines(browser) == ["graph", "item00001.h200"]
     browser.one("option[value=PG301]").click()
-    assert browser.one("#shown").text == "0 of 5 lines: nothing has this verdict"
+    assert browser.one("#shown").text == "0 of 5 lines: nothing has this result"
 
 
 def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_history(browser, page):
@@ -177,7 +177,7 @@ def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_histo
     browser.one(".finding.red a.evidence").click()
     assert browser.one("#cell-title").text == "kernels · stack.h200 · torch 2.11.0"
     heads = browser.all(".facts thead th")
-    assert heads == ["fact", "golden", "unpatched", "patched", "verdict", "history"]
+    assert heads == ["fact", "golden", "unpatched", "patched", "result", "history"]
     first = browser.all(".facts tbody tr:first-child > *")
     assert first[:5] == ["loads.max", "4", "6", "5\N{MINUS SIGN}17 %", "regressed PG301"]
     assert browser.all(".facts svg", "aria-label") == ["loads.max, 2 runs: 4, then 5"]

@@ -1,4 +1,4 @@
-"""Which red verdicts share a cause, in which order causes are read, and which verdict is the
+"""Which red results share a cause, in which order causes are read, and which verdict is the
 evidence.
 """
 
@@ -15,7 +15,7 @@ from patchgate.report.causes import CAUSES, cause_of, group_by_cause
 
 RED, CHANGED = Kind.REGRESSED, Kind.CHANGED
 
-# What a red verdict is -> the name of its cause.
+# What a red result is -> the name of its cause.
 TABLE = [
     (RED, "PG210", "", "does not run"),
     (RED, "PG301", "compiles", "does not compile"),
@@ -32,7 +32,7 @@ TABLE = [
     (RED, "PG201", "", "gate"),
     (Kind.ABSORBED, "PG204", "", "needless"),
     (Kind.ABSORBED, "PG304", "loads", "needless"),
-    (RED, "PG205", "", "no cure"),
+    (RED, "PG205", "", "no fix"),
     (RED, "PG501", "bits", "numbers"),
     (RED, "PG507", "", "numbers"),
     (RED, "PG510", "", "numbers"),

@@ -66,8 +66,8 @@ def test_it_is_said_what_was_kept_from_an_earlier_run():
     ("kinds", "line"),
     [
         ([], "nothing red, 0 green"),
-        ([Kind.STALE], "1 cause, 1 red verdict, 0 green"),
-        ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
+        ([Kind.STALE], "1 cause, 1 red result, 0 green"),
+        ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red results, 1 green"),
         (
             [Kind.PASS, Kind.NEW, Kind.WARNING, Kind.INFRA],
             "nothing red, 1 green, 1 not judged, 2 grey notes",
@@ -132,7 +132,7 @@ def test_where_everything_was_judged_nothing_is_said_to_be_missing():
 @pytest.mark.parametrize(
     ("kinds", "code", "last"),
     [
-        ([Kind.REGRESSED, Kind.REGRESSED], 1, "1 cause, 2 red verdicts, 0 green; exit code 1"),
+        ([Kind.REGRESSED, Kind.REGRESSED], 1, "1 cause, 2 red results, 0 green; exit code 1"),
         ([Kind.PASS, Kind.INFRA], 4, "nothing red, 1 green, 1 not judged; exit code 4"),
         ([], 3, "nothing was judged: no workload, device or release was selected; exit code 3"),
     ],
@@ -168,7 +168,7 @@ def test_a_narrowed_run_never_says_that_nothing_is_red(option: str, folder: Path
         render_junit(dict.fromkeys(verdicts, 0.0), shown),
     ):
         assert "QUICK LOOK: no problem in 1 of " in text
-        assert "Not a verdict; run: patchgate gate mine.py" in text
+        assert "Not a gate result; run: patchgate gate mine.py" in text
         assert "nothing red" not in text
 
 
@@ -177,7 +177,7 @@ def test_a_quick_look_says_of_how_much(folder):
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == (
         "QUICK LOOK: no problem in 1 of 3 workloads on 1 of 2 releases, 1 not judged."
-        " Not a verdict; run: patchgate gate mine.py"
+        " Not a gate result; run: patchgate gate mine.py"
     )
 
 
@@ -188,7 +188,7 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     assert quick_look_of(*named) is None
     run, verdicts = look_at(Kind.REGRESSED, **NARROWED["--check"])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
-    assert count_line(shown) == "1 cause, 1 red verdict, 0 green"
+    assert count_line(shown) == "1 cause, 1 red result, 0 green"
     assert "quick look" not in render_junit(dict.fromkeys(verdicts, 0.0), shown)
 
 

@@ -16,7 +16,7 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
         """\
 ### ✗ ` mine: a title ` on torch 2.9.0, 2.12.1
 
-2 causes, 4 red verdicts, 3 green, 1 not judged
+2 causes, 4 red results, 3 green, 1 not judged
 
 |  | problem | evidence | fix |
 | --- | --- | --- | --- |

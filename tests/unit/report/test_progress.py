@@ -89,7 +89,7 @@ def test_no_time_is_named_before_a_tenth_has_ended_or_at_the_very_end():
     assert progress.left() == ""
     for cell in NAMES[1:-1]:
         end(progress, cell)
-    assert progress.left() == "nearly done"
+    assert progress.left() == "finishing"
 
 
 def test_what_is_left_is_corrected_by_what_the_cells_of_a_check_took():

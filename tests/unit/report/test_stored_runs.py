@@ -136,7 +136,7 @@ not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `
 2. PG203 version check too narrow: t~ symptom residual_stack.h200 loads.max > 4: loads~ patch.toml:3
 3. PG701 stale cached code hides the~ residual_chain.cpu patched after unpatched: the ~ patch.py:42
 4. PG601 compiling costs more than i~ residual_chain.h200: 483,298 -> 562,800 Python c~ patch.toml
-4 causes, 10 red verdicts, 2519 green; exit code 1""",
+4 causes, 10 red results, 2519 green; exit code 1""",
     )
 
 
@@ -170,7 +170,7 @@ judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
 1. PG301 kernel facts changed         gated_sum.h200: memory.peak 21,028,864 -~ gated_sum.h200.2.11~
-1 cause, 8 red verdicts, 32 green, 4 grey notes; exit code 1""",
+1 cause, 8 red results, 32 green, 4 grey notes; exit code 1""",
     )
 
 
@@ -214,7 +214,7 @@ judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
 1. PG103 attribute used by the patch~ attribute StorageBox.reads_per_user: no ~ PG103-missing-attri~
-1 cause, 4 red verdicts, 14 green, 2 not judged; exit code 1""",
+1 cause, 4 red results, 14 green, 2 not judged; exit code 1""",
     )
 
 
@@ -224,7 +224,7 @@ def test_the_problems_are_the_end_of_the_output():
     assert listed == ["PG510", "PG203", "PG701", "PG601"]
     assert (files, answer) == (
         "results: out/report.html",
-        "4 causes, 10 red verdicts, 2519 green; exit code 1",
+        "4 causes, 10 red results, 2519 green; exit code 1",
     )
 
 

@@ -118,7 +118,7 @@ def test_each_verdict_is_made_json_once(judge: Judge, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (says(), "a check that says nothing has judged nothing"),
+        (says(), "a check that gave no result has judged nothing"),
         (raises(OSError("no disk")), "OSError: no disk"),
         (raises(SystemExit(3)), "SystemExit: 3"),
     ],

@@ -119,7 +119,7 @@ function factsBlock(one) {
 
 function factsTable(one, facts) {
   const past = one.history.size > 0;
-  const heads = ["fact", "golden", "unpatched", "patched", "verdict", ...(past ? ["history"] : [])];
+  const heads = ["fact", "golden", "unpatched", "patched", "result", ...(past ? ["history"] : [])];
   const rows = facts.map((fact) => {
     const cells = [
       fact.name,

@@ -44,7 +44,7 @@ function refresh() {
   rows = listed(ROOTS);
   here.row = Math.max(0, Math.min(here.row, rows.length - 1));
   const fitting = isFiltered() ? LEAVES.filter(fits).length : LEAVES.length;
-  byId("shown").textContent = `${fitting} of ${LEAVES.length} lines${fitting ? "" : ": nothing has this verdict"}`;
+  byId("shown").textContent = `${fitting} of ${LEAVES.length} lines${fitting ? "" : ": nothing has this result"}`;
   grid.setAttribute("aria-rowcount", rows.length + 1);
   inner.style.height = `${rows.length * heightOfRow()}px`;
   draw();

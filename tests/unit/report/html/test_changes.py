@@ -51,7 +51,9 @@ def test_a_first_run_has_causes_but_nothing_that_turned():
     section, found = lines([{cell(): RED, cell("2.12.1"): OTHER}])
     assert "This is the first run of this history." in section
     assert (
-        "PG301 kernel facts changed" in section and "2 cells: N" in section and "Flaky" not in found
+        "PG301 kernel facts changed" in section
+        and "2 checks: N" in section
+        and "Flaky" not in found
     )
     assert found["Failures by cause"] == [
         "mine on torch 2.11.0: kernels stack.h200 loads",
@@ -61,7 +63,7 @@ def test_a_first_run_has_causes_but_nothing_that_turned():
 
 @pytest.mark.parametrize(
     ("runs", "told"),
-    [([], "This is the first run"), ([{cell(): GREEN}, {cell(): GREEN}], "No cell turned.")],
+    [([], "This is the first run"), ([{cell(): GREEN}, {cell(): GREEN}], "No check turned.")],
 )
 def test_where_nothing_turned_it_says_why(runs, told):
     section, found = lines(runs)
@@ -76,7 +78,7 @@ def test_a_long_list_is_cut_and_counted():
     )
     for items in found.values():
         assert (len(items), items[-1]) == (21, "and 5 more")
-    assert "25 cells" in section
+    assert "25 checks" in section
 
 
 def test_a_cell_that_turns_again_and_again_is_flaky():

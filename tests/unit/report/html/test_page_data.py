@@ -235,7 +235,7 @@ def test_history_is_reported_where_there_is_more_than_one_run():
         (
             [Kind.INFRA, Kind.STALE, Kind.PASS],
             "red",
-            "1 cause, 1 red verdict, 1 green, 1 not judged",
+            "1 cause, 1 red result, 1 green, 1 not judged",
         ),
         ([Kind.NEW, Kind.PASS], "grey", "nothing red, 1 green, 1 grey note"),
     ],
@@ -257,7 +257,7 @@ def test_the_page_of_a_narrowed_run_is_a_quick_look():
     )
     ((_, shown),) = page(replace(one([fact(Kind.PASS)]), quick_look=look)).views
     assert count_line(shown).startswith(
-        "QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict"
+        "QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a gate result"
     )
 
 

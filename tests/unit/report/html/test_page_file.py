@@ -145,7 +145,7 @@ def test_an_address_is_escaped_part_by_part():
 def test_the_verdict_and_the_next_command_can_be_read_without_the_script():
     told = made("stack.h200 loads")
     shown = re.sub(r"<script.*?</script>", "", told, flags=re.DOTALL)
-    assert "1 cause, 1 red verdict, 1 green" in shown
+    assert "1 cause, 1 red result, 1 green" in shown
     assert "patchgate explain PG301" in shown
     assert "exit code 1" in shown
 

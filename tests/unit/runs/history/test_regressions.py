@@ -142,13 +142,13 @@ def test_a_checklist_is_ticked_when_closed_and_escaped():
     assert_expected_inline(
         "\n".join(render_checklist(replace(regressions, flaky=(CELL,)))),
         """\
-- [x] **closed** PG301 kernel facts changed: &lt;script> (22 cells)
+- [x] **closed** PG301 kernel facts changed: &lt;script> (22 checks)
   - p on torch t: c 0
   - p on torch t: c 1
   - p on torch t: c 10
   - p on torch t: c 11
   - p on torch t: c 12
   - and 17 more
-- [ ] **flaky** (1 cells)
+- [ ] **flaky** (1 checks)
   - mine on torch 2.11.0: kernels stack.h200 loads""",
     )
