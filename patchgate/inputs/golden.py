@@ -188,6 +188,23 @@ def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
     return any(release in span for span in accepted.sections.get(patch, {}).get(_ACCEPTED, {}))
 
 
+def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -> str | None:
+    """Another patch whose record is what was observed of this one, of which nothing is accepted."""
+    accepted = load_accepted(folder).sections
+    others, same = {*accepted} - {patch}, set[str]()
+    for one in observations if others and patch not in accepted else ():
+        if one.case.patch != patch or one.failure:
+            continue
+        golden = load_golden(one.case.workload, one.case.device, folder)
+        for other in sorted(others & {*golden.sections}):
+            own = _at(golden.sections[other], one.case.torch)
+            if any(one.facts.get(fact, value) != value for fact, value in own.items()):
+                others.discard(other)
+            elif own:
+                same.add(other)
+    return min(same & others, default=None)
+
+
 def with_accepted(
     accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
 ) -> GoldenFile:

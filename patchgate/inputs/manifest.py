@@ -18,6 +18,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from patchgate.model.budgets import METRICS, parse_budget
+from patchgate.model.facts import UNPATCHED
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics, record
 from patchgate.model.serialization import (
@@ -74,6 +75,17 @@ def _read_target(entry: str | dict[str, Any]) -> Iterator[Target]:
         target = Target(read_string(name))
         target.applies_to = read_specifier(table.get("applies_to", ""))
         yield target
+
+
+def _read_id(value: Any) -> str:
+    if not is_id(read_string(value)):
+        raise Invalid("not made of letters, digits, `-` and `_`")
+    return str(value)
+
+
+def is_id(name: str) -> bool:
+    """True if golden files can have it as the heading of a section."""
+    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and name != UNPATCHED
 
 
 def _read_module(value: Any) -> str:
@@ -192,10 +204,12 @@ class Claims:
     """
 
     title: str = key(example='title = "..."')
+    #: its name in golden files and in a history, in place of that of its folder; inputs/patch.py
+    id: str | None = key(None, read=_read_id, example='id = "vllm-42686"')
     source: str = ""
     #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
     applies_to: str | None = key(None, read=read_specifier, example='applies_to = ">=2.11,<2.14"')
-    #: the release that is said to make it needless; checks/symptom.py
+    #: the first release that has the fix, as far as its author knows; checks/symptom.py
     fixed_in: str | None = key(None, read=read_version, example='fixed_in = "2.12"')
     #: what it replaces; checks/effects.py, dead_patch.py, api.py
     targets: tuple[str, ...] | None = key(

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
-from patchgate.inputs.manifest import Claims, Patch, Symptom, read_call
+from patchgate.inputs.manifest import Claims, Patch, Symptom, is_id, read_call
 from patchgate.inputs.patch_source import (
     DIFFS,
     Unreadable,
@@ -35,8 +35,6 @@ from patchgate.model.paths import GOLDEN, WORKLOADS, display_path, split_entry
 from patchgate.model.serialization import Invalid
 from patchgate.model.text import nearest
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
 
 def load_patch(path: Path) -> Patch:
     """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
@@ -45,7 +43,7 @@ def load_patch(path: Path) -> Patch:
     there, or when its manifest does not hold together. A file that is not Python is a patch all the
     same: it does not run, which is a verdict.
     """
-    identity = patch_id(path)
+    whole = path
     path, entry = split_entry(path)
     source, manifest = source_and_manifest(path)
     name = source.parent.name if path.is_dir() else source.stem
@@ -61,7 +59,7 @@ def load_patch(path: Path) -> Patch:
     elif not has_manifest and not diff:
         claims = _claims_of_only_installer(claims, source)
     return Patch(
-        id=identity,
+        id=patch_id(whole, claims.id),
         path=str(source.resolve()),
         source=read_lossy(source),
         claims=claims,
@@ -125,11 +123,13 @@ def _recorded_facts(path: Path) -> frozenset[str]:
     return frozenset(line.split()[0] for line in lines if "  " in line)
 
 
-def patch_id(path: Path) -> str:
-    """The id of the patch at `path` in golden files and in the history."""
+def patch_id(path: Path, own: str | None = None) -> str:
+    """The id of the patch at `path` in golden files and in the history; `own` is that of its
+    manifest.
+    """
     path, entry = split_entry(path)
-    name = path.resolve().name if path.is_dir() else path.stem
-    identity = name if _ID.fullmatch(name) else _as_id(name)
+    name = own or (path.resolve().name if path.is_dir() else path.stem)
+    identity = name if is_id(name) else _as_id(name)
     return f"{identity}-{_as_id(entry)}" if entry else identity
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from patchgate.inputs.golden import recorded_as
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.exit_code import exit_code
@@ -55,6 +56,17 @@ class JudgedPatch:
         return {verdict: shares.get(verdict, 0.0) for verdict in self.verdicts}
 
     @property
+    def notes(self) -> list[str]:
+        """What golden has of the same patch under another name."""
+        same = recorded_as(self.run.store, self.patch.id, self.run.project.golden_folder)
+        where = display_path(self.patch.manifest or "its patch.toml")
+        return (
+            [f'golden has these facts as `{same}`: id = "{same}" in {where} uses them']
+            if same
+            else []
+        )
+
+    @property
     def title(self) -> str:
         claims = self.patch.claims
         return " ".join(filter(None, (self.patch.id, claims.title, claims.source)))
@@ -77,6 +89,7 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
         answer = answer_lines(
             each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept
         )
+        answer.scope.extend(each.notes)
         to_stdout(partial(show_run, title=each.title, view=each.view, ending=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.patch.path, each.checkout)))

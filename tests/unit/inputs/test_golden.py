@@ -16,6 +16,7 @@ from patchgate.inputs.golden import (
     format_golden,
     golden_path,
     read_golden,
+    recorded_as,
     release_for,
     values_by_range,
     values_by_release,
@@ -265,3 +266,18 @@ def test_neighbouring_ranges_never_hold_the_same_value(told):
 )
 def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
     assert {str(span): value for span, value in values_by_range(told, RELEASES).items()} == ranges
+
+
+@pytest.mark.parametrize(
+    ("patch", "loads", "told"),
+    [("copy", 4, "mine"), ("copy", 5, None), ("mine", 4, None)],
+)
+def test_a_copy_of_an_accepted_patch_is_known_by_its_facts(tmp_path, patch, loads, told):
+    (tmp_path / "accepted.txt").write_text(
+        "schema 1\n[mine]\naccepted 2.11.0 1\n[other]\naccepted 2.11.0 1\n"
+    )
+    (tmp_path / "stack.h200.txt").write_text(
+        "schema 1\n[unpatched]\nloads 2.11.0 6\n[mine]\nloads 2.11.0 4\n"
+    )
+    case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
+    assert recorded_as([Observation(case=case, facts={"loads": loads})], patch, tmp_path) == told

@@ -113,7 +113,7 @@ patch.toml:2: `aplies_to`: unknown key
   next: did you mean `applies_to`?
 patch.toml:2: `colour`: unknown key
   got:  colour = 1
-  next: known keys: applies_to, apply, budgets, effects, environment, error_factor, fixed_in, largest_ulps, numerics, part_of, scope, source, stubs, symptom, targets, title
+  next: known keys: applies_to, apply, budgets, effects, environment, error_factor, fixed_in, id, largest_ulps, numerics, part_of, scope, source, stubs, symptom, targets, title
 patch.toml:2: `title`: not a string
   got:  title = 3
   next: title = "..."

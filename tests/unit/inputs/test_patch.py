@@ -5,6 +5,7 @@ from expecttest import assert_expected_inline
 from refusals import manifest, refused
 
 from patchgate.inputs.patch import backend_entry_points, load_patch
+from patchgate.model.errors import UsageError
 from patchgate.model.records import Numerics
 
 
@@ -44,6 +45,22 @@ def test_a_folder_is_called_by_its_name_however_it_is_reached(folder, monkeypatc
     (folder / "mine" / "patch.py").write_text("")
     monkeypatch.chdir(folder / "mine")
     assert load_patch(folder / "mine" / ".." / "mine").id == "mine"
+
+
+def test_an_id_in_the_manifest_outlasts_another_name_of_the_folder(folder):
+    (folder / "copy").mkdir()
+    (folder / "copy" / "patch.py").write_text("def install():\n    pass\n")
+    manifest(folder / "copy", 'id = "mine"\n')
+    assert load_patch(folder / "copy").id == "mine"
+    assert load_patch(folder / "copy::install").id == "mine-install"
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "[x]", "unpatched"])
+def test_an_id_that_golden_could_not_hold_is_refused(folder, name):
+    (folder / "mine.py").write_text("")
+    (folder / "mine.toml").write_text(f'id = "{name}"\n')
+    with pytest.raises(UsageError, match="not made of letters"):
+        load_patch(folder / "mine.py")
 
 
 @pytest.mark.parametrize(
