@@ -196,6 +196,13 @@ def _test(session: nox.Session, checkout: str, *arguments: str) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The pages as a site in build/docs; every link and anchor is checked."""
+    session.install(*_group("docs"))
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, imports, types and pipelines."""
     session.install("-e", ".", "nox", *_group("test"), *_group("lint"))
