@@ -57,7 +57,7 @@ class JudgedPatch:
 
     @property
     def notes(self) -> list[str]:
-        """What golden has of the same patch under another name."""
+        """A line where golden has the same facts of another patch."""
         same = recorded_as(self.run.store, self.patch.id, self.run.project.golden_folder)
         where = display_path(self.patch.manifest or "its patch.toml")
         return (
