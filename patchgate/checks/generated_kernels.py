@@ -5,8 +5,9 @@ Triton's interpreter.
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,12 +52,13 @@ def simulated_devices(run: Run) -> list[str]:
 def ask_generated_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")
-    codes = [
+    modules = [
         _code(context, observed.case) for observed in context.observations(at.case, measured=True)
     ]
-    if not all(codes):
+    unpatched, patched = modules
+    if unpatched is None or patched is None:
         raise NothingToJudge("it does not compile on one side, which the facts of its kernels tell")
-    if codes[0] == codes[1]:
+    if ast.dump(unpatched) == ast.dump(patched):
         return [
             verdict(
                 "PG503",
@@ -76,8 +78,9 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Iterable[Verdi
         return [_not_run(at.case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics]
     if "unmeasured" in metrics:
         return [_not_run(at.case, metrics["unmeasured"])]
+    line = first_changed_line(unpatched, patched)
     return [
-        *judge_numbers(at.case, context.patch, metrics),
+        *(_with_line(each, line) for each in judge_numbers(at.case, context.patch, metrics)),
         *judge_memory(at.case, metrics["memory"]),
     ]
 
@@ -86,13 +89,54 @@ def _not_run(case: Case, reason: str) -> Verdict:
     return verdict("PG517", Kind.ASSUMED, case, "", "runs in Triton's interpreter", reason)
 
 
-def _code(context: CheckContext, case: Case) -> str:
-    """The code that was generated, without its comments; empty where there is none."""
+def _code(context: CheckContext, case: Case) -> ast.Module | None:
+    """The module that was generated; None where there is none."""
     path = context.runner.code_path(case)
-    text = path.read_text("utf-8") if path.is_file() else ""
-    with contextlib.suppress(SyntaxError):
-        return ast.dump(ast.parse(text)) if text else ""
-    return text
+    try:
+        return ast.parse(path.read_text("utf-8"))
+    except (OSError, SyntaxError):
+        return None
+
+
+def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
+    """The first line of a Triton kernel that the other module's nearest kernel does not have."""
+    before, after = _kernels(unpatched), _kernels(patched)
+    changed = {name: lines for name, lines in after.items() if lines not in before.values()}
+    for name, lines in changed.items():
+        known = max(before.values(), key=lambda each: _likeness(each, lines), default=[])
+        edits = SequenceMatcher(None, known, lines, autojunk=False).get_opcodes()
+        old, new = next(
+            (known[i:of_old][:1], lines[j:of_new][:1])
+            for tag, i, of_old, j, of_new in edits
+            if tag != "equal"
+        )
+        is_now = f"`{new[0]}`" if new else "nothing"
+        return f"first difference in {name}: {is_now}" + (f" in place of `{old[0]}`" if old else "")
+    return ""
+
+
+def _likeness(known: list[str], lines: list[str]) -> float:
+    return SequenceMatcher(None, known, lines, autojunk=False).ratio()
+
+
+def _kernels(module: ast.Module) -> dict[str, list[str]]:
+    """Name -> lines of each Triton kernel of a generated module, below its decorators."""
+    found = {}
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="triton"),
+                args=[ast.Constant(value=str(name)), ast.Constant(value=str(source)), *_],
+            ):
+                body = source.partition(f"def {name}(")[2].partition("\n")[2]
+                found[name] = [line.strip() for line in body.splitlines() if line.strip()]
+    return found
+
+
+def _with_line(verdict: Verdict, line: str) -> Verdict:
+    """The verdict, with the line of the kernel where it is red."""
+    red = line and verdict.kind is Kind.REGRESSED
+    return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
 
 
 def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> Answer:

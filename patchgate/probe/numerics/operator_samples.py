@@ -72,7 +72,7 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         warnings.simplefilter("ignore")
         titles, by_source = _sources(names)
     with reproducible(profile, training=True):
-        samples, eager = _steady(flat(by_source[:_SOURCES]))
+        samples, eager = steady(flat(by_source[:_SOURCES]))
         traced = _traced(samples)
     # What torch itself does not trace is not judged.
     failed = [
@@ -96,7 +96,7 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
     return titles
 
 
-def _steady(samples: Sequence[Sample]) -> tuple[list[Sample], list[Any]]:
+def steady(samples: Sequence[Sample]) -> tuple[list[Sample], list[Any]]:
     """The samples that are calls, and their results in eager mode.
 
     Without what differs by itself: random numbers, memory that nothing has written.
@@ -411,7 +411,7 @@ def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[i
     return groups
 
 
-def _run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:
+def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:
     torch._dynamo.reset()
     dynamic = any(sample.first for sample in samples)
     compiled = torch.compile(_call_all, backend=backend, dynamic=dynamic)
@@ -429,7 +429,7 @@ def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
         group = groups.pop(0)
         alone += len(group) == 1
         try:
-            results: list[Any] = _run_compiled([samples[i] for i in group], _without_code)
+            results: list[Any] = run_compiled([samples[i] for i in group], _without_code)
         except Exception as error:
             if len(group) > 1:
                 groups += [[i] for i in group]
@@ -465,7 +465,7 @@ def _compiled(samples: Sequence[Sample], groups: list[Sequence[int]]) -> dict[in
         compiles += 1
         group = groups.pop(0)
         try:
-            results: list[Any] = _run_compiled([samples[i] for i in group])
+            results: list[Any] = run_compiled([samples[i] for i in group])
         except Exception as error:
             failed = True
             if len(group) > 1:

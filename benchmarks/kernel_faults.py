@@ -1,0 +1,152 @@
+"""Seeds faults that act in Triton's code alone: is the gate red, with the line of the kernel?
+
+`PYTHON benchmarks/kernel_faults.py write FOLDER` writes a patch for each fault, and one for a sound
+edit of the same place. After `patchgate gate FOLDER/PATCH --workload odd_sizes --check parity
+--folder RESULTS/PATCH` of each, with `--device h200` and where there is a GPU `--device cuda`,
+`python -m benchmarks.kernel_faults table RESULTS` prints what each device said.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKLOAD = ROOT / "tests" / "torch" / "interpreted" / "odd_sizes.py"
+# The patch of a project that computes minima and maxima by a choice.
+_PROJECT = ROOT / "fixtures" / "projects" / "quantization" / "quant" / "float8"
+# Edits the text of every kernel for the GPU.
+_EDIT = """import re
+from torch._inductor.codegen.triton import TritonKernel
+
+original = TritonKernel.codegen_kernel
+
+
+def edited(self, *args, **kwargs):
+    return re.sub({pattern!r}, {replacement!r}, original(self, *args, **kwargs))
+
+
+TritonKernel.codegen_kernel = edited
+"""
+_MANIFEST = 'title = "Edits kernels"\nnumerics = "rounding"\n'
+_NUMBERS = {"PG502", "PG505"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is edited, the fault and a sound edit of the same place, and the codes of which the
+    fault has one.
+    """
+
+    pattern: str
+    fault: str
+    sound: str
+    codes: set[str]
+
+    def patch(self, *, faulty: bool) -> str:
+        """The text of a patch with the fault, or with the sound edit."""
+        return _EDIT.format(pattern=self.pattern, replacement=self.fault if faulty else self.sound)
+
+
+class _OfProject(Fault):
+    """A fault in a patch that replaces how Triton's code for an operation is written."""
+
+    def patch(self, *, faulty: bool) -> str:
+        text = (_PROJECT / "_inductor_patch.py").read_text("utf-8")
+        text = text.replace(self.pattern, self.fault) if faulty else text
+        return f"{text}\n\n_patch_inductor_min_max_codegen()\n"
+
+
+FAULTS = {
+    "loses NaN in a choice": _OfProject(" | ({a} != {a})", "", "", {"PG506"}),
+    "loses NaN in a maximum": Fault(
+        r"triton_helpers\.maximum\((\w+), (\w+)\)",
+        r"tl.maximum(\1, \2)",
+        r"tl.maximum(\1, \2, tl.PropagateNan.ALL)",
+        {"PG506"},
+    ),
+    "mask too wide": Fault(
+        r"(xmask = xindex) < xnumel", r"\1 <= xnumel", r"\1 <= xnumel - 1", {"PG516"}
+    ),
+    "no bounds check": Fault(
+        r"(tl\.store\(.*), xmask\)",
+        r"\1, None)",
+        r"\1, xmask & (xindex < xnumel))",
+        {"PG516"},
+    ),
+    "loads the next element": Fault(
+        r"(tl\.load\(in_ptr0 \+ \()r0_1", r"\g<1>1 + r0_1", r"\g<1>0 + r0_1", {"PG516"}
+    ),
+    "another value beside the mask": Fault(
+        r"(tl\.full\(tmp\d+\.shape, 0)\.0", r"\1.5", r"\1.00", _NUMBERS
+    ),
+    "sums in bfloat16": Fault(
+        r"tl\.sum\((\w+), 1\)",
+        r"tl.sum(\1.to(tl.bfloat16), 1)",
+        r"tl.sum(\1.to(tl.float32), 1)",
+        _NUMBERS,
+    ),
+    "no store": Fault(r"(\n +tl\.store\(.*)", "", r"\1\1", {"PG516"}),
+    "sum that begins at 1": Fault(
+        r"(tl\.where\(r0_mask & xmask, \w+), 0\)", r"\1, 1)", r"\1, 0.0)", _NUMBERS
+    ),
+    "two programs store to one place": Fault(
+        r"(tl\.store\(out_ptr\d \+ \(x\d)\)", r"\1 // 2)", r"\1 // 1)", {"PG516"}
+    ),
+    "another stride in a store": Fault(
+        r"(tl\.store\(out_ptr\d \+ \()(r0_1) \+ (\d+)\*x0\)",
+        r"\1\2 + (\3 - 1)*x0)",
+        r"\1\3*x0 + \2)",
+        {"PG516"},
+    ),
+}
+
+
+def write(folder: Path) -> None:
+    """Write a folder for each patch, with the workload of odd sizes."""
+    for name, fault in FAULTS.items():
+        for faulty, suffix in ((True, ""), (False, "-sound")):
+            patch = folder / f"{name.replace(' ', '-').lower()}{suffix}"
+            (patch / "workloads").mkdir(parents=True, exist_ok=True)
+            shutil.copy(WORKLOAD, patch / "workloads")
+            (patch / "patch.py").write_text(fault.patch(faulty=faulty), "utf-8")
+            (patch / "patch.toml").write_text(_MANIFEST, "utf-8")
+
+
+def table(results: Path) -> list[str]:
+    """A row for each patch and release: what each device said, with the line of a kernel."""
+    rows = ["| patch | torch | device | red | in the kernel |", "| --- | --- | --- | --- | --- |"]
+    for path in sorted(results.glob("*/verdicts.json")):
+        verdicts = [
+            each
+            for each in json.loads(path.read_text("utf-8"))["verdicts"]
+            if each["check"] == "parity" and each["case"]["device"] != "cpu"
+        ]
+        places = sorted({(v["case"]["torch"], v["case"]["device"]) for v in verdicts})
+        for place in places:
+            of_place = [v for v in verdicts if (v["case"]["torch"], v["case"]["device"]) == place]
+            rows.append(" | ".join([f"| {path.parent.name}", *place, *_judged(of_place)]) + " |")
+    return rows
+
+
+def _judged(verdicts: list[dict[str, Any]]) -> list[str]:
+    red = [verdict for verdict in verdicts if verdict["kind"] == "regressed"]
+    other = sorted({verdict["code"] for verdict in verdicts if verdict not in red} - {"PG503"})
+    codes = sorted({verdict["code"] for verdict in red})
+    lines = [
+        verdict["actual"].rpartition("; ")[2].replace("|", "\\|")
+        for verdict in red
+        if "`" in verdict["actual"]
+    ]
+    return [", ".join(codes) or " ".join(["no", *other]), *(lines[:1] or [""])]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[2]))
+    else:
+        print("\n".join(table(Path(sys.argv[2]))))
