@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from packaging.version import Version
 
@@ -14,7 +15,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import then
 from patchgate.checks.holders import condition_place
-from patchgate.inputs.golden import Ranges, values_by_release
+from patchgate.inputs.golden import Ranges, load_golden, values_by_release
 from patchgate.inputs.manifest import Patch, Symptom
 from patchgate.inputs.patch import is_claimed
 from patchgate.lint.index.release import releases
@@ -154,6 +155,20 @@ def _gated_out(
 def _stated_range(patch: Patch) -> str:
     stated = {"applies_to": patch.claims.applies_to, "fixed_in": patch.claims.fixed_in}
     return ", ".join(f'{key} = "{value}"' for key, value in stated.items() if value)
+
+
+def recorded_symptom(symptom: Symptom, folder: Path) -> dict[str, bool | None]:
+    """Each release, and whether the symptom is recorded as present on it without the patch; None
+    where nothing is. Empty where nothing is recorded at all.
+    """
+    golden = load_golden(symptom.workload, symptom.device, folder)
+    recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact)
+    if not recorded:
+        return {}
+    present, absent = _recorded_releases(parse_predicate(symptom.predicate), recorded)
+    known = {**dict.fromkeys(present, True), **dict.fromkeys(absent, False)}
+    first = min(map(Version, known))
+    return {torch: known.get(torch) for torch in releases() if Version(torch) >= first}
 
 
 def _recorded_releases(

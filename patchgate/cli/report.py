@@ -5,6 +5,8 @@ sweep.
 from __future__ import annotations
 
 import contextlib
+import os
+import platform
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,18 +19,21 @@ from typing import Annotated, NoReturn
 
 import click
 
+from patchgate import __version__
 from patchgate.cli.options import Folder
 from patchgate.cli.parameters import option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
-from patchgate.model.files import make_folder, write_atomically
+from patchgate.model.files import last_commit, make_folder, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.results import Regressions
+from patchgate.model.text import counted, time_text
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.report.next_commands import typed
 from patchgate.runner.run_results import RunResults
-from patchgate.runner.run_settings import VERDICTS, runs_in
+from patchgate.runner.run_settings import VERDICTS, Run, load_times, runs_in
 from patchgate.runs.gate import JudgedRun, judged_before
 from patchgate.runs.history.store import History
 from patchgate.runs.read_results import results_of
@@ -59,6 +64,7 @@ def write_html(
     code: int,
     history: Path,
     regressions: Regressions | None = None,
+    made_by: Sequence[str] = (),
 ) -> None:
     """One file with everything.
 
@@ -75,6 +81,7 @@ def write_html(
             page.past = cache(lambda workload, device: past.past(workload, device, _RUNS))
         for result in results:
             page.add(result)
+        page.made_by = tuple(made_by)
     at = datetime.fromtimestamp(since.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     write_atomically(path, render_html(title, page, at=at, code=code, regressions=regressions))
 
@@ -114,7 +121,15 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
         ]
         since = Path(judged[0].run.folder) / VERDICTS
         title = ", ".join(each.patch.id for each in judged)
-        write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
+        write_html(
+            html,
+            title,
+            results,
+            since=since,
+            code=code,
+            history=SWEEP_HISTORY,
+            made_by=provenance(judged[0].run),
+        )
     FORMATS[form](judged, html)
     if form != "text" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
@@ -122,6 +137,19 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
             f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text"
         )
     return code
+
+
+def provenance(run: Run) -> list[str]:
+    """Version, commit, work, machine and command of a run, for its page."""
+    commit = last_commit(Path(run.patch))
+    times = load_times(Path(run.folder)).values()
+    return [
+        f"patchgate {__version__}",
+        *([f"patch last changed by commit {commit}"] if commit else []),
+        f"{counted(len(times), 'check')}, {time_text(sum(times))} of work",
+        f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'core')}",
+        typed(run.again),
+    ]
 
 
 @contextlib.contextmanager

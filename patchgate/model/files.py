@@ -171,16 +171,27 @@ def files_in_git(folder: Path, *which: str) -> list[str] | None:
 
     Nothing that a repository brings along is run by that.
     """
+    said = _git(folder, "ls-files", "-z", *which)
+    return None if said is None else [name for name in said.split("\0") if name]
+
+
+def last_commit(path: Path) -> str:
+    """The commit that changed a file or folder last, in short; empty where git knows none."""
+    log = ("log", "-1", "--no-show-signature", "--format=%h", "--", path.name)
+    return (_git(path.parent, *log) or "").strip()
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
     import subprocess
 
     harmless = ("safe.directory=*", "safe.bareRepository=explicit", "core.fsmonitor=false")
     options = [word for setting in harmless for word in ("-c", setting)]
     try:
-        command = ["git", *options, "-C", str(folder), "ls-files", "-z", *which]
+        command = ["git", *options, "-C", str(folder), *arguments]
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError:
         return None
-    return None if ended.returncode else [name for name in ended.stdout.split("\0") if name]
+    return None if ended.returncode else ended.stdout
 
 
 def refuse_tracked(path: Path) -> None:

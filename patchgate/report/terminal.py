@@ -13,7 +13,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from textwrap import shorten
 from typing import IO
 
@@ -23,13 +22,12 @@ from rich.table import Table
 from rich.text import Text
 
 from patchgate.checks.framework.find_checks import title_of
-from patchgate.model.files import read_regular
-from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import counted, escape_control
 from patchgate.report.causes import CauseGroup, is_change
 from patchgate.report.last_lines import Ending, count_line
 from patchgate.report.next_commands import typed
+from patchgate.report.source_lines import lines_at
 from patchgate.report.view import (
     Block,
     MatrixCell,
@@ -51,8 +49,6 @@ _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 _NAMES = 44
 # Characters of a line of source that fit with a caret below, and behind its place.
 _SOURCE, _INLINE = 70, 90
-# Files that a line is quoted from.
-_SOURCES, _SOURCE_BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 # Grey kinds that have a line of their own.
@@ -283,7 +279,7 @@ def _place_lines(verdict: Verdict) -> Iterator[str]:
     """The place, and the line of source there with a caret below the name that the verdict is
     about.
     """
-    line = _source_line(verdict.where or "")
+    line = next((text.strip() for _, text in lines_at(verdict.where or "")), "")
     if not line:
         yield verdict.where or ""
         return
@@ -297,29 +293,6 @@ def _place_lines(verdict: Verdict) -> Iterator[str]:
         yield inline if len(inline) <= _INLINE else verdict.where or ""
         return
     yield from (verdict.where or "", line, " " * names[-1].start() + "^" * len(names[-1][0]))
-
-
-def _source_line(place: str) -> str:
-    """The line at `file:line`; nothing of what is no source of this repository.
-
-    A place can be a patch's own word: it raises an error whose code names any file.
-    """
-    file, _, number = place.rpartition(":")
-    path = Path(file)
-    hidden = any(
-        part.startswith(".") for part in Path(os.path.relpath(path.resolve())).parts if part != ".."
-    )
-    if (
-        not number.isdecimal()
-        or path.suffix not in _SOURCES
-        or hidden
-        or leaves_project(path, Path.cwd())
-    ):
-        return ""
-    try:
-        return read_regular(path, _SOURCE_BYTES).decode().splitlines()[int(number) - 1].strip()
-    except (OSError, ValueError, IndexError):
-        return ""
 
 
 def labelled(label: str, text: str) -> RenderableType:

@@ -240,6 +240,7 @@ def _blocks(
 ) -> list[Block]:
     groups = defaultdict(list)
     names = {id(verdict): group.cause.name for group in causes for verdict in group.verdicts}
+    strength = {id(verdict): at for group in causes for at, verdict in enumerate(group.verdicts)}
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
             cause = names.get(id(verdict), "")
@@ -256,7 +257,7 @@ def _blocks(
             unjudged=not all(v.is_judged for v in group),
             check=check,
             cell=_first_cell(group, torches),
-            entries=tuple(_entries(group)),
+            entries=tuple(_entries(group, strength)),
             places=tuple(dict.fromkeys(v.where for v in group if v.where)),
             why=group[0].why,
             steps=tuple(dict.fromkeys((v.advice, v.commands) for v in group)),
@@ -280,13 +281,17 @@ def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[
     return (first.item, first.torch) if first else None
 
 
-def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
+def _entries(verdicts: Sequence[Verdict], strength: Mapping[int, int]) -> Iterator[Entry]:
+    """The strongest evidence of a cause first, as the list of problems has it."""
     same = defaultdict(list)
-    for v in sorted(verdicts, key=lambda v: (v.subject, Version(v.torch or "0"))):
+    for v in sorted(verdicts, key=lambda v: (strength.get(id(v), 0), v.subject)):
         same[v.subject, v.expected, v.actual].append(v.torch)
     for (subject, expected, actual), torches in same.items():
         yield Entry(
-            torches=tuple(filter(None, torches)), subject=subject, expected=expected, actual=actual
+            torches=tuple(sorted(filter(None, torches), key=Version)),
+            subject=subject,
+            expected=expected,
+            actual=actual,
         )
 
 

@@ -21,6 +21,7 @@ from patchgate.model.records import Colour, FactValue, Observation, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
 from patchgate.report.html.code_diff import compare_code
+from patchgate.report.html.kernel_calls import compare_calls
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
 from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults, TimeRatio
@@ -84,6 +85,7 @@ class Page:
 
     def __init__(self, *, past: Past = lambda workload, device: {}, note: str = "") -> None:
         self.past, self.note = past, note
+        self.made_by: tuple[str, ...] = ()  # versions, commit, command, machine
         self.times: list[tuple[Patch, TimeRatio]] = []
         self._tables = Tables()
         self._diffs: dict[tuple[str, str], int] = {}
@@ -263,7 +265,10 @@ class Page:
                 lines = (self._tables.place("diff_lines", **vars(line)) for line in diff.lines)
                 kernel = vars(diff) | {"lines": tuple(lines)}
                 numbers.append(self._tables.place("kernels", **kernel))
-            self._diffs[code] = self._tables.place("diffs", equal=equal, kernels=tuple(numbers))
+            calls = (self._tables.place("calls", **vars(pair)) for pair in compare_calls(*code))
+            self._diffs[code] = self._tables.place(
+                "diffs", equal=equal, kernels=tuple(numbers), calls=tuple(calls)
+            )
         return self._diffs[code]
 
     def _history(self, compared: ComparedCase) -> Iterator[int]:

@@ -11,19 +11,24 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from patchgate.checks.framework.find_checks import title_of
 from patchgate.checks.latency import budget_of
+from patchgate.checks.symptom import recorded_symptom
+from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
+from patchgate.model.paths import GOLDEN
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page_data import COLOURS, Address, Page
 from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import typed
+from patchgate.report.source_lines import lines_at
 from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ _FILES = resources.files("patchgate.report.html") / "assets"
 # In the order in which they need each other.
 _STYLES = ("report.css", "matrix.css")
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
+# Lines of the patch's source that are shown before and after a place.
+_AROUND = 2
 # Of a cell over the last runs; "-" where it was not there.
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
@@ -54,12 +61,24 @@ def render_html(
         marks={shown.colour: shown.mark for shown in COLOURS},
         regressions=regressions,
         note=page.note,
+        made_by=page.made_by,
+        releases=_releases(views[0][0]) if len(views) == 1 else [],
         figures=list(_figures(page, with_patch=len(views) > 1)),
         # Keyed by the address, its parts not escaped.
         data=embedded(
             {**page.data, "turns": {"\n".join(cell): marks for cell, marks in colours.items()}}
         ),
     )
+
+
+def _releases(patch: Patch) -> list[tuple[str, str, bool]]:
+    """(release, "present", "absent" or "unknown", whether the patch claims to apply) of a patch
+    with a symptom whose fact is recorded.
+    """
+    symptom = patch.claims.symptom
+    words = {True: "present", False: "absent", None: "unknown"}
+    recorded = recorded_symptom(symptom, GOLDEN) if symptom else {}
+    return [(torch, words[there], is_claimed(patch, torch)) for torch, there in recorded.items()]
 
 
 def render_page(template: str, **contents: object) -> str:
@@ -89,6 +108,7 @@ def _templates() -> Environment:
         "cell_address": cell_address,
         "title_of": title_of,
     }
+    environment.filters |= {"lines_at": partial(lines_at, around=_AROUND)}
     environment.filters |= {"counts": count_line, "sentence": verdict_text, "step": step_text}
     style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}

@@ -4,10 +4,12 @@ import json
 import os
 import re
 
-from patchgate.cli.report import write_html
+from patchgate import __version__
+from patchgate.cli.report import provenance, write_html
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Expectation, Observation
 from patchgate.runner.run_results import ComparedCase, RunResults
+from patchgate.runner.run_settings import Run
 from patchgate.runs.history.store import History
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
@@ -60,3 +62,14 @@ def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_readin
     text, data = written(folder)
     assert "No history is shown." in text
     assert "histories" not in data
+
+
+def test_a_page_is_of_a_version_a_command_and_a_machine(folder):
+    (folder / "mine.py").write_text("")
+    (folder / "times.json").write_text('{"a": 60.0, "b": 61.0}')
+    run = Run(folder=str(folder), patch=str(folder / "mine.py"), rows={"2.11.0": "python"})
+    said = provenance(run)
+    assert said[0] == f"patchgate {__version__}"
+    assert "2 checks, 2 min of work" in said
+    assert said[-1].startswith("patchgate gate mine.py --row 2.11.0=python")
+    assert not [each for each in said if "commit" in each]  # no repository

@@ -148,10 +148,21 @@ function change(fact) {
 
 function codeBlock(diff) {
   if (!diff) return [];
-  const { equal, kernels } = diff;
+  const { equal, kernels, calls } = diff;
   const same = `${equal} kernels are the same on both sides`;
   if (!kernels.length) return [element("h4", {}, "Generated code"), element("p", { class: "dim" }, `${same}, and so is what calls them.`)];
-  return [element("h4", {}, "Generated code, unpatched against patched"), element("p", { class: "dim" }, `${same}.`), ...kernels.map(kernelBlock)];
+  return [element("h4", {}, "Generated code, unpatched against patched"), element("p", { class: "dim" }, `${same}.`), ...callsBlock(calls), ...kernels.map(kernelBlock)];
+}
+
+// Which kernel reads and writes what, on both sides: a value that is stored, or computed again, can be seen.
+function callsBlock(calls) {
+  if (!calls.length) return [];
+  const box = ([name, reads, writes]) => (name ? element("div", { class: "call" }, element("code", {}, name),
+    element("div", {}, `reads ${reads || "-"}`), element("div", {}, `writes ${writes || "-"}`)) : "");
+  const rows = calls.map(({ old, new: made, note }) => Object.assign([note, box(old), box(made)], { class: note && (old.length || made.length) ? "notable" : "" }));
+  const made = table("calls of kernels", ["difference", "without the patch", "with the patch"], rows);
+  made.classList.add("calls");
+  return [element("h4", {}, "Calls of kernels that differ, with their neighbours"), made];
 }
 
 function kernelBlock({ old, new: made, lines }, at) {

@@ -30,9 +30,9 @@ function caseAt(number) {
 }
 
 function diffAt(number) {
-  const { equal, kernels } = record("diffs", number);
+  const { equal, kernels, calls } = record("diffs", number);
   const lines = (kernel) => kernel.lines.map((at) => record("diff_lines", at));
-  return { equal, kernels: kernels.map((at) => record("kernels", at)).map((kernel) => ({ ...kernel, lines: lines(kernel) })) };
+  return { equal, calls: calls.map((at) => record("calls", at)), kernels: kernels.map((at) => record("kernels", at)).map((kernel) => ({ ...kernel, lines: lines(kernel) })) };
 }
 
 const PATCHES = rowsOf("patches").map((patch) => ({ ...patch, symptom: patch.symptom && Object.fromEntries(patch.symptom) }));

@@ -208,7 +208,7 @@ def test_a_side_that_failed_says_how():
 def test_code_that_was_not_kept_is_no_equal_code():
     assert rows(page(one([fact()], compared())).data, "cases")[0]["diff"] is None
     assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [
-        {"equal": 0, "kernels": ()}
+        {"equal": 0, "kernels": (), "calls": ()}
     ]
 
 

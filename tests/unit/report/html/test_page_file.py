@@ -15,6 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchgate.inputs.manifest import Claims, Patch
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import ROOT
 from patchgate.model.records import Command, Kind
 from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
@@ -204,3 +206,15 @@ def test_what_was_timed_at_several_sizes_is_drawn_and_brings_no_style_of_its_own
     )
     assert SCRIPT not in told
     assert 'id="latency"' not in made("x"), "nothing was timed"
+
+
+def test_a_page_says_what_made_it_and_on_which_releases_the_defect_is():
+    patch = load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")
+    made = Page()
+    made.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=()))
+    made.made_by = ("patchgate 1", "commit <x>")
+    text = render_html("mine", made, at="now", code=0)
+    assert "patchgate 1 · commit &lt;x&gt;" in text
+    assert '<li class="red"><strong>2.12.1</strong> defect<br>patch off</li>' in text
+    assert '<li class="green"><strong>2.11.0</strong> defect<br>patch on</li>' in text
+    assert '<li class="grey"><strong>2.14.0</strong> not recorded<br>patch off</li>' in text

@@ -1,0 +1,38 @@
+"""Lines of source that a report quotes: those at `file:line`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from patchgate.model.files import read_regular
+from patchgate.model.paths import leaves_project
+
+# Files that a line is quoted from, and how large they may be.
+_SOURCES, _BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
+
+
+def lines_at(place: str, around: int = 0) -> list[tuple[int, str]]:
+    """(number, line) at `file:line` and `around` it; nothing of what is no source of this
+    repository.
+
+    A place can be a patch's own word: it raises an error whose code names any file.
+    """
+    file, _, at = place.rpartition(":")
+    path = Path(file)
+    hidden = any(
+        part.startswith(".") for part in Path(os.path.relpath(path.resolve())).parts if part != ".."
+    )
+    if (
+        not at.isdecimal()
+        or path.suffix not in _SOURCES
+        or hidden
+        or leaves_project(path, Path.cwd())
+    ):
+        return []
+    try:
+        lines = read_regular(path, _BYTES).decode().splitlines()
+    except (OSError, ValueError):
+        return []
+    first, last = max(int(at) - around, 1), int(at) + around
+    return list(enumerate(lines[first - 1 : last], first)) if int(at) <= len(lines) else []
