@@ -26,7 +26,7 @@ from patchgate.model.serialization import Answer
 
 FAMILY = "parity"
 CODES = read_codes("""
-PG507 mathematically equal configurations no longer agree
+PG507 mathematically equal configurations agree less than without the patch
     Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque
     and eager attention, or two ranks that split a model by its columns or its rows differ from each
     other more with the patch than without it.

@@ -36,8 +36,7 @@ CODES = (
     *read_codes(f"""
 PG501 not bit-identical
     The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
-    Why: Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686
-    was reverted.
+    Why: Any job that compares sampled text or checksums exactly can flip.
     Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the
     pull request. If not, correct the patch.
 PG502 less accurate than eager and unpatched

@@ -23,7 +23,7 @@ CODES = read_codes("""
 PG510 sampled tokens change
     The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives
     other tokens.
-    Why: A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.
+    Why: A job that compares sampled text exactly will flip.
     Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who
     compare sampled text exactly. If not, correct the patch.
 """)
@@ -75,7 +75,8 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
     code, where = ("PG510", claim_location(patch, "numerics")) if red else ("PG503", None)
     share = counts["changed_tokens"] / counts["tokens"]
-    expected, actual = claimed_numerics(patch), (_changes(counts), _chances(counts))
+    more = "; ".join([_chances(counts), *([_parting(counts)] if flips else [])])
+    expected, actual = claimed_numerics(patch), (_changes(counts), more)
     return verdict(code, kind, case, fact, expected, actual, where, share=share)
 
 
@@ -86,6 +87,14 @@ def _changes(counts: Counts) -> str:
         f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change, "
         f"{counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to "
         f"{high:.1%})"
+    )
+
+
+def _parting(counts: Counts) -> str:
+    """The first place where both sides draw another token."""
+    return (
+        f"first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
+        f"{counts['first_before']} -> {counts['first_after']}"
     )
 
 

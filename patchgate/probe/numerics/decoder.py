@@ -115,10 +115,17 @@ def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
     diverged = changed.any(1)
     # Up to and with the first token that changed.
     alike = torch.where(diverged, changed.int().argmax(1) + 1, ours.shape[1])
+    first = int(diverged.int().argmax())
+    at = int(alike[first]) - 1
     return {
         "sequences": ours.shape[0],
         "tokens": ours.numel(),
         "changed_sequences": int(diverged.sum()),
         "changed_tokens": int(changed.sum()),
         "drawn_alike": int(alike.sum()),
+        # Where the first of them part: sequence, token, and what each side drew there.
+        "first_sequence": first,
+        "first_token": at,
+        "first_before": int(ours[first, at]),
+        "first_after": int(theirs[first, at]),
     }

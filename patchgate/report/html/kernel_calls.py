@@ -67,8 +67,8 @@ def _aligned(
     old: Sequence[KernelCall], new: Sequence[KernelCall]
 ) -> Iterator[tuple[KernelCall | None, KernelCall | None]]:
     """Calls of the same kind stand next to each other."""
-    kinds = [[call.kind for call in side] for side in (old, new)]
-    for kind, a, b, c, d in SequenceMatcher(None, *kinds, autojunk=False).get_opcodes():
+    before, after = ([call.kind for call in side] for side in (old, new))
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "replace":
             yield from ((call, None) for call in old[a:b])
             yield from ((None, call) for call in new[c:d])

@@ -22,6 +22,10 @@ SOME = {
     "changed_sequences": 3,
     "changed_tokens": 65,
     "drawn_alike": 4000,
+    "first_sequence": 17,
+    "first_token": 12,
+    "first_before": 92,
+    "first_after": 40,
 }
 ALL = {
     "sequences": 64,
@@ -29,6 +33,10 @@ ALL = {
     "changed_sequences": 64,
     "changed_tokens": 4096,
     "drawn_alike": 64,
+    "first_sequence": 0,
+    "first_token": 0,
+    "first_before": 1,
+    "first_after": 2,
 }
 
 
@@ -62,7 +70,7 @@ def test_the_sentence_that_a_maintainer_needs():
     assert judge(SOME).actual == (
         "1.6% of 4096 change, 3 of 64 sequences (1.6% to 12.9%);"
         " probability that an exact-text test fails: 4.7% (1.6% to 13.2%) over 64 tokens,"
-        " 52.8% (22.5% to 89.0%) over 1000 tokens"
+        " 52.8% (22.5% to 89.0%) over 1000 tokens; first: sequence 17, token 12: 92 -> 40"
     )
 
 
@@ -71,3 +79,8 @@ def test_none_and_all_are_sure_on_one_side_only(tokens):
     assert flips_within(tokens, NONE)[:2] == (0.0, 0.0)
     assert flips_within(tokens, NONE)[2] > 0
     assert flips_within(tokens, ALL)[0] == 1.0
+
+
+def test_the_place_where_both_sides_part_is_named():
+    assert judge(SOME).actual.endswith("; first: sequence 17, token 12: 92 -> 40")
+    assert "first:" not in judge(NONE).actual
