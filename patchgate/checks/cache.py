@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -141,16 +142,27 @@ def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
 
 
 def telling_case(context: CheckContext, case: Case) -> Case:
-    """The case itself if the patch changes its kernels, or else the first case whose kernels
-    it changes: training comes last.
+    """The first case whose kernels the patch changes, or else in which a replacement runs: `case`
+    itself if it can be, training last.
 
-    A key cannot be wrong where both sides generate the same code.
+    A key cannot be wrong where both sides generate the same code, whatever a variable says.
     """
     observed = context.observed_cases(case.torch)
     others = [other for other in observed if other.device == case.device and other != case]
+    if not others:
+        return case
     others.sort(key=lambda other: context.workload(other.workload).training)
-    changed = (each for each in [case, *others] if _changes_facts(context, each, "kernels"))
-    return next(changed, case) if others else case
+    cases = [case, *others]
+    changed = (each for each in cases if _changes_facts(context, each, "kernels"))
+    reached = (each for each in cases if _runs_a_replacement(context, each))
+    return next(chain(changed, reached), case)
+
+
+def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
+    """True if a line of what the patch puts in the place of something ran in this case."""
+    replacements = context.apply(case.torch)["replacements"]
+    ran = set(context.observations(case)[1].ran)
+    return any(ran.intersection(lines) for lines in replacements.values())
 
 
 def keep_answers(
@@ -258,33 +270,76 @@ def compile_cached(
 def other_values(source: str) -> dict[str, str]:
     """Variable that the patch reads -> a value that is not its default; at most as many as are
     tried.
+
+    A value with which the patch compares the variable comes first.
     """
+    tree = ast.parse(source)
+    readers = {name for node in ast.walk(tree) if (name := _reader(node))}
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(source)):
-        name, default = _read_variable(node)
+    for node in ast.walk(tree):
+        name, default = _read_variable(node, readers)
         if name and not _NOT_VARIED.match(name):
-            found.setdefault(name, "0" if default == "1" else "1")
+            compared = (value for value in _compared_with(tree, name, readers) if value != default)
+            found.setdefault(name, next(compared, "0" if default == "1" else "1"))
     return dict([*found.items()][:_VARIABLES])
 
 
-def _read_variable(node: ast.AST) -> tuple[str, str]:
-    """Name and default of the variable that `os.environ[...]`, `os.environ.get(...)` or
-    `os.getenv(...)` reads.
+def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[str]:
+    """The texts with which a module compares a variable, or a name that has its value."""
+
+    def has_value(node: ast.AST) -> bool:
+        return any(
+            _read_variable(each, readers)[0] == variable
+            or (isinstance(each, ast.Name) and each.id in names)
+            for each in ast.walk(node)
+        )
+
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value and has_value(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(each.id for each in targets if isinstance(each, ast.Name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and has_value(node):
+            constants = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+            yield from (text for text in constants if isinstance(text, str) and text != variable)
+
+
+def _reader(node: ast.AST) -> str:
+    """The name of a function that reads the variable that its first parameter names."""
+    if not isinstance(node, ast.FunctionDef) or not node.args.args:
+        return ""
+    first = node.args.args[0].arg
+    given = (_read_key(each) for each in ast.walk(node))
+    return node.name if any(isinstance(key, ast.Name) and key.id == first for key in given) else ""
+
+
+def _read_variable(node: ast.AST, readers: set[str]) -> tuple[str, str]:
+    """Name and default of the variable that an expression reads; both empty if it reads none."""
+    key = _read_key(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in readers:
+        key = node.args[0] if node.args else None
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+        return "", ""
+    more = node.args[1:] if isinstance(node, ast.Call) else []
+    default = more[0].value if more and isinstance(more[0], ast.Constant) else ""
+    return key.value, str(default)
+
+
+def _read_key(node: ast.AST) -> ast.expr | None:
+    """The name of the variable in `os.environ[...]`, `os.environ.get(...)`, `os.getenv(...)` or
+    `... in os.environ`.
     """
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        reads, given = ast.unparse(node.value), [node.slice]
-    elif isinstance(node, ast.Call):
-        reads, given = ast.unparse(node.func), [*node.args]
+        reads, key = node.value, node.slice
+    elif isinstance(node, ast.Call) and node.args:
+        reads, key = node.func, node.args[0]
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        reads, key = node.comparators[0], node.left
     else:
-        return "", ""
-    texts = [each.value if isinstance(each, ast.Constant) else "" for each in given]
-    if (
-        not re.fullmatch(r"(os\.)?environ(\.get)?|(os\.)?getenv", reads)
-        or not texts
-        or not isinstance(texts[0], str)
-    ):
-        return "", ""
-    return texts[0], str(texts[1]) if texts[1:] else ""
+        return None
+    is_read = re.fullmatch(r"(os\.)?environ(\.get)?|(os\.)?getenv", ast.unparse(reads))
+    return key if is_read else None
 
 
 def edited(source: str) -> str:

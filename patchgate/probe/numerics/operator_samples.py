@@ -72,7 +72,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         warnings.simplefilter("ignore")
         titles, by_source = _sources(names)
     with reproducible(profile, training=True):
-        samples, eager = steady(flat(by_source[:_SOURCES]))
+        given = flat(by_source[:_SOURCES])
+        samples, eager = steady(given, _TRACED + sum(sample.is_program for sample in given))
         traced = _traced(samples)
     # What torch itself does not trace is not judged.
     failed = [
@@ -96,8 +97,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
     return titles
 
 
-def steady(samples: Sequence[Sample]) -> tuple[list[Sample], list[Any]]:
-    """The samples that are calls, and their results in eager mode.
+def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:
+    """The samples that are calls, at most so many, and their results in eager mode.
 
     Without what differs by itself: random numbers, memory that nothing has written.
     """
@@ -107,7 +108,7 @@ def steady(samples: Sequence[Sample]) -> tuple[list[Sample], list[Any]]:
         if not isinstance(result, str) and is_repeated(result, _outcome([sample], _filled)):
             kept.append(sample)
             eager.append(result)
-        if len(kept) == _TRACED:
+        if len(kept) == most:
             break
     return kept, eager
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from patchgate.probe.numerics.model_fragments import fragments
+
 # Steps on one value `x`, or two: `y` has a shape that fits often. Ends at -1, dimensions of one
 # element and arguments that are left out are where passes go wrong.
 _SLICES = (
@@ -155,6 +157,7 @@ _KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _P
 # In turns: where not all are run, some of each kind are.
 _STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
 _SHAPES = ((4, 6), (4, 6), (1, 6))
+_OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
 # Random sequences, and steps of each.
 _SEQUENCES, _LENGTH = 12, 5
 
@@ -168,18 +171,23 @@ def function_of(source: str) -> Callable[..., Any]:
 
 
 def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs and their inputs: each step alone, then sequences in which values are used
-    again.
+    """Texts of programs and their inputs: each step alone and fragments of models, then sequences
+    in which values are used again, and steps with other sizes: a pass may have kept what it found.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    for step in _STEPS:
-        yield from _written([step], _inputs(generator), chosen)
+    alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
+    further = itertools.zip_longest(itertools.chain(*alone), fragments(generator))
+    yield from (program for turn in further for program in turn if program)
     for _ in range(_SEQUENCES):
         yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
+    for step in (*_REDUCTIONS, *_SLICES):
+        yield from _written([step], _inputs(generator, _OTHER_SHAPES), chosen)
 
 
-def _inputs(generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.randn(shape, generator=generator) for shape in _SHAPES)
+def _inputs(
+    generator: torch.Generator, shapes: tuple[tuple[int, int], ...] = _SHAPES
+) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
 
 
 def _written(

@@ -118,20 +118,25 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reached", "told"),
     [
-        ({"chain", "step"}, "chain"),
-        ({"step"}, "step"),
-        ({"trained"}, "trained"),
-        ({"trained", "step"}, "step"),
-        (set(), "chain"),
+        ({"chain", "step"}, {}, "chain"),
+        ({"step"}, {}, "step"),
+        ({"trained"}, {}, "trained"),
+        ({"trained", "step"}, {}, "step"),
+        (set(), {}, "chain"),
+        (set(), {"step"}, "step"),
+        ({"trained"}, {"step"}, "trained"),
     ],
 )
-def test_cache_is_judged_where_the_patch_changes_code(changed: set[str], told: str) -> None:
+def test_cache_is_judged_where_the_patch_changes_code(
+    changed: set[str], reached: set[str], told: str
+) -> None:
     def observations(case: Case) -> tuple[Any, Any]:
         kernels = 2 if case.workload in changed else 1
+        ran = (3, 4) if case.workload in reached else (1,)
         return SimpleNamespace(failure=None, facts={"kernels": 1}), SimpleNamespace(
-            failure=None, facts={"kernels": kernels}
+            failure=None, facts={"kernels": kernels}, ran=ran
         )
 
     def workload(name: str) -> Any:
@@ -142,6 +147,7 @@ def test_cache_is_judged_where_the_patch_changes_code(changed: set[str], told: s
         observed_cases=lambda torch: [replace(CASE, torch=torch, workload=name) for name in names],
         observations=observations,
         workload=workload,
+        apply=lambda torch: {"replacements": {"torch.nn.GELU.forward": [4]}},
     )
     assert telling_case(context, replace(CASE, workload="chain")).workload == told
 
@@ -301,6 +307,23 @@ def test_variables_that_a_patch_reads_get_another_value() -> None:
         == {}
     )
     assert other_values("home = os.environ.get('HOME')\ncache = os.getenv('MY_CACHE_DIR')\n") == {}
+
+
+def test_a_variable_gets_a_value_that_the_patch_asks_for() -> None:
+    named = "MODE = os.environ.get('MODE', 'exact')\nif MODE == 'exact' or MODE in ('fast',):\n    x = 1\n"
+    assert other_values(named) == {"MODE": "fast"}
+    assert other_values("fast = os.getenv('MODE') == 'fast'\nother = x == 'slow'\n") == {
+        "MODE": "fast"
+    }
+    assert other_values("MODE = os.getenv('MODE')\nother = x == 'slow'\n") == {"MODE": "1"}
+
+
+def test_a_variable_is_read_by_a_function_of_the_patch() -> None:
+    reader = "def flag(name, default='0'):\n    return os.environ.get(name, default)\n"
+    assert other_values(reader + "on = flag('MINE', '1')\n") == {"MINE": "0"}
+    assert other_values(reader + "on = flag('MODE') == 'fast'\n") == {"MODE": "fast"}
+    assert other_values("def flag(name):\n    return name\non = flag('MINE')\n") == {}
+    assert other_values("if 'MINE' in os.environ:\n    x = 1\n") == {"MINE": "1"}
 
 
 def test_edit_is_no_evidence_if_the_captured_graph_has_the_change() -> None:

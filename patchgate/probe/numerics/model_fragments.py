@@ -1,0 +1,414 @@
+"""Fragments of models in the spellings that passes over graphs look for, and near misses of them:
+equal small calls, constants, casts, views, values that are written or used twice.
+
+Fragments stand between empty lines. Each reads inputs by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+# Attention has as many heads as positions, so that no wrong permutation is an error.
+_SHAPES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("a", "b", "d", "e", "g", "h", "i", "p"), (4, 6)),
+    **{"c": (1, 6), "m": (6, 6), "n": (6, 6)},
+    **dict.fromkeys(("v", "w", "center", "spread"), (6,)),
+    **dict.fromkeys(("q", "k", "u"), (2, 3, 3, 8)),
+    **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3)},
+}
+# These are run with gradients too.
+_TRAINED = """
+# attention, written out
+w = (q @ k.transpose(-2, -1) * 0.3).softmax(-1)
+return w @ u
+
+w = (q @ k.permute(0, 2, 3, 1) / 3.0).softmax(-1)
+return w @ u
+
+w = torch.softmax(torch.matmul(q, k.permute(0, 1, 3, 2)) / 2, dim=-2)
+return torch.matmul(w, u)
+
+w = (q @ k.mT * 0.3).softmax(-1)
+return w @ u, w.sum(-1)
+
+w = (q @ k.mT).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf")).softmax(-1)
+return w @ u
+
+w = torch.softmax((q * 0.5) @ k.transpose(2, 3) + m[:3, :3], -1, dtype=torch.float32)
+return torch.einsum("bhst,bhtd->bhsd", w, u)
+
+w = torch.nn.functional.scaled_dot_product_attention
+return w(q, k, u), w(q, k, u, is_causal=True), w(q, k, u, attn_mask=m[:3, :3], scale=0.7)
+
+# folding of norms and of what follows a product
+f = torch.nn.functional
+x = f.linear(a, m, v)
+return f.batch_norm(x, center, spread, w, v, eps=0.1)
+
+f = torch.nn.functional
+x = f.linear(a, m)
+return f.batch_norm(x, center, spread, None, None, False, 0.1, 1e-3)
+
+f = torch.nn.functional
+x = f.linear(a, m, v)
+return f.batch_norm(x, center, spread, w, v), x
+
+f = torch.nn.functional
+return f.batch_norm(f.linear(a, m), center, spread, w, v, training=True, eps=0.5), center * 1
+
+f = torch.nn.functional
+x = f.conv2d(image, filters, v[:4], padding=1)
+return f.batch_norm(x, center[:4], spread[:4], w[:4], v[:4], eps=0.1).relu()
+
+f = torch.nn.functional
+x = f.conv2d(image, filters, stride=2, dilation=1, padding=(1, 0))
+return f.batch_norm(x, center[:4], spread[:4], eps=0.1), f.conv2d(image, filters[:, :2], groups=2)
+
+f = torch.nn.functional
+return (f.conv_transpose2d(image, filters, output_padding=1, stride=2),
+    f.conv1d(image[:, :, 0], filters[:, :, 0])
+)
+
+f = torch.nn.functional
+x = f.avg_pool2d(image, 3, 2, 1), f.avg_pool2d(image, 3, 2, 1, count_include_pad=False)
+return *x, f.max_pool2d(image, 2, ceil_mode=True), f.adaptive_avg_pool2d(image, 1)
+
+return torch.relu(a @ m + v), torch.relu(torch.addmm(v, a, m)) + b, torch.addmm(b, a, m)
+
+f = torch.nn.functional
+return (f.gelu(f.linear(a, m, v)), f.gelu(f.linear(a, m), approximate="tanh") * b,
+    f.linear(a, m).t()
+)
+
+return a @ m + b, (a @ m) * 0.5 + b, b - a @ m, (a @ m).sum(-1), a @ m.t(), (m @ a.t()).t()
+"""
+_OTHERS = """
+# norms, written out
+x = a * torch.rsqrt(a.pow(2).mean(-1, keepdim=True) + 1e-5)
+return x * v
+
+x = a * torch.rsqrt(a.pow(2).mean(0, keepdim=True) + 1e-2) * v
+return x + b, x
+
+x = a + b
+y = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)
+return y.to(p.dtype) * p, x
+
+x = p.float()
+x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+return (x * v).to(p.dtype), p + 1
+
+x = (a - a.mean(-1, keepdim=True)) / torch.sqrt(a.var(-1, keepdim=True, unbiased=False) + 1e-5)
+return x * v + c, (a - a.mean()) / (a.std() + 1)
+
+norm = torch.nn.functional
+return (norm.layer_norm(a, (6,), v, w), norm.rms_norm(a + b, (6,), v, 1e-3),
+    norm.layer_norm(a, (4, 6))
+)
+
+x = torch.nn.functional.group_norm(image, 2, eps=0.1)
+return x, torch.nn.functional.batch_norm(image, center[:4], spread[:4], eps=0.01)
+
+# products with one operand
+f = torch.nn.functional
+return f.linear(a, m, v), f.linear(a, n), f.linear(a, m[:2], v[:2])
+
+return a @ m, a @ n, a @ (m + n)
+
+return a @ m, b @ m, (a + b) @ m, a @ m.t()
+
+return torch.bmm(q[0], k[0].mT), torch.matmul(q, k[0].mT), q @ k[:1].mT
+
+x = torch.einsum("ij,kj->ik", a, b)
+return x, torch.einsum("ij,ij->i", a, b), torch.einsum("ij,jk->ki", a, m), x @ x.t()
+
+return a.to(torch.bfloat16) @ m.to(torch.bfloat16), (p @ m.to(p.dtype)).float() + b
+
+# gated activations
+f = torch.nn.functional
+x, y = a.chunk(2, -1)
+return f.silu(x) * y, x * f.silu(y)
+
+f = torch.nn.functional
+return f.silu(a[..., :3]) * a[..., 3:], f.gelu(a[..., 3:]) * a[..., :3], f.glu(a, -1), f.glu(a, 0)
+
+x = a * 0.5 * (1 + torch.erf(a * 0.7071067811865476))
+y = 0.5 * a * (1 + torch.tanh(0.7978845608028654 * (a + 0.044715 * a**3)))
+return (x, y, a * torch.sigmoid(1.702 * a), a * torch.sigmoid(a),
+    a * torch.tanh(torch.nn.functional.softplus(a))
+)
+
+return (a.relu() * b.sigmoid(), a.clamp(min=0), a.clamp(max=0), a.clamp(0, 6) / 6,
+    torch.nn.functional.hardswish(a)
+)
+
+# quantisation
+x = torch.round(h)
+return x, (h / 0.5).round().clamp(-128, 127) * 0.5, torch.trunc(h), torch.floor(h + 0.5)
+
+x = a.abs().amax(-1, keepdim=True).clamp(min=1e-4) / 127
+y = (a / x).round().clamp(-128, 127).to(torch.int8)
+return y, y.float() * x
+
+x = (h * 2).to(torch.int32)
+return (x.float() * 0.25, (x.float() - 3) * w, h.to(torch.int64),
+    h.to(torch.int8).to(torch.float16)
+)
+
+x = (a * 0).abs().amax(-1, keepdim=True)
+return (a * 0) / (x + 1e-6), torch.where(x == 0, torch.ones_like(x), 1 / x)
+
+# equal small calls, and calls that are nearly equal
+return a - b, d - e, g - h, b - a, torch.sub(d, a, alpha=2), torch.sub(e, g, alpha=2)
+
+return a - b, d - e, g - h, b - d
+
+return (torch.sub(a, b, alpha=2), torch.sub(d, e, alpha=2), torch.sub(g, h, alpha=2),
+    torch.sub(b, d, alpha=2)
+)
+
+return a + b, d + e, g + h, torch.add(b, d, alpha=3), torch.add(a, e, alpha=3), c + a
+
+return (torch.add(a, b, alpha=3), torch.add(d, e, alpha=3), torch.add(g, h, alpha=3),
+    torch.add(b, d, alpha=3)
+)
+
+return a * b, d * e, g * h, a * c, b * 2, d * 2.0
+
+return a.tanh(), b.tanh(), d.tanh(), e.tanh(), g.sigmoid(), h.sigmoid(), a.sigmoid(), b.sigmoid()
+
+return (a.relu(), b.relu(), d.relu(), e.clamp(min=0), torch.nn.functional.leaky_relu(g),
+    torch.nn.functional.leaky_relu(h, 0.3)
+)
+
+f = torch.nn.functional
+return (f.layer_norm(a, (6,), v, w), f.layer_norm(b, (6,), w, v), f.layer_norm(d, (6,)),
+    f.layer_norm(e, (6,), v, w, 0.1)
+)
+
+f = torch.nn.functional
+return f.linear(a, m), f.linear(b, n), f.linear(d, m, v), f.linear(e, n, w), f.linear(g, m, w)
+
+return i * 2, i * 2.0, i + 1, i + True, i / 2, i // 2, i + 1.0
+
+return a * 0.0, a * -0.0, a * 1, a * True, a + 0, a - 0.0, a + (-0.0)
+
+return a.sum(0), a.sum(0, keepdim=True), a.sum(-1), a.sum(-1, dtype=torch.float64), a.sum()
+
+return a.softmax(0), a.softmax(-1), a.log_softmax(-1), a.softmax(-1, dtype=torch.float64)
+
+return (a.clamp(min=0), a.clamp(max=0), a.clamp(0, 1), a.clamp(0.0, 1.0), a.pow(2), a.pow(2.0),
+    a.pow(-1), a**0.5, a**1, a**0
+)
+
+return (a.to(torch.float16), a.to(torch.bfloat16), a.to(torch.float64),
+    a.to(torch.float16).float(), a.half().double()
+)
+
+return (a.argmax(), a.argmax(0), a.argmax(-1, keepdim=True), a.max(0), a.max(-1).indices,
+    a.topk(2), a.sort(-1, descending=True)
+)
+
+return a == b, a > b, a >= b, b > a, (a > 0) & (b > 0), (a > 0) | (b > 0), ~(a > 0), a != a
+
+# constants, and numbers that are none
+x = a.masked_fill(a > 0.5, float("inf")).masked_fill(a < -0.5, float("nan"))
+return x * 0, x - x, x / x, x + 0, x * 1, 0 * x, x.clamp(-1, 1), torch.maximum(x, a), x.amax(-1)
+
+x = a.masked_fill(a > 0.5, float("inf"))
+return (torch.where(a > 0.5, 0.0, x), x.softmax(-1), x.exp() * 0, torch.nan_to_num(x), x.sum(0),
+    x.relu()
+)
+
+x = torch.zeros(4, 6)
+return (a + x, a * x, torch.ones_like(a) * a, torch.full((4, 6), 2.0) * a,
+    a - torch.zeros_like(a), torch.zeros(4, 1) + i
+)
+
+return (torch.arange(6) + i, torch.arange(6.0) * a, torch.eye(4) @ a, a.tril(), a.triu(1),
+    torch.full((4, 1), 3) * i
+)
+
+x = torch.ones(4, 6, dtype=torch.float64)
+return (a * x, a + torch.ones((), dtype=torch.float64), i + torch.ones(()), i * torch.ones(6),
+    p * torch.ones(6)
+)
+
+# casts
+x = a.to(torch.bfloat16).float()
+return (x, a.to(torch.float16).to(torch.float64).float(), a.double().float(),
+    p.float().to(p.dtype), p.float() + a
+)
+
+return (i.float(), i.bool(), i.bool().int(), i.float().long(), (a > 0).float(), a.int().float(),
+    a.long() + i, h.to(torch.int32)
+)
+
+return (p + a, p * 2, p * v[0], p + c.to(torch.float64), (p + p).sum(),
+    p.sum(-1, dtype=torch.float32), p.mean(), p.exp()
+)
+
+# views, slices and joins
+x = image.permute(0, 2, 3, 1)
+return (x.permute(0, 3, 1, 2), x.permute(0, 2, 1, 3), x.permute(3, 0, 1, 2).contiguous(),
+    x.reshape(2, -1, 4)
+)
+
+x = a.t()
+return (x.t() + 1, x.t().t(), x.reshape(-1), x.contiguous().view(4, 6), a.view(6, 4),
+    x.flatten() * 2
+)
+
+return (torch.cat([a[:2], a[2:]]), torch.cat([a[2:], a[:2]]), torch.cat([a[:3], a[2:]]),
+    torch.cat([a[:, :2], a[:, 2:]], 1)
+)
+
+x, y, z = a.split([1, 2, 3], -1)
+return torch.cat([x, y, z], -1), torch.cat([z, y, x], -1), torch.cat([x, z], -1), y + 1
+
+x, y = a.chunk(2)
+return (torch.cat([y, x]), torch.stack([x, y]), torch.stack(a.unbind(1), 1),
+    torch.stack(a.unbind(0), 1), x + y
+)
+
+return (torch.cat([a, b]).sum(0), torch.cat([a, b])[:4] * 2, torch.cat([a, a], -1),
+    torch.cat([a, c]), torch.cat([a[:0], b])
+)
+
+return (a[1:3][:1], a[1:][::2], a[-1], a[:, -1:], a[..., None], a[-2:], a[:100], a[4:],
+    a.select(1, -1), a.narrow(0, 1, 2)
+)
+
+return (a[:, [0, 2]], a[i.abs()[0] % 4], a.index_select(1, i.abs()[0] % 6),
+    a.gather(1, i.abs() % 6), a.roll(1, 0)
+)
+
+x = a.unsqueeze(0).expand(3, 4, 6)
+return (x.sum(0), x.contiguous() * 2, c.expand(4, 6) + a, c.expand(4, 6).sum(0),
+    v.expand(4, 6) * a, c.squeeze(0), c.squeeze(1)
+)
+
+x = a.clone()
+x[1:3, ::2] = b[1:3, ::2]
+return (x, torch.slice_scatter(a, b[:2], 0, 1, 3), torch.select_scatter(a, v, 0, 1),
+    a.diagonal_scatter(v[:4])
+)
+
+return (torch.nn.functional.pad(a, (1, 2)), torch.nn.functional.pad(a, (0, -1), value=3.0),
+    torch.nn.functional.pad(image, (1, 1, 1, 1), "reflect")
+)
+
+x1, x2 = a[..., :3], a[..., 3:]
+return (a * v + torch.cat([-x2, x1], -1) * w,
+    torch.stack([-a[..., 1::2], a[..., ::2]], -1).flatten(-2)
+)
+
+return (torch.nn.functional.interpolate(image, scale_factor=2),
+    torch.nn.functional.interpolate(image, size=3, mode="bilinear")
+)
+
+# results that are inputs, views and values that are written
+x = a.view(-1)
+y = a + 1
+return x, a, y, y.view(6, 4), y
+
+x = a.clone()
+y = x.view(24)
+x.add_(1)
+return y, x, y.sum()
+
+a.mul_(2)
+return a, a + b
+
+a[1:].copy_(b[1:])
+b.zero_()
+return a.sum(0), b
+
+x = a * 2
+y = x.relu_()
+return y, x, x[0].add_(1), x
+
+x = torch.empty_like(a).fill_(2)
+x[:2] += a[:2]
+return x, x.t(), torch.zeros_like(a).index_add_(0, i.abs()[:, 0] % 4, a), a.cumsum(-1)
+
+# losses and reductions
+f = torch.nn.functional
+y = i.abs()[:, 0] % 6
+return (f.cross_entropy(a, y), f.cross_entropy(a, y, reduction="sum"),
+    f.cross_entropy(a, y, label_smoothing=0.2, ignore_index=2)
+)
+
+f = torch.nn.functional
+return (f.mse_loss(a, b), f.l1_loss(a, b, reduction="none"), f.smooth_l1_loss(a, b, beta=0.5),
+    f.kl_div(a, b), f.cosine_similarity(a, b)
+)
+
+x = a.log_softmax(-1)
+return (-x.gather(1, i.abs()[:, :1] % 6).mean(), a.logsumexp(-1), a.logsumexp(0, keepdim=True),
+    (a.exp() / a.exp().sum(-1, keepdim=True))
+)
+
+return (a.var(-1), a.var(0, unbiased=False), a.std(), a.norm(), a.norm(1, -1),
+    a.norm(float("inf")), torch.linalg.vector_norm(a, 3, 0)
+)
+
+return (a.mean((0, 1)), a.mean(-1), a.mean(0, keepdim=True), image.mean((2, 3)),
+    image.sum((0, 2)), image.amax((1, 3)), a.prod(-1), a.mean(-1, dtype=torch.float64)
+)
+
+return ((a > 0).any(), (a > 0).all(-1), (a > 9).any(0), (a > 0).sum(), i.sum(-1), i.amax(),
+    i.float().mean(), a.count_nonzero()
+)
+
+x = torch.nn.functional.embedding(i.abs() % 4, a)
+return (x.sum(1), torch.nn.functional.one_hot(i.abs() % 4).sum(),
+    torch.nn.functional.embedding_bag(i.abs() % 4, a)
+)
+
+# no elements, and one
+x = a[:0]
+return (x + 1, x.sum(0), x.sum(), x @ m, torch.cat([x, b]), x.reshape(0, 3, 2), x.softmax(-1),
+    x.t()
+)
+
+x = c[:, :1]
+return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand(4, 6) * b,
+    x[:1].reshape(())
+)
+"""
+
+
+def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """Texts of programs and their inputs; those that are trained come first, then all."""
+    values = _values(generator)
+    for text in _TRAINED, _OTHERS:
+        for fragment in text.strip().split("\n\n"):
+            lines = [line for line in fragment.splitlines() if not line.startswith("#")]
+            names = [name for name in values if re.search(rf"\b{name}\b", "\n".join(lines))]
+            program = "\n    ".join([f"def program({', '.join(names)}):", *lines])
+            inputs = tuple(values[name] for name in names)
+            yield f"{program}\n", inputs
+            if text is _TRAINED:
+                yield f"{program}\n", tuple(map(_trained, names, inputs))
+
+
+def _values(generator: torch.Generator) -> dict[str, torch.Tensor]:
+    values = {name: torch.randn(shape, generator=generator) for name, shape in _SHAPES.items()}
+    return values | {
+        "w": values["w"].abs() + 0.5,
+        "spread": values["spread"].abs() + 0.5,
+        "h": (values["h"] * 4).round() / 2,
+        "p": values["p"].to(torch.bfloat16),
+        "i": (values["i"] * 2).to(torch.int64),
+    }
+
+
+def _trained(name: str, value: torch.Tensor) -> torch.Tensor:
+    """The value with a gradient; statistics of a norm and integers have none."""
+    if name in ("center", "spread") or not value.is_floating_point():
+        return value
+    return value.clone().requires_grad_()
