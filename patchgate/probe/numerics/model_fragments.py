@@ -194,7 +194,11 @@ return f.linear(a, m), f.linear(b, n), f.linear(d, m, v), f.linear(e, n, w), f.l
 
 return i * 2, i * 2.0, i + 1, i + True, i / 2, i // 2, i + 1.0
 
+return (i * 2) / 4 + b, (i * 2.0) // 4 + b, (i + 1).sum(0), (i + 1.0).mean(0), (i + True) * 2
+
 return a * 0.0, a * -0.0, a * 1, a * True, a + 0, a - 0.0, a + (-0.0)
+
+return (a * 0.0).reciprocal(), (a * -0.0).reciprocal(), (i * 2 + 1).float(), (i * 2.0 + 1).sqrt()
 
 return a.sum(0), a.sum(0, keepdim=True), a.sum(-1), a.sum(-1, dtype=torch.float64), a.sum()
 
