@@ -39,7 +39,9 @@ PG208 import has side effects
     global state of torch (the precision of float32 products, deterministic algorithms, the default
     dtype, the number of threads, the random generator), the working directory or the umask, or what
     a library leaves to the program (handlers of the root logger and of signals, `sys.excepthook`,
-    the recursion limit, how processes start). Neither `targets` nor `effects` names it.
+    the recursion limit, how processes start). Neither `targets` nor `effects` names it. What a
+    manifest could name, an option, a variable or a state of torch but the random generator, is a
+    note where there is none; PG213 is red where it replaces a user's.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a
     global setting or seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config
@@ -55,10 +57,12 @@ PG224 the original was saved after it was replaced
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
     With the variable, option or state of torch set to another value before the import, the import
-    replaced it.
+    replaced it. It is a note for an option where there is no manifest: setting it may be what the
+    patch is for.
     Why: A user who set it on purpose loses the setting without any message.
     Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its
-    default; draw random numbers from a `torch.Generator` of the patch's own.
+    default; draw random numbers from a `torch.Generator` of the patch's own. If the user shall not
+    choose, claim it: `effects = ["overwrite NAME"]`.
 PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
     Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on,
@@ -89,10 +93,12 @@ _EFFECTS = {
     "compile": "PG217",
     "files": "PG218",
 }
-# What the probe found of settings -> code, and what was expected of them.
+# What a patch sets on purpose, as it replaces names of torch; a manifest names it.
+_CLAIMABLE = {"config", "environment", "state"}
+# What the probe found of settings -> code, what was expected of them, and how a manifest claims it.
 _SETTINGS = {
-    "overwritten": ("PG213", "the user's setting is kept"),
-    "unseen": ("PG214", "the same in every thread"),
+    "overwritten": ("PG213", "the user's setting is kept", "overwrite"),
+    "unseen": ("PG214", "the same in every thread", "thread-local"),
 }
 
 
@@ -214,28 +220,32 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
             yield verdict(
                 code,
-                Kind.REGRESSED,
+                Kind.WARNING if _could_be_claimed(patch, kind, name) else Kind.REGRESSED,
                 case,
                 fact,
                 "none",
                 effect["what"],
                 effect_place(patch, effect),
             )
-    for about, (code, expected) in _SETTINGS.items():
+    for about, (code, expected, claim) in _SETTINGS.items():
         for effect in answer.get(about, ()):
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
-            # An option that is set in one thread only is the patch's own trap, unless it claims
-            # just that.
-            meant = about == "unseen" and f"thread-local {effect['name']}" in patch.claims.effects
+            meant = f"{claim} {effect['name']}" in patch.claims.effects
+            is_purpose = code == "PG213" and effect["kind"] == "config" and patch.manifest is None
             yield verdict(
                 code,
-                Kind.NOTE if meant else Kind.REGRESSED,
+                Kind.NOTE if meant or is_purpose else Kind.REGRESSED,
                 case,
                 fact,
                 expected,
                 effect["what"],
                 place,
             )
+
+
+def _could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
+    """True for what a manifest would name, of a patch that has none."""
+    return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 
 
 def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
     original. It is a note where an entry of one table was replaced and only other tables have the
     original, of a name that `targets` does not name and that is another object of torch now, and
-    of an override of a class whose siblings still inherit.
+    of an override of a class whose siblings still inherit. So it is of a name that `targets` does
+    not name where all that is named here is loaded after a patch that is imported first, and then
+    has the replacement.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -45,14 +47,19 @@ def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     answer = context.apply(at.case.torch)
     if "failure" in answer:
         raise NothingToJudge("does not run: judged by the check of its versions")
-    return judge_holders(at.case, context.patch, answer)
+    asks = any(name not in _claimed(context.patch, answer) for name in answer["holders"])
+    later = context.apply_anew(at.case.torch).get("later", ()) if asks else ()
+    return judge_holders(at.case, context.patch, answer, later)
 
 
-def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
-    """PG801 and PG802 from the live process after the patch was applied."""
+def judge_holders(
+    case: Case, patch: Patch, answer: Mapping[str, Any], later: Collection[str] = ()
+) -> Iterator[Verdict]:
+    """PG801 and PG802 from the live process after the patch was applied; `later` are the holders
+    that a new interpreter loads after it.
+    """
     say = partial(verdict, item="holders")
-    claimed = {*(patch.claims.targets or ())}
-    claimed.update(*answer["claimed"].values())
+    claimed = _claimed(patch, answer)
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
@@ -61,7 +68,8 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
         # Torch replaces names of its own too, as `torch.Storage` with the default dtype.
         is_torchs = name in answer["torchs"] and name not in claimed
         # An override is for its class; its siblings may be meant to stay as they are.
-        is_note = own_table or is_torchs or name in answer["overrides"]
+        is_first = name not in claimed and all(holder in later for holder in holders)
+        is_note = own_table or is_torchs or is_first or name in answer["overrides"]
         kind = Kind.WARNING if is_note else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
@@ -74,6 +82,11 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
     if not answer["holders"] and not answer["unreachable"]:
         actual = ", ".join(answer["changed"]) or "nothing replaced"
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
+
+
+def _claimed(patch: Patch, answer: Mapping[str, Any]) -> set[str]:
+    """The targets, and the names that they stand for."""
+    return {*(patch.claims.targets or ())}.union(*answer["claimed"].values())
 
 
 def assignment_place(patch: Patch, *names: str) -> str:

@@ -40,8 +40,6 @@ PG223 replaces less in a new interpreter
     Fix: Import the module whose names the patch replaces; do not look for it in `sys.modules`.
 """)
 verdict = partial(verdict_of, FAMILY, item="new interpreter")
-# A new interpreter loads torch, and then what the patch imports: as long as so many cases.
-_CASES = 3
 
 
 @Check(believes=SIMULATED, seconds=5)
@@ -50,13 +48,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     applied = context.apply(torch)
     if "failure" in applied:
         raise NothingToJudge("does not run: see the result of version_gate")
-    claimed = [effect.partition(" ") for effect in patch.claims.effects]
-    variables = [name for kind, _, name in claimed if kind == "environment" and name]
-    names = applied["changed"]
-    about = {"version": torch, "names": names, "variables": variables}
-    answer = context.ask_once(
-        torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about
-    )
+    answer = context.apply_anew(torch)
     return judge_new_interpreter(at.case, patch, applied, answer)
 
 

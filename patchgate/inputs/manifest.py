@@ -35,7 +35,7 @@ from patchgate.model.text import nearest
 #: thread only.
 _EFFECTS = (
     "compile", "config", "device", "environment", "files", "network", "process", "processes",
-    "state", "thread-local", "threads",
+    "overwrite", "state", "thread-local", "threads",
 )  # fmt: skip
 
 

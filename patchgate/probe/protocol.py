@@ -211,6 +211,7 @@ class RunAnew(_Import):
     version: str  #: As in `Apply`.
     names: list[str]  #: What the patch changes in a process that has loaded the whole compiler.
     variables: list[str]  #: Environment variables that the patch claims to set.
+    holders: list[str]  #: As in `Applied`, of all changed names.
 
 
 class FindUndone(_Import):
@@ -443,6 +444,8 @@ class RunAnewResult(TypedDict, total=False):
 
     missing: list[str]  #: Of the names that were asked about, those that it does not replace.
     dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.
+    #: Of the holders that were asked about, those whose module nothing had loaded when it had run.
+    later: list[str]
     unmeasured: str  #: In place of the others: why only a machine with the device can tell.
     failure: Failure  #: In place of the others: of the new interpreter.
 

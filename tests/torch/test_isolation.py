@@ -200,6 +200,7 @@ def test_a_fork_that_stands_for_a_new_interpreter_has_loaded_what_one_has(torch,
         "version": torch,
         "names": [],
         "variables": [],
+        "holders": [],
         "profile": load_profile("h200"),
     }
     forked, started = (
@@ -220,6 +221,7 @@ def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run
         "version": torch,
         "names": [],
         "variables": [],
+        "holders": [],
         "profile": load_profile("h200"),
     }
     try:

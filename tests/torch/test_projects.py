@@ -58,8 +58,7 @@ SERVING = [
     "torch._inductor.scheduler.Scheduler.can_fuse",
 ]
 EXPECTED = {
-    # Its environment variable and its option are effects that no manifest declares.
-    "serving/engine/env_override.py": Expected(changed=SERVING, red=frozenset({"PG208"})),
+    "serving/engine/env_override.py": Expected(changed=SERVING),
     # Importing it runs its package, and that the other patch, which is not judged here.
     LATE: Expected(changed=[REALIZE]),
     RUNTIME: Expected(
@@ -91,7 +90,7 @@ def applied(
 ) -> dict[str, Any]:
     how = loading(load_patch(PROJECTS / file)) | more
     asked: dict[str, Any] = {} if question == "surface" else {"version": torch}
-    asked |= {} if question == "new interpreter" else {"targets": []}
+    asked |= {"holders": []} if question == "new interpreter" else {"targets": []}
     return runner.ask(torch, question, profile=load_profile("h200"), **how, **asked)
 
 
@@ -275,6 +274,23 @@ def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
     (held,) = answer["holders"].values()
     assert held == ["torch._dynamo.variables.tensor.all_tensor_attrs[_reduce_ex_internal]"]
+
+
+def test_what_is_loaded_after_a_patch_that_is_imported_first_is_named(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    patch = tmp_path / "first.py"
+    patch.write_text("import torch._inductor.utils as utils\nutils.is_gpu = lambda device: False\n")
+    names = ["torch._inductor.ir.is_gpu", "torch._inductor.utils.is_gpu"]
+    about = {"names": [], "variables": [], "holders": names, "version": torch}
+    answer = runner.ask(
+        torch,
+        "new interpreter",
+        profile=load_profile("h200"),
+        **about,
+        **loading(load_patch(patch)),
+    )
+    assert answer["later"] == names[:1], answer
 
 
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(

@@ -56,11 +56,11 @@ def test_a_patch_that_is_the_first_to_import_triton_meets_the_same_driver(
 ) -> None:
     patch = tmp_path / "patch.py"
     patch.write_text(FORMS[form])
-    about = {"names": [], "variables": [], "version": torch}
+    about = {"names": [], "variables": [], "holders": [], "version": torch}
     answer = runner.ask(
         torch, "new interpreter", patch=str(patch), profile=load_profile("h200"), **about
     )
-    assert answer == {"missing": [], "dead": []}
+    assert answer == {"missing": [], "dead": [], "later": []}
 
 
 def test_what_no_profile_has_is_not_guessed(ask: Callable[..., Answer]) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,6 +38,8 @@ from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 SIMULATED = "h200"
+# A new interpreter loads torch, and then what the patch imports: as long as so many cases.
+_NEW_INTERPRETER = 3
 # A script imports torch before it compiles: as long as so many cases.
 _SCRIPT = 3
 # Where a path has one of these, the command by which torch builds C++ falls apart.
@@ -142,6 +145,28 @@ class CheckContext:
         return self.once_a_run(
             f"apply {torch}", partial(ask, version=torch, entry_points=entry_points)
         )
+
+    def apply_anew(self, torch: str) -> Answer:
+        """Run the patch in a new interpreter, where only `import torch` has run; it has to be one
+        that `apply` has no failure for.
+        """
+        applied = self.apply(torch)
+        claimed = [effect.partition(" ") for effect in self.patch.claims.effects]
+        about = {
+            "version": torch,
+            "names": applied["changed"],
+            "variables": [name for kind, _, name in claimed if kind == "environment" and name],
+            "holders": sorted({*chain.from_iterable(applied["holders"].values())}),
+        }
+        ask = partial(
+            self.ask_once,
+            torch,
+            "new interpreter",
+            SIMULATED,
+            patch=self.patch,
+            compiles=_NEW_INTERPRETER,
+        )
+        return self.once_a_run(f"new interpreter {torch}", partial(ask, **about))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """The changes of running the patch under each of these faked versions."""

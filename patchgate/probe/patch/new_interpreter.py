@@ -58,6 +58,7 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
                 raise
             return {"unmeasured": needed}
         recorder.on = False
+        later = [name for name in request["holders"] if not _is_loaded(name)]
         # What a patch does once a module is there, it does by now.
         for name in request["names"]:
             with contextlib.suppress(LookupError):
@@ -71,6 +72,7 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
             if name not in changed and not _is_replaced(name, changed)
         ],
         "dead": [*_dead(recorder, written, request["variables"], path)],
+        "later": later,
     }
 
 
@@ -85,6 +87,18 @@ class _Variables:
         if self.on and event == "os.putenv":
             names = {name for name in sys.modules if name.partition(".")[0] in ("torch", "triton")}
             self.loaded.setdefault(os.fsdecode(arguments[0]), names)
+
+
+def _is_loaded(name: str) -> bool:
+    """True if the module, class or table that has the name is there, without any import."""
+    owner = name.partition("[")[0] if name.endswith("]") else name.rpartition(".")[0]
+    parts = owner.split(".")
+    lengths = (size for size in range(len(parts), 0, -1) if ".".join(parts[:size]) in sys.modules)
+    found = next(lengths, 0)
+    value: Any = sys.modules.get(".".join(parts[:found]))
+    return found > 0 and all(
+        (value := getattr(value, part, None)) is not None for part in parts[found:]
+    )
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:

@@ -15,7 +15,8 @@ CASE = Case(torch="2.11.0", patch="mine")
 
 
 def patch(**claims: Any) -> Patch:
-    return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
+    about = Claims(title="Mine", **claims)
+    return Patch(id="mine", path="/p/patch.py", source="", claims=about, manifest="patch.toml")
 
 
 def effect(kind: str, name: str = "X", line: int = 7) -> dict[str, Any]:
@@ -102,11 +103,45 @@ def test_each_kind_of_effect_has_its_code_and_points_at_the_line(kind, code):
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "colour"),
+    [
+        ("config", "X", Colour.GREY),
+        ("environment", "X", Colour.GREY),
+        ("state", "X", Colour.GREY),
+        ("state", "random_seed", Colour.RED),
+        ("process", "umask", Colour.RED),
+    ],
+)
+def test_without_a_manifest_a_setting_that_it_could_name_is_a_note(kind, name, colour):
+    mine = replace(patch(targets=None), manifest=None)
+    told = TOLD | {"effects": [effect(kind, name)]}
+    (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
+    assert (verdict.code, verdict.colour) == ("PG208", colour)
+
+
+@pytest.mark.parametrize(("kind", "is_red"), [("config", False), ("environment", True)])
+def test_without_a_manifest_an_option_may_be_what_the_patch_is_for(kind, is_red):
+    mine = replace(patch(targets=None), manifest=None)
+    told = TOLD | {"overwritten": [effect(kind)]}
+    (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
+    assert (verdict.code, verdict.colour is Colour.RED) == ("PG213", is_red)
+
+
 @pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214")])
 def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, code):
     declared = {"effects": ("environment",)}
     told = effect("environment")
     assert [each.code for each in judged(declared, effects=[told], **{about: [told]})] == [code]
+
+
+def test_a_setting_that_the_user_shall_not_choose_is_claimed_by_its_name():
+    declared = ("environment X", "overwrite X")
+    told = effect("environment")
+    (verdict,) = judged({"effects": declared}, effects=[told], overwritten=[told])
+    assert (verdict.code, verdict.kind) == ("PG213", Kind.NOTE)
+    (verdict,) = judged({"effects": declared}, overwritten=[effect("environment", "Y")])
+    assert (verdict.code, verdict.colour) == ("PG213", Colour.RED)
 
 
 def test_a_change_outside_the_scope_is_named():
@@ -198,7 +233,9 @@ def test_a_target_of_other_releases_need_not_be_replaced():
     ("again", "kind"), [("install()", Kind.NOTE), ("acme/start.py:7", Kind.REGRESSED)]
 )
 def test_without_a_manifest_a_line_that_calls_the_installer_again_is_the_evidence(again, kind):
-    (verdict,) = judged({"apply": ("install()",)}, nested=["torch.a"], runs_again=again)
+    mine = replace(patch(targets=("torch.a",), apply=("install()",)), manifest=None)
+    told = TOLD | {"nested": ["torch.a"], "runs_again": again}
+    (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
     assert (verdict.code, verdict.kind) == ("PG206", kind)
 
 

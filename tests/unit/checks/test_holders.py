@@ -41,6 +41,27 @@ def test_who_still_holds_the_original_is_named_at_the_line_that_replaced_it():
     assert verdict.actual.endswith("torch.c5.f and 2 more")
 
 
+@pytest.mark.parametrize(
+    ("later", "targets", "colour"),
+    [
+        (("torch.c.f", "torch.d.f"), (), Colour.GREY),
+        (("torch.c.f", "torch.d.f"), ("torch.b.f",), Colour.RED),
+        (("torch.c.f",), (), Colour.RED),
+    ],
+)
+def test_what_is_loaded_after_the_patch_is_a_note_unless_the_target_is_claimed(
+    later, targets, colour
+):
+    answer = {
+        **NOTHING,
+        "changed": ["torch.b.f"],
+        "holders": {"torch.b.f": ["torch.c.f", "torch.d.f"]},
+    }
+    mine = replace(PATCH, claims=Claims(title="Mine", targets=targets))
+    (verdict,) = judge_holders(CASE, mine, answer, later)
+    assert (verdict.code, verdict.colour) == ("PG801", colour)
+
+
 def test_a_target_that_cannot_be_called_is_named():
     (verdict,) = holders(unreachable=["torch.b.f"])
     assert (verdict.code, verdict.subject) == ("PG802", "torch.b.f")

@@ -103,7 +103,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         **{"held": [], "calls": [], "offers": ["backend mine"]},
     },
     "applies": {"versions": {}},
-    "new interpreter": {"missing": [], "dead": []},
+    "new interpreter": {"missing": [], "dead": [], "later": []},
     "surface": {"findings": []},
     "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},
     "observe": {"facts": {"loads": 1}, "environment": {}},
