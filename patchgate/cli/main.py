@@ -220,8 +220,7 @@ class _Commands(click.Group):
 
 _EPILOG = (
     "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint "
-    'path/to/package`. In bash, `eval "$(_PATCHGATE_COMPLETE=bash_source patchgate)"` completes '
-    "commands and options (also zsh_source, fish_source)."
+    "path/to/package`. docs/quick-start.md has the line that completes commands in your shell."
 )
 
 

@@ -58,8 +58,10 @@ def models(
     workers: int = cases(memory=6),
     folder: Path = own_folder(".patchgate/models", "the observations and the pages are left"),
 ) -> NoReturn:
-    """Show the effect of PATCH on public models (all that are shipped, or --model); without PATCH,
-    of --from and --to.
+    """Show the effect of PATCH on public models.
+
+    On all that are shipped, or --model; without PATCH, the effect of moving --from one release
+    --to another.
 
     Exit codes: 0 compared, 1 a model compiles no more, 2 usage, 4 one could not be compared.
     """

@@ -83,6 +83,10 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     """
     scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
+    if view.stopped and not view.causes:  # nothing to act on: the last line says how far it came
+        for line in last:
+            console.print(Text(escape_control(line), style=_STYLES[view.colour]))
+        return
     console.print(_matrix(view))
     # The heading of its column says where it does not apply.
     replaces = [effect.text for effect in view.replaces if effect.applies or len(view.torches) == 1]

@@ -123,10 +123,10 @@ function factsTable(one, facts) {
   const rows = facts.map((fact) => {
     const cells = [
       fact.name,
-      fact.golden === fact.golden_unpatched || fact.unpatched === fact.golden_unpatched ? fact.golden || "-"
+      fact.golden === fact.golden_unpatched || fact.unpatched === fact.golden_unpatched ? grouped(fact.golden)
         : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.golden_unpatched || "-"})`)],
-      fact.unpatched || "-",
-      [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, fact.patched || "-"), change(fact)],
+      grouped(fact.unpatched),
+      [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, grouped(fact.patched)), change(fact)],
       isNotable(fact) ? `${fact.kind} ${fact.code}` : fact.kind,
       ...(past ? [one.history.has(fact.name) ? sparkline(one.history.get(fact.name)) : ""] : []),
     ];
@@ -137,6 +137,8 @@ function factsTable(one, facts) {
   made.classList.add("facts");
   return made;
 }
+
+const grouped = (text) => (/^\d{5,}$/.test(text) ? Number(text).toLocaleString("en") : text || "-");
 
 // By how much a number moved; a reader should not have to divide nine digits in the head.
 function change(fact) {

@@ -21,7 +21,13 @@ from patchgate.model.records import Command, Kind
 from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
 from patchgate.report.html.page_data import Page
-from patchgate.report.html.page_file import _FILES, _SCRIPTS, address, embedded, render_html
+from patchgate.report.html.page_file import (
+    _FILES,
+    _SCRIPTS,
+    address,
+    embedded,
+    render_html,
+)
 from patchgate.runner.run_results import RunResults, TimeRatio
 from patchgate.runs.history.regressions import regressions_in
 
