@@ -215,6 +215,7 @@ def judge_samples(
         wrong = []
     red = partial(_red, case=case, ran=ran, judged=metrics["judged"], place=place, program=program)
     verdicts = [*red("PG512", wrong), *red("PG513", failing)]
+    verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     if verdicts:
         return verdicts
     actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples"
@@ -231,6 +232,29 @@ def judge_samples(
             actual,
         )
     ]
+
+
+# What grew -> the code of the check that judges it in workloads, and what there is more of.
+_GROWN = {"graphs": ("PG411", "graphs compiled"), "breaks": ("PG422", "graph breaks")}
+
+
+def _judge_compiles(
+    case: Case, ran: str, grown: Sequence[Mapping[str, Any]], place: str
+) -> Iterator[Verdict]:
+    """One verdict for samples that are compiled again, and one for those whose graph breaks."""
+    for kind, (code, what) in _GROWN.items():
+        found = [each for each in grown if each["of"] == kind]
+        if found:
+            first = found[0]
+            actual = (
+                f"{first['actual']} in the {first['step']} of {first['sample']}",
+                *(
+                    f"{each['sample']}, {each['step']}: {each['actual']}"
+                    for each in found[1:_SHOWN]
+                ),
+            )
+            expected = f"{first['expected']} {what}, as unpatched"
+            yield verdict(code, Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
 
 
 def _red(

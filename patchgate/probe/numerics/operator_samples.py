@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -19,6 +20,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
 from patchgate.probe.numerics.operators import (
     module_in,
     operators_of,
@@ -29,6 +31,7 @@ from patchgate.probe.numerics.operators import (
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs
 from patchgate.probe.numerics.sample_calls import (
+    EXPANDED_GRADIENT,
     SEED,
     AsWritten,
     Sample,
@@ -41,7 +44,19 @@ from patchgate.probe.numerics.sample_calls import (
     samples_of_overload,
     tensors_in,
 )
-from patchgate.probe.numerics.sample_differences import departure, is_repeated
+from patchgate.probe.numerics.sample_compiles import (
+    calls_in_steps,
+    count_compiles,
+    counted_samples,
+    may_trace,
+)
+from patchgate.probe.numerics.sample_differences import (
+    Counts,
+    Spread,
+    departure,
+    farthest,
+    is_repeated,
+)
 from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import Profile
 
@@ -52,6 +67,8 @@ _TOGETHER = 20
 # How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
 # took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 12, 2
+# How many more are run in eager mode alone.
+_EAGER = 400
 # At most, but for those that find the first sample that raises. A count, and no time: every machine
 # runs the same ones.
 _COMPILES = 8
@@ -59,6 +76,8 @@ _COMPILES = 8
 _WRITTEN_OUT = 200
 # Names of what runs only where code is made of a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
+# Names of what runs in a compile alone.
+_OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 #: Part ("output", "gradient", "input", "state") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 
@@ -71,24 +90,36 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         titles, by_source = _sources(names)
+    given = flat(by_source[:_SOURCES])
     with reproducible(profile, training=True):
-        given = flat(by_source[:_SOURCES])
-        samples, eager = steady(given, _TRACED + sum(sample.is_program for sample in given))
+        some = [sample for sample in given if sample.traced]
+        samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
         traced = _traced(samples)
-    # What torch itself does not trace is not judged.
-    failed = [
-        f"{samples[i].text}: raises {result} unpatched"
-        for i, result in traced.items()
-        if isinstance(result, str)
-    ]
-    kept = [i for i in traced if not isinstance(traced[i], str)]
-    samples = [samples[i] for i in kept]
+        # What torch itself does not trace is not judged.
+        failed = [
+            f"{samples[i].text}: raises {result} unpatched"
+            for i, result in traced.items()
+            if isinstance(result, str)
+        ]
+        kept = [i for i in traced if not isinstance(traced[i], str)]
+        alone: list[Sample] = []
+        results: list[Any] = []
+        if not all(map(_OF_COMPILES.match, names)):
+            further = [s for s in given if not s.traced]
+            alone, results = steady([*eager_calls(samples), *further], _EAGER)
+        samples = [*(samples[i] for i in kept), *alone]
+        results = [*(eager[i] for i in kept), *results]
+        spread = [_spread(*each) for each in zip(samples, results, strict=True)]
+        counted = counted_samples(samples) if may_trace(names) else []
+        counts = _counts(samples, dict.fromkeys(counted, 0))
     written = {
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
         "programs": [program_of(sample) for sample in samples],
-        "eager": [eager[i] for i in kept],
+        "eager": results,
+        "spread": spread,
         "traced": [traced[i] for i in kept],
+        "counts": counts,
         "compiled": {},
         "unjudged": failed,
         "of_code": all(map(_OF_CODE.match, names)),
@@ -111,6 +142,26 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
         if len(kept) == most:
             break
     return kept, eager
+
+
+def _spread(sample: Sample, eager: Results) -> Spread:
+    """How far its results move where its inputs move by their last digit."""
+    args, kwargs = pytree.tree_map(_moved, (sample.args, sample.kwargs))
+    moved = _outcome([replace(sample, args=args, kwargs=kwargs)], _call_all)
+    if isinstance(moved, str):
+        return {}
+    return {part: [*map(farthest, eager[part], moved[part])] for part in eager}
+
+
+def _moved(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+        return value
+    noise = torch.rand(value.shape, generator=torch.Generator().manual_seed(SEED)) - 0.5
+    moved = _leaf_copy(value.detach())
+    step = 2 * torch.finfo(value.dtype).eps
+    if _is_dense(value):
+        moved.mul_((1 + step * noise.double()).to(value.dtype))
+    return moved.requires_grad_(value.requires_grad)
 
 
 def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]]:
@@ -147,8 +198,11 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
     """Run the samples eagerly and traced, compile the most telling ones, and write what they
     give.
     """
-    samples, eager, before = written["samples"], written["eager"], written["traced"]
+    eager, before = written["eager"], written["traced"]
+    samples = written["samples"][: len(before)]
     with reproducible(profile, training=True):
+        # First of all, for what a process does at its first call shows here.
+        counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
         now = {} if written["of_code"] else _traced(samples)
         # What is traced tells where to look; what is compiled is judged.
         excess = {
@@ -164,14 +218,29 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups)
         # Patches of functions act on programs that are not compiled, too.
-        called = {} if written["of_code"] else _called(samples, eager)
-    save_outputs({"compiled": compiled, "called": called}, path)
+        called = {} if written["of_code"] else _called(written["samples"], eager, written["spread"])
+    save_outputs({"compiled": compiled, "called": called, "counts": counts}, path)
 
 
-def _called(samples: Sequence[Sample], eager: Sequence[Any]) -> dict[int, Any]:
+def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
+    """What Dynamo makes of samples, each in so many steps; 0 for all."""
+    found = {}
+    for at, most in steps.items():
+        functions = [_call(samples[at], samples[at].module())]
+        calls = (
+            (functions, [pytree.tree_map(_leaf_copy, call)]) for call in calls_in_steps(samples[at])
+        )
+        found[at] = count_compiles(_call_all, calls, most)
+    return {at: each for at, each in found.items() if each}
+
+
+def _called(
+    samples: Sequence[Sample], eager: Sequence[Any], spread: Sequence[Spread]
+) -> dict[int, Any]:
     """Results in eager mode that are others than without the patch."""
     results = {i: _outcome([sample], _call_all) for i, sample in enumerate(samples)}
-    return {i: results[i] for i in results if departure(results[i], eager[i])["excess"] > 1}
+    away = {i: departure(results[i], eager[i], spread[i]) for i in results}
+    return {i: results[i] for i in results if away[i]["excess"] > 1}
 
 
 def rerun_samples(
@@ -180,8 +249,8 @@ def rerun_samples(
     """Compile some samples, or those that come first, and write them with what they give."""
     samples = written["samples"]
     with reproducible(profile, training=True):
-        groups = _groups(samples, only or range(min(len(samples), _COMPILED)))
-        compiled = _compiled(samples, groups)
+        only = only or range(min(len(written["traced"]), _COMPILED))
+        compiled = _compiled(samples, _groups(samples, only))
     save_outputs(written | {"samples": [], "compiled": compiled}, path)
 
 
@@ -203,7 +272,7 @@ def _call(sample: Sample, module: Any) -> Callable[..., Any]:
         function = module or named(sample.function)
     if sample.how.startswith("around"):
         return _surrounded(function, int(sample.how.split()[1]))
-    return torch.no_grad()(function) if sample.how == "no_grad" else function
+    return around_calls(function, sample.how)
 
 
 def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
@@ -233,12 +302,13 @@ def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
 def _leaf_copy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    copy = (
-        torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-        if _is_dense(value)
-        else value.clone()
-    )
-    return copy.copy_(value.detach()).requires_grad_(value.requires_grad)
+    given = value.detach()
+    if _is_dense(value):
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(given)
+    else:  # rows that are in memory once
+        once = given[tuple(slice(None) if step else slice(1) for step in value.stride())]
+        copy = once.clone().expand_as(given)
+    return copy.requires_grad_(value.requires_grad)
 
 
 def _is_dense(value: torch.Tensor) -> bool:
@@ -345,11 +415,12 @@ def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[R
     ]
     trained = [
         [*tensors_in(call), *(module.parameters() if module else ())]
-        if sample.how != "no_grad"
+        if not sample.how.startswith(("no_grad", "inference"))
         else []
         for sample, call, module in zip(samples, given, modules, strict=True)
     ]
-    gradients = _gradients(trained, outputs)
+    expanded = [sample.how == EXPANDED_GRADIENT for sample in samples]
+    gradients = _gradients(trained, outputs, expanded)
     return [
         {
             "output": [*map(_plain, out)],
@@ -381,19 +452,23 @@ def _number(value: Any) -> torch.Tensor:
 
 
 def _gradients(
-    given: Sequence[Sequence[torch.Tensor]], outputs: Sequence[Sequence[Any]]
+    given: Sequence[Sequence[torch.Tensor]],
+    outputs: Sequence[Sequence[Any]],
+    expanded: Sequence[bool],
 ) -> list[list[torch.Tensor]]:
     """The gradients of all samples' inputs and weights at once; one that no output depends on is
     empty.
     """
     wanted = [[t for t in tensors if t.requires_grad and t.is_leaf] for tensors in given]
     results, along = [], []
-    for out in outputs:
+    for out, is_one in zip(outputs, expanded, strict=True):
         noise = torch.Generator().manual_seed(0)
         for tensor in out:
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 results.append(tensor)
-                along.append(torch.randn(tensor.shape, generator=noise).to(tensor.dtype))
+                shape = () if is_one else tensor.shape
+                direction = torch.randn(shape, generator=noise).to(tensor.dtype)
+                along.append(direction.expand_as(tensor))
     leaves = [tensor for tensors in wanted for tensor in tensors]
     if not leaves or not results:
         return [[torch.zeros(0) for _ in tensors] for tensors in wanted]

@@ -45,6 +45,11 @@ SEED = 20261123
 _PROGRAM = "def program("
 _MODULE, _OP_DB = "module:", "op_db:"
 _MODES = ("training", "evaluation", "no_grad")
+#: Called with other tensors before, and again once its own were written; and with a gradient that
+#: is one number for all elements, as that of a sum is.
+BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
+# Plain samples beyond those of each kind, which are run in eager mode alone.
+_EAGER = 60
 
 
 @dataclass
@@ -60,6 +65,7 @@ class Sample:
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
+    traced: bool = True  #: False where it is run in eager mode alone.
 
     @property
     def text(self) -> str:
@@ -96,7 +102,7 @@ class Sample:
                 for tensor in (*module.parameters(), *module.buffers()):
                     if tensor.is_floating_point():
                         tensor.add_(torch.rand_like(tensor), alpha=0.25)
-        return module.train(self.how != "evaluation")
+        return module.train(self.how in ("training", "no_grad"))
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -172,11 +178,7 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     """Samples of an overload, as `ops.aten.add.Tensor`, from calls of it."""
     plain = _by_form(Sample(name, *call) for call in calls)
     trained = [Sample(name, *pytree.tree_map(_trained, (s.args, s.kwargs))) for s in plain]
-    others = [
-        [Sample(name, *pytree.tree_map(functools.partial(_cast, dtype=dtype), (s.args, s.kwargs)))]
-        for s in plain[:_VARIED_SAMPLES]
-        for dtype in _OTHER_DTYPES
-    ]
+    others = [[cast_sample(s, dtype)] for s in plain[:_VARIED_SAMPLES] for dtype in _OTHER_DTYPES]
     # Backward functions rely on shapes that fit each other, and may crash where these do not.
     is_public = "backward" not in name and not name.startswith("ops.aten._")
     parameters = functools.partial(parameters_of, named(name), "") if is_public else None
@@ -263,7 +265,8 @@ def _in_turns(
         [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
         varied[:_VARIED],
     ]
-    return flat(kinds)
+    alone = plain[_PLAIN : _PLAIN + _EAGER]
+    return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:
@@ -372,10 +375,10 @@ def _has_matrix(sample: Sample) -> bool:
 
 def _in_columns(values: Any) -> Any:
     """The same numbers, in memory by columns and with a gap before them."""
-    return pytree.tree_map(_column_major, values)
+    return pytree.tree_map(column_major, values)
 
 
-def _column_major(value: Any) -> Any:
+def column_major(value: Any) -> Any:
     if not torch.is_tensor(value) or value.dim() < 2:
         return value
     turned = torch.zeros((value.shape[-1] + 1, *value.shape[:-1]), dtype=value.dtype)[1:].movedim(
@@ -395,6 +398,13 @@ def _trained(value: Any) -> Any:
     if not torch.is_tensor(value) or not value.is_floating_point():
         return value
     return value.detach().clone().requires_grad_()
+
+
+def cast_sample(sample: Sample, dtype: torch.dtype) -> Sample:
+    """The call with its tensors of float32 in another dtype."""
+    cast = functools.partial(_cast, dtype=dtype)
+    args, kwargs = pytree.tree_map(cast, (sample.args, sample.kwargs))
+    return replace(sample, args=args, kwargs=kwargs)
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:

@@ -4,6 +4,7 @@ eagerly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,13 @@ _RTOL = {
 #: An exception, another shape or dtype, another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
+# A result may be off by so many times what it moves by as its inputs move by their last digit.
+_MOVES = 16
+#: Part of results -> how far each of its tensors moves.
+Spread = Mapping[str, Sequence[float]]
+#: Of each step of Dynamo's the graphs that were compiled, and the breaks.
+Counts = list[tuple[int, int]]
+STEPS = ("first call", "second call", "another size", "a third size")
 # Samples that were not judged and are named: a reply has a limit.
 _NAMED = 20
 
@@ -41,7 +49,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     unjudged = [*ours["unjudged"]]
     for at, after in sorted(theirs["compiled"].items()):
         text, eager = ours["texts"][at], ours["eager"][at]
-        found = departure(after, eager)
+        spread = ours["spread"][at]
+        found = departure(after, eager, spread)
         if found["excess"] > 1 and at in ours["compiled"]:
             before = ours["compiled"][at]
             if not is_repeated(eager, before):
@@ -49,7 +58,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 why = f"raises {before}" if raises else "differs from eager mode"
                 unjudged.append(f"{text}: compiled it {why} unpatched")
                 continue
-            nearer = departure(after, before)
+            nearer = departure(after, before, spread)
             found = min(found, nearer, key=lambda each: float(each["excess"]))
         judged += 1
         if found["excess"] > 1:
@@ -61,14 +70,34 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         if at in known:
             continue
         judged += at not in theirs["compiled"]
-        found, text = departure(after, ours["eager"][at]), ours["texts"][at]
+        found, text = departure(after, ours["eager"][at], ours["spread"][at]), ours["texts"][at]
         differing.append({"sample": f"{text}, in eager mode", "program": "", **found})
     # The shortest program first; one that cannot be written down comes last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
         del each["program"]  # a reply has a limit
     counts = {"samples": len(ours["texts"]), "judged": judged, "rounded": rounded}
-    return {**counts, "differing": differing, "unjudged": unjudged[:_NAMED]}
+    more = [
+        {"sample": ours["texts"][at], **step}
+        for at, before in ours["counts"].items()
+        if (step := grown(before, theirs["counts"].get(at, [])))
+    ]
+    return {**counts, "differing": differing, "grown": more, "unjudged": unjudged[:_NAMED]}
+
+
+def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
+    """The first step in which the patch breaks the graph more often or compiles more graphs; empty
+    where none is.
+    """
+    own = 0  # what the patch compiles or splits by itself is compiled once more for another size
+    for step, (graphs, breaks), (now, broken) in zip(STEPS, unpatched, patched, strict=False):
+        if broken > breaks:
+            return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
+        if step == STEPS[0]:
+            own = max(0, now - graphs)
+        elif now > graphs + (own if step in STEPS[2:] else 0):
+            return {"step": step, "of": "graphs", "expected": graphs, "actual": now}
+    return {}
 
 
 def is_repeated(one: Any, other: Any) -> bool:
@@ -76,7 +105,15 @@ def is_repeated(one: Any, other: Any) -> bool:
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
-def departure(after: Any, before: Any) -> dict[str, Any]:
+def farthest(after: torch.Tensor, before: torch.Tensor) -> float:
+    """The largest difference of an element that is finite; 0 where the shapes differ."""
+    if after.shape != before.shape or not after.is_floating_point() or not after.numel():
+        return 0.0
+    away = (after.double() - before.double()).abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return float(away.max())
+
+
+def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str, Any]:
     """How far results are from others, in multiples of what rounding explains, and what of them is
     farthest.
     """
@@ -96,15 +133,16 @@ def departure(after: Any, before: Any) -> dict[str, Any]:
                 f"{', '.join(map(shown_tensor, expected))}"
             )
             return {"excess": INFINITE, "what": what, "raises": True}
-        for a, b in zip(got, expected, strict=True):
-            excess, at = _excess(a, b)
+        for number, (a, b) in enumerate(zip(got, expected, strict=True)):
+            moves = spread[part][number] if spread else 0.0
+            excess, at = _excess(a, b, _MOVES * moves)
             if excess > farthest["excess"]:
                 what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
                 farthest = {"excess": excess, "what": what, "raises": False}
     return farthest
 
 
-def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
+def _excess(after: torch.Tensor, before: torch.Tensor, moves: float) -> tuple[float, int]:
     """The largest difference of an element, in multiples of what rounding explains, and where;
     integers are exact.
     """
@@ -118,7 +156,7 @@ def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
     # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
     size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
     excess = (
-        away / (_ATOL.get(before.dtype, 1e-5) + _RTOL.get(before.dtype, 1e-7) * size)
+        away / (moves + _ATOL.get(before.dtype, 1e-5) + _RTOL.get(before.dtype, 1e-7) * size)
     ).flatten()
     at = int(excess.argmax())
     return min(float(excess[at]), INFINITE), at

@@ -40,6 +40,7 @@ def judge(
         "judged": judged,
         "rounded": 0,
         "differing": differing,
+        "grown": [],
         "unjudged": [],
     }
     return {
@@ -94,6 +95,7 @@ def test_what_was_not_judged_is_named_with_its_reason():
         "judged": 1,
         "rounded": 0,
         "differing": [],
+        "grown": [],
         "unjudged": ["add(): used up"],
     }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
@@ -123,3 +125,13 @@ def test_what_was_not_judged_is_named_with_its_reason():
 )
 def test_operators_are_told_from_other_names(name, holds):
     assert bool(replaced_operators({"changed": [name]})) is holds
+
+
+@pytest.mark.parametrize(("of", "code"), [("graphs", "PG411"), ("breaks", "PG422")])
+def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
+    step = {"sample": "add()", "step": "second call", "of": of, "expected": 0, "actual": 1}
+    metrics = {"samples": 2, "judged": 2, "rounded": 0, "differing": [], "grown": [step]}
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
+    (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
+    assert verdict.code == code
+    assert "1 in the second call of add()" in verdict.actual

@@ -1,0 +1,125 @@
+"""Calls of samples in eager mode alone, where one costs little: with other strides, dtypes and modes,
+and after others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from patchgate.probe.numerics.sample_calls import (
+    BEFORE,
+    EXPANDED_GRADIENT,
+    Sample,
+    cast_sample,
+    column_major,
+    tensors_in,
+)
+
+# Samples of which these are made, plain ones and trained ones.
+_PLAIN, _TRAINED = 24, 8
+_HALVES = (torch.bfloat16, torch.float16)
+_WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+# What tensors are multiplied by between two calls: whatever a call accepts, it still accepts.
+_WRITTEN = 0.75
+
+
+def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
+    """Further calls made of those that are run anyway."""
+    alone = [s for s in samples if not s.is_program and not s.first]
+    plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
+    trained = [s for s in alone if not s.how and _asks_for_gradient(s)]
+    found = [each for s in plain[:_PLAIN] for each in _of_plain(s)]
+    of_modules = [s for s in alone if s.how == "evaluation"]
+    found += [
+        replace(s, how=how) for s in of_modules[:_PLAIN] for how in (*_WITHOUT_GRADIENT, BEFORE)
+    ]
+    for sample in trained[:_TRAINED]:
+        found.append(replace(sample, how=EXPANDED_GRADIENT))
+        found += _laid_out(sample)
+    return [replace(each, traced=False) for each in found]
+
+
+def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+    """The function in a mode, or after other calls."""
+    if how in _WITHOUT_GRADIENT:
+        within: Callable[..., Any] = _WITHOUT_GRADIENT[how]()(function)
+        return within
+    return _after_others(function) if how == BEFORE else function
+
+
+def _asks_for_gradient(sample: Sample) -> bool:
+    return any(tensor.requires_grad for tensor in tensors_in((sample.args, sample.kwargs)))
+
+
+def _of_plain(sample: Sample) -> Iterator[Sample]:
+    yield from _laid_out(sample)
+    if sample.is_module:
+        return
+    for given in (sample, *(cast_sample(sample, dtype) for dtype in _HALVES)):
+        yield from (replace(given, how=how) for how in (*_WITHOUT_GRADIENT, BEFORE))
+
+
+def _laid_out(sample: Sample) -> Iterator[Sample]:
+    """The call with tensors that lie in memory otherwise."""
+    ways = {"by columns": column_major, "every second element": _second, "expanded": _expanded}
+    for name, way in ways.items():
+        args, kwargs = pytree.tree_map(
+            functools.partial(_as_leaf, way), (sample.args, sample.kwargs)
+        )
+        how = f"{sample.how}, {name}" if sample.how else name
+        yield replace(sample, args=args, kwargs=kwargs, how=how)
+
+
+def _as_leaf(way: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.dim() or not value.numel():
+        return value
+    return way(value.detach()).requires_grad_(value.requires_grad)
+
+
+def _second(value: torch.Tensor) -> torch.Tensor:
+    return torch.stack([value, value], -1).flatten(-2)[..., ::2]
+
+
+def _expanded(value: torch.Tensor) -> torch.Tensor:
+    """Its first row for all rows, which is in memory once."""
+    return value[:1].expand_as(value)
+
+
+def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function called with other tensors, with the given ones, and again after these were
+    written.
+
+    A replacement that keeps what it made of a tensor must notice both. Loaders of weights and some
+    optimisers write through `.data`, which no version counts.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        others = pytree.tree_map(_otherwise, (args, kwargs))
+        function(*others[0], **others[1])
+        del others
+        first = pytree.tree_map(_kept, function(*args, **kwargs))
+        weights = function.parameters() if isinstance(function, torch.nn.Module) else ()
+        for tensor in (*tensors_in((args, kwargs)), *weights):
+            if tensor.is_floating_point():
+                tensor.data.mul_(_WRITTEN)
+        return first, function(*args, **kwargs)
+
+    without_gradient: Callable[..., Any] = torch.no_grad()(called)
+    return without_gradient
+
+
+def _otherwise(value: Any) -> Any:
+    """Another tensor of the same shape with other numbers."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return value.detach() * (_WRITTEN * _WRITTEN)
+
+
+def _kept(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
