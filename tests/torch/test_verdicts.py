@@ -85,6 +85,8 @@ ALSO = {
     "PG210": ("version_gate",),
     "PG211": tuple(OF_IMPORTS),
     "PG219": ("effects",),
+    "PG411": ("samples",),
+    "PG422": ("samples",),
     "PG507": ("ranks",),
     "PG806": ("late",),
 }

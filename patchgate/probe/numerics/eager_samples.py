@@ -1,5 +1,5 @@
-"""Calls of samples in eager mode alone, where one costs little: with other strides, dtypes and modes,
-and after others.
+"""Calls of samples in eager mode alone, where one costs little: with other strides, dtypes and
+modes, and after others.
 """
 
 from __future__ import annotations

@@ -157,11 +157,11 @@ def _moved(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
         return value
     noise = torch.rand(value.shape, generator=torch.Generator().manual_seed(SEED)) - 0.5
-    moved = _leaf_copy(value.detach())
-    step = 2 * torch.finfo(value.dtype).eps
-    if _is_dense(value):
-        moved.mul_((1 + step * noise.double()).to(value.dtype))
-    return moved.requires_grad_(value.requires_grad)
+    moves = 1 + 2 * torch.finfo(value.dtype).eps * noise.double()
+    copy: torch.Tensor = _leaf_copy(value) if _is_dense(value) else value.detach().clone()
+    with torch.no_grad():
+        copy.copy_(copy.double() * moves)
+    return copy.requires_grad_(value.requires_grad)
 
 
 def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]]:
