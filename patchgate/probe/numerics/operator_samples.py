@@ -223,7 +223,7 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
 
 
 def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
-    """What Dynamo makes of samples, each in so many steps; 0 for all."""
+    """Count what Dynamo makes of samples, each in so many steps; 0 for all."""
     found = {}
     for at, most in steps.items():
         functions = [_call(samples[at], samples[at].module())]

@@ -49,7 +49,7 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
 
 
 def count_compiles(call: Callable[..., Any], calls: Iterator[Any], most: int = 0) -> Counts:
-    """What each call compiles, up to the first that raises, or so many."""
+    """Count what each call compiles, up to the first that raises, or so many."""
     graphs: list[None] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
