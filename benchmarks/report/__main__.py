@@ -29,7 +29,7 @@ from patchgate.runner.run_results import RunResults
 RUN = "vllm-42686"
 # Picture -> (what is opened, width, height, element that it begins with).
 _PICTURES = {
-    "report-first": ("", 1100, 790, ""),
+    "report-first": ("", 1100, 990, ""),
     "report-symptom": ("", 1100, 330, "#symptom"),
     "report-matrix": ("", 1100, 560, "#matrix"),
     "report-cell": (f"#{RUN}/kernels/residual_stack.h200@2.11.0", 1100, 800, ""),

@@ -65,7 +65,9 @@ def compared(torch, after):
     bare = Case(torch=torch, device="h200", workload="stack")
     before = {"loads": (2, 1, 6), "loads.max": 6, NAME: 1}
     now = {"loads": (2, 1, after), "loads.max": after, NAME: 1}
-    code = (f"x = 1  # {NAME}\ny = {side}" for side in ("'before'", "'after'"))
+    mm = "    extern_kernels.mm(buf0, arg1_1, out=buf1)"  # its calls are a table
+    sides = f"y = 'before'\n{mm}", f"y = 'after'\n{mm}\n{mm}"
+    code = (f"x = 1  # {NAME}\n{side}" for side in sides)
     return ComparedCase(
         case=case,
         golden=Expectation(facts={"loads": (2, 1, 4), "loads.max": 4, NAME: 1}),
@@ -184,7 +186,11 @@ def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_histo
     assert browser.all("#cell figure svg", "ariaLabel") == [
         "loads per distinct kernel: unpatched 2 1 6, patched 2 1 5"
     ]
-    assert browser.all(".code .gone code, .code .come code") == ["y = 'before'", "y = 'after'"]
+    assert browser.all(".code .gone code, .code .come code") == [
+        "y = 'before'",
+        "y = 'after'",
+        "    extern_kernels.mm(buf0, arg1_1, out=buf1)",
+    ]
     assert len(browser.all(".facts tbody tr")) == 2
     browser.one(".toggle input").click()
     assert len(browser.all(".facts tbody tr")) == 3

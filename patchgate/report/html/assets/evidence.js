@@ -161,7 +161,7 @@ function callsBlock(calls) {
   if (!calls.length) return [];
   const box = ([name, reads, writes]) => (name ? element("div", { class: "call" }, element("code", {}, name),
     element("div", {}, `reads ${reads || "-"}`), element("div", {}, `writes ${writes || "-"}`)) : "");
-  const rows = calls.map(({ old, new: made, note }) => Object.assign([note, box(old), box(made)], { class: note && (old.length || made.length) ? "notable" : "" }));
+  const rows = calls.map(({ old, new: made, note }) => Object.assign([note || "the same", box(old), box(made)], { class: note && (old.length || made.length) ? "notable" : "" }));
   const made = table("calls of kernels", ["difference", "without the patch", "with the patch"], rows);
   made.classList.add("calls");
   return [element("h4", {}, "Calls of kernels that differ, with their neighbours"), made];
