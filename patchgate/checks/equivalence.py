@@ -93,4 +93,5 @@ def _pair(
     if agrees:
         return say("PG503", Kind.PASS)
     where = claim_location(patch, "numerics")
-    return say("PG507", Kind.REGRESSED, where=where, share=after["differing"])
+    growth = after["differing"] - before["differing"]
+    return say("PG507", Kind.REGRESSED, where=where, share=growth)
