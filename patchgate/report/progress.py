@@ -124,8 +124,7 @@ class RunProgress:
         if self.console.is_terminal:
             self._bar.stop()
         if self.total:
-            elapsed = time_text(self._clock() - self._began)
-            print_line(self.console, f"{self.done} checks in {elapsed}; writing the report")
+            print_line(self.console, f"{self.done} checks in {self._elapsed()}; writing the report")
 
     def planned(self, cells: Mapping[str, float]) -> None:
         """Take the cells that are to be judged, and the seconds that their checks need."""
@@ -168,12 +167,15 @@ class RunProgress:
                 print_line(self.console, self.line())
 
     def line(self) -> str:
-        """`2 min: 89 of 180 checks, about 40 s left, running tokens 2.11.0`."""
-        elapsed = time_text(self._clock() - self._began)
+        """`2 min 5 s: 89 of 180 checks, about 40 s left, running tokens 2.11.0`."""
         if not self.total:
-            return f"{elapsed}: {self.waits}"
+            return f"{self._elapsed()}: {self.waits}"
         parts = (f"{self.done} of {self.total} checks", self.left(), self._now())
-        return f"{elapsed}: {', '.join(filter(None, parts))}"
+        return f"{self._elapsed()}: {', '.join(filter(None, parts))}"
+
+    def _elapsed(self) -> str:
+        minutes, seconds = divmod(int(self._clock() - self._began), 60)
+        return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
     def _now(self) -> str:
         """The checks that run, each with its release."""

@@ -70,7 +70,8 @@ def test_without_a_terminal_a_line_says_how_far_it_is_even_if_nothing_ends(monke
         end(progress, NAMES[1])
         progress.started(NAMES[2])
         wait_for(file, "15 s: 2 of 20 checks, about 18 s left, running kernels 2.11.0")
-    assert file.getvalue().splitlines()[-1] == "2 checks in 15 s; writing the report"
+        clock.now = 125.0
+    assert file.getvalue().splitlines()[-1] == "2 checks in 2 min 5 s; writing the report"
 
 
 def wait_for(file: io.StringIO, line: str) -> None:
