@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from patchgate.inputs.project import Project
 from patchgate.model.paths import display_path, user_cache
-from patchgate.model.records import record
 from patchgate.runner.run_settings import default_releases
 from patchgate.runner.torch_environments import cached_home
 
@@ -31,14 +31,13 @@ print(", ".join(strongest_sandbox(sys.argv[1], "", gpu=False).missing()))
 _GPUS = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
 
 
-@record
-class Finding:
+class Finding(NamedTuple):
     """One thing that a gate uses."""
 
     name: str
     found: str
-    is_missing: bool = False  #: a gate cannot do its work without it
     fix: str = ""  #: what mends it, where something is missing or less than it could be
+    is_missing: bool = False  #: a gate cannot do its work without it
 
 
 def examine(project: Project, results: Path) -> Iterator[Finding]:
@@ -50,10 +49,8 @@ def examine(project: Project, results: Path) -> Iterator[Finding]:
     homes = {torch: cached_home(torch, project.requires) for torch in releases}
     absent = [torch for torch, home in homes.items() if not (home / "complete").is_file()]
     for torch, home in homes.items():
-        if torch in absent:
-            yield Finding(name=f"torch {torch}", found="not installed; the first gate does that")
-        else:
-            yield Finding(name=f"torch {torch}", found=display_path(home))
+        later = "not installed; the first gate does that"
+        yield Finding(f"torch {torch}", later if torch in absent else display_path(home))
     cache = user_cache("environments")
     yield _disk("disk for torch", cache, _TORCH * len(absent) + _RESULTS)
     yield _disk("disk for results", results, _RESULTS)
@@ -65,7 +62,7 @@ def _python() -> Finding:
     fits = (3, 10) <= sys.version_info[:2] <= (3, 13)
     fits = fits and (platform.system(), platform.machine()) == ("Linux", "x86_64")
     fix = "use Python 3.10 to 3.13 on Linux, x86-64; `patchgate lint` works elsewhere too"
-    return Finding(name="Python", found=found, is_missing=not fits, fix="" if fits else fix)
+    return Finding("Python", found, "" if fits else fix, not fits)
 
 
 def _compiler() -> Finding:
@@ -74,35 +71,31 @@ def _compiler() -> Finding:
     command = [*shlex.split(name), "--version"]
     if not shutil.which(command[0]):
         fix = "apt-get install g++, or set CXX to another C++ compiler"
-        return Finding(name="C++ compiler", found=f"no {name}", is_missing=True, fix=fix)
-    return Finding(name="C++ compiler", found=_output(command).partition("\n")[0])
+        return Finding("C++ compiler", f"no {name}", fix, True)
+    return Finding("C++ compiler", _output(command).partition("\n")[0])
 
 
 def _sandbox() -> Finding:
     with tempfile.TemporaryDirectory() as folder:
         missing = _output([sys.executable, "-c", _SANDBOX, folder]).strip()
-    if not missing:
-        return Finding(name="sandbox", found="complete")
     fix = "SECURITY.md says what each part keeps a patch from; judge your own patches only"
-    return Finding(name="sandbox", found=f"without {missing}", fix=fix)
+    return (
+        Finding("sandbox", f"without {missing}", fix) if missing else Finding("sandbox", "complete")
+    )
 
 
 def _disk(name: str, folder: Path, needed: int) -> Finding:
     place = next(each for each in (folder.resolve(), *folder.resolve().parents) if each.exists())
     free = shutil.disk_usage(place).free
     found = f"{free >> 30} GiB free at {display_path(place)}, {needed >> 30} GiB needed"
-    fix = "" if free >= needed else f"free {(needed - free >> 30) + 1} GiB there"
-    if fix and name == "disk for torch":
-        fix += ", or set XDG_CACHE_HOME to another disk"
-    return Finding(name=name, found=found, is_missing=bool(fix), fix=fix)
+    fix = f"free {(needed - free >> 30) + 1} GiB there; XDG_CACHE_HOME moves what torch needs"
+    return Finding(name, found, fix if free < needed else "", free < needed)
 
 
 def _gpus() -> Finding:
     if not shutil.which(_GPUS[0]):
-        found = "none: kernels are judged on a simulated GPU, times are not"
-        return Finding(name="GPU", found=found)
-    lines = _output([*_GPUS]).strip().splitlines()
-    return Finding(name="GPU", found="; ".join(lines) or "nvidia-smi lists none")
+        return Finding("GPU", "none: kernels are judged on a simulated GPU, times are not")
+    return Finding("GPU", "; ".join(_output([*_GPUS]).split("\n")).rstrip("; "))
 
 
 def _output(command: list[str]) -> str:
