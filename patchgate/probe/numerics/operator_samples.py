@@ -29,7 +29,7 @@ from patchgate.probe.numerics.operators import (
     runs_on_graphs,
 )
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
-from patchgate.probe.numerics.random_programs import function_of, programs
+from patchgate.probe.numerics.random_programs import function_of, programs, resized_programs
 from patchgate.probe.numerics.sample_calls import (
     EXPANDED_GRADIENT,
     SEED,
@@ -175,7 +175,11 @@ def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]
         of_name: dict[str, list[Sample]] = {}
         overload, ops = overload_in(name), found.get(name, [])[:_OPERATORS]
         if runs_on_graphs(name):
-            of_name["small programs"] = [Sample(text, args, {}) for text, args in programs(SEED)]
+            of_name["small programs"] = [
+                Sample(text, args, {}, how=how)
+                for how, given in {"": programs(SEED), **resized_programs(SEED)}.items()
+                for text, args in given
+            ]
         elif name not in found:
             of_name[name.split(".")[-2]] = samples_of_module(module_in(name), module_db())
         elif overload:
@@ -211,7 +215,7 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
         }
         telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
         raising = [i for i in telling if isinstance(now[i], str)]
-        differing = [i for i in telling if i not in raising][:_TELLING]
+        differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # Where all are as they were when traced, code can be wrong alone.
         few = _COMPILED if written["of_code"] else _COMPILED // 2
         chosen = differing if telling else range(min(few, len(samples)))
@@ -220,6 +224,15 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
         # Patches of functions act on programs that are not compiled, too.
         called = {} if written["of_code"] else _called(written["samples"], eager, written["spread"])
     save_outputs({"compiled": compiled, "called": called, "counts": counts}, path)
+
+
+def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
+    """The first that differ; where one of them is of a graph that stands there in other sizes too,
+    all of both graphs: alone it would be another graph.
+    """
+    first = [*differing[:_TELLING]]
+    sized = [i for i, each in enumerate(samples) if each.is_program and each.how]
+    return first if {*sized}.isdisjoint(first) else [*dict.fromkeys([*first, *sized])]
 
 
 def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
@@ -479,12 +492,18 @@ def _gradients(
 
 
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
-    """Samples that are compiled together; those of other sizes apart: their sizes are symbols."""
-    groups: list[Sequence[int]] = []
-    for dynamic in (False, True):
-        of_kind = [i for i in chosen if bool(samples[i].first) is dynamic]
-        groups += [of_kind[at : at + _TOGETHER] for at in range(0, len(of_kind), _TOGETHER)]
-    return groups
+    """Samples that are compiled together; those of other sizes apart: their sizes are symbols, or
+    they are programs that make a second graph of the same text.
+    """
+    kinds: dict[tuple[bool, str], list[int]] = {}
+    for i in chosen:
+        sizes = samples[i].how if samples[i].is_program else ""
+        kinds.setdefault((bool(samples[i].first), sizes), []).append(i)
+    return [
+        of_kind[at : at + _TOGETHER]
+        for _, of_kind in sorted(kinds.items())
+        for at in range(0, len(of_kind), _TOGETHER)
+    ]
 
 
 def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:

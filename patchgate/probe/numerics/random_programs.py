@@ -172,7 +172,7 @@ def function_of(source: str) -> Callable[..., Any]:
 
 def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
     """Texts of programs and their inputs: each step alone and fragments of models, then sequences
-    in which values are used again, and steps with other sizes: a pass may have kept what it found.
+    in which values are used again.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
@@ -180,8 +180,23 @@ def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
     yield from (program for turn in further for program in turn if program)
     for _ in range(_SEQUENCES):
         yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
-    for step in (*_REDUCTIONS, *_SLICES):
-        yield from _written([step], _inputs(generator, _OTHER_SHAPES), chosen)
+
+
+def resized_programs(
+    seed: int,
+) -> dict[str, list[tuple[str, tuple[torch.Tensor, ...]]]]:
+    """Sizes -> the same texts with inputs of these sizes: what a pass keeps of the first graph is
+    wrong for the next one, which reads the same.
+    """
+    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    return {
+        f"sizes {shapes[0]}": [
+            program
+            for step in (*_REDUCTIONS, *_SLICES)
+            for program in _written([step], _inputs(generator, shapes), chosen)
+        ]
+        for shapes in (_SHAPES, _OTHER_SHAPES)
+    }
 
 
 def _inputs(
