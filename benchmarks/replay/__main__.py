@@ -57,6 +57,8 @@ def summary(found: Sequence[Judged]) -> Iterator[str]:
 
 
 def _share(count: int, of: int) -> str:
+    if not of:
+        return "none"
     low, high = share_interval(count, of)
     return f"{count} of {of} ({low:.0%} to {high:.0%})"
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import re
-import subprocess
-import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgate.inputs.toml import read_toml
+from patchgate.inputs.toml import load_toml_record
+from patchgate.lint.ecosystem import history_of, write_tree
 from patchgate.lint.findings import Finding, Severity, When
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.run import Report, lint
-from patchgate.model.errors import UsageError
 from patchgate.model.records import record
-from patchgate.model.serialization import structure
-
-# What lint reads of a project: its code, and what states a range of torch.
-_READ = ("*.py", "*.toml", "*.cfg", "*.txt", "*.in", "*.yml", "*.yaml", "*README*")
 
 
 @record
@@ -53,45 +46,21 @@ class _Table:
 
 
 def read_repairs(file: Path) -> tuple[Repair, ...]:
-    return structure(read_toml(file), _Table).repair
+    """Raises UsageError for what does not fit."""
+    return load_toml_record(_Table, file).repair
 
 
 def judged(repair: Repair, folder: Path) -> Judged:
     """Raises UsageError where the folder lacks the project, or the project a commit."""
-    history = _history(folder, repair.repository)
+    history = history_of(folder, repair.repository)
     with tempfile.TemporaryDirectory() as place:
         parent, after = (Path(place, name) for name in ("parent", "repair"))
-        _tree(history, repair.parent, parent)
+        write_tree(history, repair.parent, parent)
         before = _says(_lint(parent / repair.file, repair.release), repair)
         unasked = _says(_lint(parent / repair.file), repair)
-        _tree(history, repair.repair, after)
+        write_tree(history, repair.repair, after)
         mended = _lint(after / repair.file, repair.release)
         return Judged(repair=repair, before=before, after=_says(mended, repair), unasked=unasked)
-
-
-def _history(folder: Path, repository: str) -> Path:
-    owner, _, name = repository.partition("/")
-    places = (folder / repository, folder / f"{owner}+{name}", folder / name)
-    for place in places:
-        for git in (place / ".git", place / "repo", place):
-            if (git / "HEAD").is_file():
-                return git
-    raise UsageError(
-        "no history of a project",
-        where=str(folder),
-        got=repository,
-        next=f"git clone --bare a copy of it to {places[0]}",
-    )
-
-
-def _tree(history: Path, commit: str, into: Path) -> None:
-    git = ["git", f"--git-dir={history}", "archive", commit, "--", *_READ]
-    ended = subprocess.run(git, capture_output=True, check=False)
-    if ended.returncode:
-        trouble = ended.stderr.decode(errors="replace").strip()
-        raise UsageError("no such commit", where=str(history), got=trouble, next="git fetch there")
-    with tarfile.open(fileobj=io.BytesIO(ended.stdout)) as archive:
-        archive.extractall(into, filter="data")
 
 
 def _lint(file: Path, release: str = "") -> Sequence[Finding]:

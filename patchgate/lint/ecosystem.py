@@ -1,0 +1,98 @@
+"""Many projects at named commits -> what lint finds in each."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchgate.inputs.toml import load_toml_record
+from patchgate.lint.index.release import load, releases
+from patchgate.lint.run import Report, lint
+from patchgate.model.errors import UsageError
+from patchgate.model.records import record
+
+# What lint reads of a project: its code, and what states a range of torch.
+_READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)README[^/]*$")
+
+
+@record
+class Project:
+    """A project at a commit; `below`: the folder that is judged, all of it where empty."""
+
+    repository: str
+    commit: str
+    below: str = ""
+
+
+@record
+class _List:
+    project: tuple[Project, ...]
+
+
+def judge_projects(file: Path, folder: Path, jobs: int) -> Iterator[tuple[Project, Report, str]]:
+    """Each project of the list, what lint finds, and the folder that paths of findings begin with.
+
+    Raises UsageError where the folder lacks a project, or a project its commit.
+    """
+    known = [load(each) for each in releases()]
+    for project in load_toml_record(_List, file).project:
+        history = history_of(folder, project.repository)
+        with tempfile.TemporaryDirectory() as place:
+            tree = Path(place, project.repository.rpartition("/")[2])
+            write_tree(history, project.commit, tree)
+            yield project, lint([tree / project.below], known, jobs=jobs), f"{tree}/"
+
+
+def history_of(folder: Path, repository: str) -> Path:
+    """The git directory of a project in a folder of projects. Raises UsageError for none."""
+    owner, _, name = repository.partition("/")
+    places = (folder / repository, folder / f"{owner}+{name}", folder / name)
+    for place in places:
+        for git in (place / ".git", place / "repo", place):
+            if (git / "HEAD").is_file():
+                return git
+    raise UsageError(
+        "no history of a project",
+        where=str(folder),
+        got=repository,
+        next=f"clone it to {places[0]}",
+    )
+
+
+def write_tree(history: Path, commit: str, into: Path) -> None:
+    """Write the files of a commit that lint reads; those that a partial copy lacks are left out.
+
+    Raises UsageError for no such commit.
+    """
+    listed = _git(history, "ls-tree", "-r", "-z", commit)
+    if listed.returncode:
+        got = listed.stderr.decode(errors="replace").strip()
+        raise UsageError("no such commit", where=str(history), got=got, next="git fetch there")
+    wanted = [
+        (name, entry.split()[2])
+        for entry, _, name in (line.partition("\t") for line in _lines(listed.stdout))
+        if entry.startswith("100") and _READ.search(name) and ".." not in Path(name).parts
+    ]
+    text = _git(history, "cat-file", "--batch", given="\n".join(each for _, each in wanted)).stdout
+    at = 0
+    for name, _ in wanted:
+        head, _, _ = text[at : at + 200].partition(b"\n")
+        at += len(head) + 1
+        if not head.endswith(b"missing"):
+            size = int(head.split()[-1])
+            file = into / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text[at : at + size])
+            at += size + 1
+
+
+def _lines(text: bytes) -> list[str]:
+    return text.decode(errors="surrogateescape").split("\0")
+
+
+def _git(history: Path, *what: str, given: str = "") -> subprocess.CompletedProcess[bytes]:
+    git = ["git", f"--git-dir={history}", *what]
+    return subprocess.run(git, input=given.encode(), capture_output=True, check=False)
