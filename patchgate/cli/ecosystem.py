@@ -25,7 +25,7 @@ def ecosystem(
         help="The projects, as OWNER/NAME, OWNER+NAME or NAME: checkouts or bare repositories.",
     ),
     output: Path = option(
-        default=Path("ecosystem.md"), help="The page; the JSON lies beside it, as NAME.json."
+        default=Path("ecosystem.md"), help="The page; the same as JSON goes to NAME.json."
     ),
     jobs: int | None = option(
         "-n",

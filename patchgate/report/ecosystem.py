@@ -18,7 +18,7 @@ _SOON = (When.NOW, When.NEXT)
 
 
 def as_markdown(judged: Sequence[Judged]) -> str:
-    """What hurts first comes first: broken now, then what breaks next."""
+    """Projects that are broken now come first, then those that the next release breaks."""
     lines = [
         "| project | files | newest torch | broken now | next that breaks | places | needs |",
         "| --- | --- | --- | --- | --- | --- | --- |",
