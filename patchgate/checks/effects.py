@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -57,8 +58,8 @@ PG224 the original was saved after it was replaced
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
     With the variable, option or state of torch set to another value before the import, the import
-    replaced it. It is a note for an option where there is no manifest: setting it may be what the
-    patch is for.
+    replaced it. It is a note where there is no manifest and a line sets an option to a constant:
+    that may be what the patch is for.
     Why: A user who set it on purpose loses the setting without any message.
     Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its
     default; draw random numbers from a `torch.Generator` of the patch's own. If the user shall not
@@ -231,7 +232,7 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
         for effect in answer.get(about, ()):
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
             meant = f"{claim} {effect['name']}" in patch.claims.effects
-            is_purpose = code == "PG213" and effect["kind"] == "config" and patch.manifest is None
+            is_purpose = code == "PG213" and _says_its_value(patch, effect)
             yield verdict(
                 code,
                 Kind.NOTE if meant or is_purpose else Kind.REGRESSED,
@@ -246,6 +247,18 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
 def _could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
     """True for what a manifest would name, of a patch that has none."""
     return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
+
+
+def _says_its_value(patch: Patch, effect: Mapping[str, Any]) -> bool:
+    """True for an option that a patch without a manifest sets to a constant of its text."""
+    if patch.manifest is not None or effect["kind"] != "config":
+        return False
+    text = dict(enumerate(patch.source.splitlines(), 1)).get(effect["line"] or 0, "")
+    try:
+        (statement,) = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
 
 
 def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:

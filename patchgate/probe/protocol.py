@@ -154,6 +154,10 @@ class RunOperators(Sample, total=False):
     only: list[int]  #: Without a patch: its samples that are compiled; where empty, the first.
 
 
+class CheckOperators(Patched):
+    operators: list[str]  #: As `defined` of `Changes`.
+
+
 class Compare(OnDevice):
     unpatched: str  #: A file that the same question wrote without the patch.
     patched: str  #: The file that it wrote with the patch.
@@ -301,6 +305,16 @@ class OfferRun(TypedDict):
 
 class Offered(Completed):
     runs: list[OfferRun]  #: Of each offer; one that raised has written no file.
+
+
+class CustomOperator(TypedDict):
+    calls: int  #: That eager mode runs, and that were checked.
+    faults: list[str]  #: Of a call with a dtype that has some with all shapes that were tried.
+    some: list[str]  #: Faults that calls of the same dtype with other shapes do not have.
+
+
+class OperatorsChecked(Completed):
+    operators: dict[str, CustomOperator]  #: By `namespace::name`.
 
 
 class RanPlainly(TypedDict):
@@ -505,6 +519,9 @@ QUESTIONS = {
     "trace": Exchange(Run, Completed, "numerics.first_divergence:trace"),
     "sample": Exchange(Sample, Completed, "numerics.decoder:sample"),
     "operators": Exchange(RunOperators, Operators, "serve.answers:run_operators"),
+    "custom operators": Exchange(
+        CheckOperators, OperatorsChecked, "numerics.custom_operators:check_operators"
+    ),
     "ranks": Exchange(Sample, Ranks, "numerics.ranks:run_ranks"),
     "differ": Exchange(Compare, Compared, "numerics.numeric_metrics:differ", is_own=True),
     "differ runs": Exchange(Compare, Compared, "numerics.numeric_metrics:differ_runs", is_own=True),

@@ -54,6 +54,8 @@ NOT_RED = (
     "PG514",
     "PG534",
     "PG535",
+    "PG542",
+    "PG543",
     "PG515",
     "PG517",
     "PG705",
@@ -208,6 +210,45 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(ask, path):
         v for v in verdicts if v.colour is Colour.RED
     ]
     assert code in {verdict.code for verdict in verdicts}
+
+
+# Three sound examples of each kind of what projects offer, and three bugs, after public ones ->
+# the code of the check that judges it, and whether it is red.
+KINDS = {
+    "operator/rope_inplace": ("PG541", False),
+    "operator/scan_clone": ("PG541", False),
+    "operator/mm_out_dtype": ("PG541", False),
+    "operator/wrong_dtype": ("PG541", True),
+    "operator/hides_mutation": ("PG541", True),
+    "operator/aliasing_fake": ("PG541", True),
+    "pass/doubles": ("PG705", False),
+    "pass/counts": ("PG705", False),
+    "pass/casts": ("PG501", False),
+    "pass/constant_identity": ("PG705", True),
+    "pass/all_casts": ("PG501", True),
+    "pass/silent_overwrite": ("PG804", True),
+    "backend/no_outputs": ("PG532", False),
+    "backend/boxed": ("PG532", False),
+    "backend/clamps": ("PG532", False),
+    "backend/first_result": ("PG532", True),
+    "backend/no_constants": ("PG531", True),
+    "backend/casts": ("PG532", True),
+    "fx_pass/clamp": ("PG532", False),
+    "fx_pass/swaps": ("PG532", False),
+    "fx_pass/twice_clamped": ("PG532", False),
+    "fx_pass/elides": ("PG532", True),
+    "fx_pass/stale": ("PG531", True),
+    "fx_pass/erases": ("PG531", True),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", KINDS)
+def test_operators_passes_and_backends_are_judged_by_what_they_do(ask, name):
+    code, is_red = KINDS[name]
+    path = ROOT / "fixtures" / "projects" / "kinds" / f"{name}.py"
+    red = {each.code for each in ask(path, checks_with(code)) if each.colour is Colour.RED}
+    assert bool(red) is is_red, red
 
 
 @pytest.mark.nightly

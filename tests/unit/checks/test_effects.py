@@ -120,10 +120,18 @@ def test_without_a_manifest_a_setting_that_it_could_name_is_a_note(kind, name, c
     assert (verdict.code, verdict.colour) == ("PG208", colour)
 
 
-@pytest.mark.parametrize(("kind", "is_red"), [("config", False), ("environment", True)])
-def test_without_a_manifest_an_option_may_be_what_the_patch_is_for(kind, is_red):
-    mine = replace(patch(targets=None), manifest=None)
-    told = TOLD | {"overwritten": [effect(kind)]}
+@pytest.mark.parametrize(
+    ("kind", "text", "is_red"),
+    [
+        ("config", "config.X = 256", False),
+        ("config", "    config.X = True  # slow", False),
+        ("config", "config.X = limit", True),
+        ("environment", "os.environ['X'] = '1'", True),
+    ],
+)
+def test_without_a_manifest_a_constant_option_may_be_what_the_patch_is_for(kind, text, is_red):
+    mine = replace(patch(targets=None), manifest=None, source=text)
+    told = TOLD | {"overwritten": [effect(kind, line=1)]}
     (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
     assert (verdict.code, verdict.colour is Colour.RED) == ("PG213", is_red)
 

@@ -1,0 +1,92 @@
+"""Do the operators that the patch defines do what their schemas and their fake functions say? On
+the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    judge_failed,
+    verdict_of,
+)
+from patchgate.checks.holders import assignment_place
+from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
+from patchgate.model.records import Case, Kind, Verdict, read_codes
+from patchgate.model.serialization import failure_of
+
+FAMILY = "parity"
+CODES = read_codes("""
+PG541 a custom operator is not what it says
+    An operator that the patch defines runs in eager mode, and `torch.library.opcheck` fails for the
+    same arguments: its fake function gives another dtype, shape or stride than the operator, or is
+    missing; it changes or returns an argument, which its schema does not say; or it gives something
+    else under AOTAutograd.
+    Why: Users who compile a model with this operator get an exception, or wrong numbers with no
+    error message: the compiler relies on the fake function and the schema.
+    Fix: Return from `register_fake` what the operator returns, name what it changes in
+    `mutates_args`, and return a copy in place of an argument.
+PG542 custom operators are what they say
+    `torch.library.opcheck` finds no fault in calls of the operators that the patch defines.
+    Why: Users who compile a model call the operator by its schema and its fake function alone.
+    Fix: Nothing to do.
+PG543 a custom operator was not judged in full
+    No call of the operator ran here: it has no CPU implementation, or takes arguments that cannot
+    be made from its schema. Or opcheck fails with some shapes and not with others, and which are
+    meant is not known.
+    Why: Users who compile a model with it rely on what nothing has compared.
+    Fix: Call `torch.library.opcheck` in a test of your own, with arguments of yours.
+""")
+verdict = partial(verdict_of, FAMILY, item="custom operators")
+_EXPECTED = "what its schema and its fake function say"
+# One call is compiled without code: some tenths of a second.
+_COMPILES = 4
+
+
+@Check(believes="cpu", seconds=10)
+def ask_custom_operators(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    torch, patch = at.case.torch, context.patch
+    names = context.apply(torch).get("defined", ())
+    if not names or not is_claimed(patch, torch):
+        raise NothingToJudge("the patch defines no operator, or not here")
+    answer = context.ask_once(
+        torch, "custom operators", "cpu", patch=patch, compiles=_COMPILES, operators=list(names)
+    )
+    failed = judge_failed(
+        FAMILY, ("PG541", "PG543"), at.case, (None, failure_of(answer)), "runs", item=names[0]
+    )
+    if failed:
+        return [failed]
+    return judge_custom_operators(at.case, patch, answer["operators"])
+
+
+def judge_custom_operators(
+    case: Case, patch: Patch, operators: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Verdict]:
+    """PG541 for each operator with a fault, PG543 for each that no call ran of, and PG542 for the
+    others.
+    """
+    sound = [
+        name
+        for name, each in operators.items()
+        if each["calls"] and not (each["faults"] or each["some"])
+    ]
+    for name, each in operators.items():
+        place = assignment_place(patch, name.replace("::", "."))
+        if each["faults"]:
+            faults = tuple(each["faults"])
+            yield verdict("PG541", Kind.REGRESSED, case, f"of {name}", _EXPECTED, faults, place)
+        elif each["some"] or not each["calls"]:
+            reason = f"with some shapes {each['some'][0]}" if each["some"] else "no call ran"
+            yield verdict("PG543", Kind.WARNING, case, f"of {name}", _EXPECTED, reason, place)
+    if sound:
+        calls = sum(operators[name]["calls"] for name in sound)
+        actual = f"{', '.join(sound)}: {calls} calls"
+        yield verdict("PG542", Kind.PASS, case, "", _EXPECTED, actual)

@@ -1,0 +1,184 @@
+"""Calls the operators that a patch defines, and holds each call to what the operator says of
+itself: its schema, its fake function, its gradient under AOTAutograd.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.library import opcheck
+from torch.utils import _pytree as pytree
+
+from patchgate.probe.compile.observe import environment
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
+
+# What opcheck tests. Whether an autograd kernel is registered as it advises hurts nobody by itself.
+_TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+# Shapes of the tensors of a call, in their order; the last one is for all that follow.
+_SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((4, 8),),
+    ((4, 8), (8,)),
+    ((4, 8), (8, 8), (8,)),
+    ((2, 4, 8),),
+    ((8,),),
+    ((2, 3, 4, 8),),
+    ((4, 8), (4,)),
+)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool)
+_VALUES: dict[str, Any] = {"int": 1, "SymInt": 1, "float": 0.5, "number": 2, "bool": False}
+# Calls of one operator and dtype that are checked.
+_CALLS = 3
+_LENGTH = 300
+
+
+def check_operators(request: CheckOperators, stage: Stage) -> OperatorsChecked:
+    """Run opcheck on calls of each operator that the patch defines."""
+    apply_patch(request, stage)
+    stage("run")
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {name: _checked(name) for name in request["operators"]}
+    return {"environment": environment(), "operators": found}
+
+
+def _checked(name: str) -> CustomOperator:
+    """Faults are those of each call with one dtype: which shapes are meant, eager mode, which takes
+    more of them by chance, does not tell.
+    """
+    namespace, _, short = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), short)
+    answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
+    for overload, dtype in itertools.product(packet.overloads(), _DTYPES):
+        calls = _calls(getattr(packet, overload), dtype)
+        found = [_faults(getattr(packet, overload), *call) for call in calls]
+        answer["calls"] += len(found)
+        shown = next(filter(None, reversed(found)), [])
+        if shown:
+            answer["faults" if all(found) else "some"] += shown
+        if answer["faults"]:
+            break
+    return answer
+
+
+def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    results = opcheck(overload, args, kwargs, test_utils=_TESTS, raise_exception=False)
+    shown = ", ".join(map(_shown, (*args, *kwargs.values())))
+    return [
+        f"{overload}({shown}): {test.removeprefix('test_')}: {_first_line(result)}"
+        for test, result in results.items()
+        if isinstance(result, Exception)
+    ]
+
+
+def _calls(overload: Any, dtype: torch.dtype) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Calls that eager mode runs, twice with the same result; trained where it has a gradient."""
+    left = _CALLS
+    for number, shapes in enumerate(_SHAPES):
+        torch.manual_seed(number)
+        call = _call(overload._schema, dtype, shapes)
+        if call is None or not left:
+            return
+        if _is_repeated(overload, *call):
+            left -= 1
+            trained = _with_gradient(*call)
+            yield trained if _has_gradient(overload, *trained) else call
+
+
+def _call(
+    schema: Any, dtype: torch.dtype, shapes: Sequence[tuple[int, ...]]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Arguments for all parameters without a default; None where one is of an unknown type."""
+    left = iter(shapes)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument in schema.arguments:
+        if argument.has_default_value():
+            continue
+        kind = str(argument.type)
+        shape = next(left, shapes[-1]) if "Tensor" in kind else ()
+        value = _value(kind, dtype, shape)
+        if value is None:
+            return None
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _value(kind: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Any:
+    if kind in ("Tensor", "Optional[Tensor]"):
+        return _tensor(dtype, shape)
+    if kind == "List[Tensor]":
+        return [_tensor(dtype, shape), _tensor(dtype, shape)]
+    if kind.startswith("List["):
+        return [1]
+    return _VALUES.get(kind.removeprefix("Optional[").rstrip("]"))
+
+
+def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+    """Positive numbers, which most functions are defined for."""
+    if dtype.is_floating_point:
+        return (torch.rand(shape) + 0.5).to(dtype)
+    return torch.randint(0, 2 if dtype is torch.bool else 4, shape).to(dtype)
+
+
+def _is_repeated(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        first, second = (
+            pytree.tree_leaves(overload(*_copied(args), **_copied(kwargs))) for _ in range(2)
+        )
+    except Exception:  # which arguments it takes, only it knows
+        return False
+    return all(
+        torch.equal(a, b)
+        for a, b in zip(first, second, strict=True)
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    )
+
+
+def _has_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        outputs = pytree.tree_leaves(overload(*args, **kwargs))
+        total = sum(each.sum() for each in outputs if torch.is_tensor(each) and each.requires_grad)
+        total.backward()
+    except Exception:
+        return False
+    return any(
+        each.grad is not None
+        for each in pytree.tree_leaves((args, kwargs))
+        if isinstance(each, torch.Tensor)
+    )
+
+
+def _with_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def trained(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.detach().clone().requires_grad_() if is_float else value
+
+    return pytree.tree_map(trained, (args, kwargs))
+
+
+def _copied(values: Any) -> Any:
+    return pytree.tree_map(
+        lambda each: each.clone() if isinstance(each, torch.Tensor) else each, values
+    )
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return str(value)
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    inner = error.__cause__ or error.__context__
+    cause = f" ({str(inner).strip().splitlines()[0]})" if inner and str(inner).strip() else ""
+    return f"{lines[0] if lines else type(error).__name__}{cause}"[:_LENGTH]

@@ -1,0 +1,42 @@
+"""What opcheck says of the operators that a patch defines -> PG541 to PG543."""
+
+from __future__ import annotations
+
+from patchgate.checks.custom_operators import judge_custom_operators
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Verdict
+
+CASE = Case(torch="2.11.0", patch="mine")
+SOURCE = 'import torch\n\n\n@torch.library.custom_op("a::mm", mutates_args=())\ndef mm(a): ...\n'
+PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine"))
+
+
+def judged(**operators: tuple[int, list[str]]) -> list[Verdict]:
+    answer = {
+        f"a::{name}": {"calls": calls, "faults": faults, "some": []}
+        for name, (calls, faults) in operators.items()
+    }
+    return list(judge_custom_operators(CASE, PATCH, answer))
+
+
+def test_operators_that_are_what_they_say_are_green_together():
+    (verdict,) = judged(mm=(6, []), add=(4, []))
+    assert (verdict.code, verdict.actual) == ("PG542", "a::mm, a::add: 10 calls")
+
+
+def test_a_fault_is_red_for_its_operator():
+    faulty, sound = judged(mm=(1, ["a.mm.default(float32[4, 8]): faketensor: dtypes"]), add=(4, []))
+    assert (faulty.code, faulty.colour, faulty.fact) == ("PG541", Colour.RED, "of a::mm")
+    assert "faketensor" in faulty.headline
+    assert sound.code == "PG542"
+
+
+def test_an_operator_that_no_call_ran_of_is_a_note():
+    (verdict,) = judged(mm=(0, []))
+    assert (verdict.code, verdict.colour) == ("PG543", Colour.GREY)
+
+
+def test_a_fault_that_other_shapes_do_not_have_is_a_note():
+    answer = {"a::mm": {"calls": 2, "faults": [], "some": ["a.mm.default(float32[4, 8]): shapes"]}}
+    (verdict,) = judge_custom_operators(CASE, PATCH, answer)
+    assert (verdict.code, verdict.colour) == ("PG543", Colour.GREY)
