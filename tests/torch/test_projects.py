@@ -276,6 +276,22 @@ def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     assert held == ["torch._dynamo.variables.tensor.all_tensor_attrs[_reduce_ex_internal]"]
 
 
+def test_a_table_of_python_in_which_torch_has_registered_the_original_is_a_holder(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    patch = tmp_path / "reductions.py"
+    text = """from torch.multiprocessing import reductions
+reductions._reduce_tensor_before = reductions.reduce_tensor
+reductions.reduce_tensor = lambda tensor: reductions._reduce_tensor_before(tensor)
+"""
+    for more, held in (("", True), ("reductions.init_reductions()\n", False)):
+        patch.write_text(text + more)
+        how = loading(load_patch(patch)) | {"version": torch, "targets": []}
+        answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
+        names = [name for holders in answer["holders"].values() for name in holders]
+        assert any("ForkingPickler" in name for name in names) is held, answer["holders"]
+
+
 def test_what_is_loaded_after_a_patch_that_is_imported_first_is_named(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copyreg
 import functools
 import inspect
 import re
@@ -16,6 +17,8 @@ import sys
 import types
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
+from itertools import chain
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,13 @@ _CODE = (
     property,
     types.ModuleType,
 )
+# Tables of Python in which torch registers functions, by name.
+_OF_PYTHON: dict[str, MutableMapping[Any, Any]] = {
+    "copyreg.dispatch_table[]": copyreg.dispatch_table,
+    "multiprocessing.reduction.ForkingPickler._extra_reducers[]": (
+        ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    ),
+}
 # The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made
 # of.
 _LEGACY = type(torch.FloatTensor)
@@ -58,11 +68,14 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     key is a holder.
     """
     originals = _originals(changes)
-    new = {identity(now) for _, now in changes.values()}
+    new = {identity(now) for old, now in changes.values() if old is not None}
+    # Where the patch itself has put an original: a saved one that it calls.
+    added = {name for name, (old, _) in changes.items() if old is None}
     leading: dict[str, list[str]] = defaultdict(list)
     # What an entry leads to, by its identity: many tables have the same.
     inside: dict[int, list[str]] = {}
-    for aliases, attributes in owners_once(after) if originals else ():
+    own = (([name], table) for name, table in _OF_PYTHON.items())
+    for aliases, attributes in chain(owners_once(after), own) if originals else ():
         is_table = aliases[0].endswith("[]")
         has_original = not originals.keys().isdisjoint(map(identity, attributes.values()))
         if _is_left_out(aliases[0], has_original):
@@ -81,7 +94,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             # The snapshot of a list has its items by identity; their names say more.
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
             place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
-            for name in replaced:
+            for name in replaced if place not in added else ():
                 if not name.endswith("]") or (is_table and name.endswith(f"[{shown}]")):
                     leading[name].append(place)
                     break
