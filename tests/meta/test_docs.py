@@ -184,6 +184,11 @@ def test_every_page_is_in_the_index():
     ] == []
 
 
+def test_every_page_is_in_the_list_of_the_site():
+    listed = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert sorted(listed) == sorted(page.name for page in PAGES[2:])
+
+
 def test_a_dead_link_is_seen(tmp_path):
     (tmp_path / "a.md").write_text("# One, two\n```\n# no heading\n```\n")
     assert list(dead_links('<img alt="a" src="a.md"><source srcset="c.png">', tmp_path)) == [
