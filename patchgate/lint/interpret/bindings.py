@@ -124,7 +124,12 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return member
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
-    if name in _INTROSPECTION or (name == "_config" and isinstance(owner, Symbol)):
+    if name in _INTROSPECTION or (
+        # The table of a config module; `torch.fx.experimental._config` is a module itself.
+        name == "_config"
+        and isinstance(owner, Symbol)
+        and f"{owner.dotted}._config" not in state.release.modules()
+    ):
         return Unknown(PRESENCE)
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
@@ -345,7 +350,9 @@ def rebind(
     form = _form_of(value)
     if isinstance(value, LocalFunction) and on_class and form not in ("static", "class"):
         value.receivers.add(owner.dotted)
-    state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
+    # A mock puts nothing there that was missing: it raises, or says that the name may be missing.
+    if not mocked:
+        state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     state.usage.rebindings.append(
         Rebinding(
             span=span,

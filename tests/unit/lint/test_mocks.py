@@ -50,3 +50,18 @@ def test_a_mock_that_fits_until_a_release_is_red_there_and_one_that_never_fits_i
 ) -> None:
     assert _red(tmp_path, "test_it.py", CALLED.format(", users")) == ["PG113"]
     assert _red(tmp_path, "test_it.py", CALLED.format("")) == []
+
+
+MOCKED = """
+from torch._inductor.ir import absent
+from unittest import mock
+def test_it():
+    with mock.patch('torch._inductor.ir.absent'{}):
+        pass
+"""
+
+
+def test_a_mock_makes_no_missing_name_importable(tmp_path: Path) -> None:
+    assert "PG111" in _red(tmp_path, "test_it.py", MOCKED.format(""))
+    present = MOCKED.replace("absent", "strides").format("")
+    assert "PG111" not in _red(tmp_path, "test_it.py", present)

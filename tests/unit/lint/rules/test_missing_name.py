@@ -400,3 +400,12 @@ def test_a_package_that_imports_its_submodules_when_they_are_asked_for(tmp_path:
         toy_release("2.11.0", {"torch._inductor": package, "torch._inductor.a": "def f(): ...\n"})
     ]
     assert _alone(tmp_path, "import torch._inductor\n" + _USE, torches) == []
+
+
+def test_a_config_module_that_is_called_as_the_table_of_another() -> None:
+    options = "import sys\nfrom torch.utils._config_module import install_config_module\n"
+    options += "known = True\ninstall_config_module(sys.modules[__name__])\n"
+    torches = toy_releases({"2.10.0": {"torch.fx.experimental._config": options}})
+    used = "import torch\nwith torch.fx.experimental._config.patch({}=True):\n    pass\n"
+    assert [each.split()[1:3] for each in found(used.format("knwn"), torches)] == [["PG116", "red"]]
+    assert found(used.format("known"), torches) == []
