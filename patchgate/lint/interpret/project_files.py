@@ -347,6 +347,21 @@ def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
     return tuple(found) if found or name == "*" else imports_of(file, "*")
 
 
+@lru_cache(maxsize=1 << 16)
+def exports(file: Path, name: str) -> bool:
+    """False if the file says by `__all__` that `import *` does not bring the name."""
+    if b"__all__" not in _data(file):
+        return True
+    listed = _top_of(file).binding("__all__")
+    text = " ".join(map(ast.unparse, listed))
+    literal = all(
+        isinstance(each, (ast.Assign, ast.AnnAssign))
+        and isinstance(each.value, (ast.List, ast.Tuple))
+        for each in listed
+    )
+    return not (listed and literal) or repr(name) in text
+
+
 def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
     """Imports of a module, those below `if` and `try` too."""
     for statement in statements:

@@ -19,6 +19,7 @@ from pathlib import Path
 from patchgate.lint.index.release import Question, Release
 from patchgate.lint.interpret.project_files import (
     OwnFiles,
+    exports,
     file_of,
     imports_of,
     may_bring,
@@ -128,7 +129,9 @@ def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
     for each in imports_of(own.file, own.name) if value is None and not is_class else ():
         file = file_of(each.module, each.level, own.file)
         name = own.name if each.name == "*" else each.name
-        if file is not None and (each.name != "*" or may_bring(file, name)):
+        if file is not None and (
+            each.name != "*" or (exports(file, name) and may_bring(file, name))
+        ):
             found = _followed(OwnName(file=file, name=name, dotted=own.dotted), files, release)
             if found != External(dotted=own.dotted):
                 return found

@@ -207,7 +207,15 @@ def execute_import(node: ast.Import, state: State) -> None:
             state.scope.assign(name, whole)
         else:
             known = _import_module(alias.name, Span.of(alias), state) or alias.asname is None
-            state.scope.assign(name, Symbol(dotted=target, kind="module") if known else UNKNOWN)
+            state.scope.assign(name, _module_or_object(target, state) if known else UNKNOWN)
+
+
+def _module_or_object(dotted: str, state: State) -> Value:
+    """`import a.b as c` takes what `a` has under that name: an object, if one hides the module."""
+    module, (package, _, name) = Symbol(dotted=dotted, kind="module"), dotted.rpartition(".")
+    owner = Symbol(dotted=package, kind="module")
+    _, value, _ = state.release.ask(look_up, owner, name) if package else (None, module, "")
+    return value if isinstance(value, Symbol) else UNKNOWN
 
 
 @execute.register(ast.ImportFrom)

@@ -292,3 +292,24 @@ def test_files_that_import_each_other(tmp_path: Path) -> None:
     # What depends on itself is not known, and ends.
     (tmp_path / "patch.py").write_text(source.replace("NEW", "IS"))
     assert "PG111" in {each.code for each in lint([tmp_path / "patch.py"], TORCHES).findings}
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [("__all__ = ['other']\n", []), ("", ["PG111"]), ("__all__ = names()\n", ["PG111"])],
+)
+def test_a_star_brings_what_the_file_lists(
+    tmp_path: Path, listed: str, expected: list[str]
+) -> None:
+    for name, text in {
+        "pkg/__init__.py": "from .conversion import *\n",
+        "pkg/conversion.py": f"import torch._inductor.ir as nn\n{listed}",
+        "pkg/nn.py": "def absent(): ...\n",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/use.py": "import torch._inductor.ir\nfrom .. import nn\nnn.absent\n",
+    }.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    found = lint([tmp_path / "pkg" / "sub" / "use.py"], TORCHES).findings
+    assert [each.code for each in found if each.severity.value == "red"] == expected

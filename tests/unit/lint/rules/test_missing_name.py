@@ -409,3 +409,13 @@ def test_a_config_module_that_is_called_as_the_table_of_another() -> None:
     used = "import torch\nwith torch.fx.experimental._config.patch({}=True):\n    pass\n"
     assert [each.split()[1:3] for each in found(used.format("knwn"), torches)] == [["PG116", "red"]]
     assert found(used.format("known"), torches) == []
+
+
+def test_an_object_that_hides_a_module_of_its_name() -> None:
+    driver = {"triton.runtime.driver": "driver = make()\n", "triton.runtime": ""}
+    used = "import torch._inductor\nimport triton.runtime.driver as d\nd.active\n"
+    assert [each.split()[1:3] for each in found(used, toy_releases({"2.10.0": driver}))] == [
+        ["PG111", "red"]
+    ]
+    hiding = driver | {"triton.runtime": "from .driver import driver\n"}
+    assert found(used, toy_releases({"2.10.0": hiding})) == []
