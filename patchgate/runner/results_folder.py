@@ -217,8 +217,7 @@ class Journal:
             cells = []
         if cells:
             for name in _MEASURED:
-                if (aside / name).is_dir():
-                    (aside / name).rename(self._folder / name)
+                _take_over(aside / name, self._folder / name)
             _forget_failures(ResultStore(self._folder / OBSERVATIONS))
         cells = [
             cell for cell in cells if not any(verdict.kind in _AGAIN for verdict in cell.verdicts)
@@ -250,6 +249,16 @@ class Journal:
     def key(self) -> str:
         """Of the run that wrote it; empty where there is none."""
         return _read(self._path)[0]
+
+
+def _take_over(old: Path, new: Path) -> None:
+    """Move the entries of a folder into another, which this run may have begun already."""
+    if not old.is_dir():
+        return
+    new.mkdir(exist_ok=True)
+    for entry in old.iterdir():
+        if not (new / entry.name).exists():
+            entry.rename(new / entry.name)
 
 
 def _forget_failures(store: ResultStore) -> None:

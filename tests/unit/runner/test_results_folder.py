@@ -85,6 +85,22 @@ def test_an_interrupted_run_is_taken_over_after_one_that_did_not_begin(tmp_path:
     assert [cell.name for cell in Journal(tmp_path).begin("key")] == ["one"]
 
 
+def test_what_this_run_has_measured_before_it_began_stays_beside_what_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    journal_of(tmp_path, "one")
+    for _ in range(2):
+        put_aside(tmp_path)
+        save_verdicts(tmp_path, [])  # as `leave_partial` does
+    put_aside(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [PUT_ASIDE]
+    for folder, name in ((tmp_path / PUT_ASIDE, "old.py"), (tmp_path, "new.py")):
+        (folder / "code").mkdir()
+        (folder / "code" / name).touch()
+    assert [cell.name for cell in Journal(tmp_path).begin("key")] == ["one"]
+    assert sorted(path.name for path in (tmp_path / "code").iterdir()) == ["new.py", "old.py"]
+
+
 def test_what_cannot_be_put_aside_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
