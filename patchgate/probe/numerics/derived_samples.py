@@ -28,8 +28,12 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "List[SymInt]": ([-1], [0]),
     "ScalarType": (torch.float64,),
 }
-# Values of parameters that are words.
-_WORDS = {"reduction": ("sum", "none"), "approximate": ("tanh",)}
+# Values of parameters by their name.
+_WORDS: dict[str, tuple[Any, ...]] = {
+    "reduction": ("sum", "none"),
+    "approximate": ("tanh",),
+    "dtype": (torch.float32, torch.float64),
+}
 # Tensors of which one alone is trained, at most.
 _TRAINED = 3
 

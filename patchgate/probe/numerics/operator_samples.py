@@ -21,6 +21,7 @@ from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
+from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.operators import (
     module_in,
     operators_of,
@@ -545,7 +546,7 @@ def _without_code(graph: Any, inputs: Any) -> Any:
             mode = compile_fx.fake_tensor_prop(graph, inputs)
         with V.set_fake_mode(mode):
             compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
-        return make_boxed_func(graph)
+        return make_boxed_func(FakesHeld(graph).run if calls_own_operators(graph) else graph)
 
     return compile_fx.compile_fx(graph, inputs, inner_compile=run_graph)
 

@@ -32,7 +32,8 @@ from patchgate.probe.numerics.sample_differences import shown_tensor
 
 # Samples of one operator, by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
-_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED = 12, 3, 16, 8
+_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF = 12, 3, 16, 8, 6
+_HALVES = (torch.bfloat16, torch.float16)
 # What takes the place of an argument of a type: values at which code often branches.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
     int: (-1, 0, 1, 2),
@@ -250,12 +251,15 @@ def _in_turns(
         )
         sizes = _sizes(sources[::-1])
         varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
+    named_dtype = [s for s in further if "dtype" in s.kwargs]
+    halves = [cast_sample(s, dtype) for s in (*named_dtype, *further) for dtype in _HALVES]
     kinds = [
         plain[:_PLAIN],
         alone[:_GRADIENT],
         further[:_DERIVED],
         sizes,
         others[:_OTHER_DTYPE],
+        halves[:_HALF],
         trained[:_GRADIENT],
         [
             replace(s, args=_in_columns(s.args), kwargs=_in_columns(s.kwargs), how="strided")
