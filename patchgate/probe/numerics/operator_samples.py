@@ -229,11 +229,11 @@ def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
     """The first that differ; where one of them is of a graph that stands there in other sizes too,
-    all of both graphs: alone it would be another graph.
+    all of both graphs in their order: alone it would be another graph.
     """
     first = [*differing[:_TELLING]]
     sized = [i for i, each in enumerate(samples) if each.is_program and each.how]
-    return first if {*sized}.isdisjoint(first) else [*dict.fromkeys([*first, *sized])]
+    return first if {*sized}.isdisjoint(first) else [*({*first} - {*sized}), *sized]
 
 
 def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
