@@ -49,6 +49,7 @@ STEPS = {
         ),
         "offers",
         "operators",
+        "custom operators",
     ),
     "latency": ("time",),
 }

@@ -91,7 +91,7 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
     told = subprocess.run(
         [python, "-m", "patchgate", "comment", kept], capture_output=True, text=True, cwd=clone
     )
-    assert told.stdout.startswith("<!-- patchgate -->\n## ` harmless `\n")
+    assert told.stdout.startswith("<!-- patchgate -->\n### ` harmless ` on torch ")
 
 
 @pytest.mark.pipeline

@@ -128,7 +128,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ traces": {"metrics": {"parted": "add_3"}},
     "differ tokens": {"metrics": {}},
     "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
-    "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": []}},
+    "differ samples": {
+        "metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": [], "grown": []}
+    },
 }
 TYPES: dict[str, Any] = {do: question.request for do, question in QUESTIONS.items()}
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
