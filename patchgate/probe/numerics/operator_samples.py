@@ -8,6 +8,7 @@ since `OpInfo` holds the original.
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,8 +56,8 @@ from patchgate.probe.numerics.sample_differences import (
     Counts,
     Spread,
     departure,
-    farthest,
     is_repeated,
+    moved,
 )
 from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import Profile
@@ -68,8 +69,8 @@ _TOGETHER = 20
 # How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
 # took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 12, 2
-# How many more are run in eager mode alone.
-_EAGER = 400
+# How many more are run in eager mode alone, and how often inputs are moved.
+_EAGER, _MOVED = 400, 2
 # At most, but for those that find the first sample that raises. A count, and no time: every machine
 # runs the same ones.
 _COMPILES = 8
@@ -146,18 +147,28 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
-    """How far its results move where its inputs move by their last digit."""
-    args, kwargs = pytree.tree_map(_moved, (sample.args, sample.kwargs))
-    moved = _outcome([replace(sample, args=args, kwargs=kwargs)], _call_all)
-    if isinstance(moved, str):
-        return {}
-    return {part: [*map(farthest, eager[part], moved[part])] for part in eager}
+    """How far its results move where its inputs move by their last digit, at most."""
+    spread = {
+        part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
+    }
+    for seed in range(_MOVED):
+        generator = torch.Generator().manual_seed(seed)
+        args, kwargs = pytree.tree_map(
+            functools.partial(_with_noise, generator), (sample.args, sample.kwargs)
+        )
+        result = _outcome([replace(sample, args=args, kwargs=kwargs)], _call_all)
+        if isinstance(result, str):
+            break
+        for part, known in spread.items():
+            moves = (moved(part, *each) for each in zip(result[part], eager[part], strict=True))
+            spread[part] = [torch.maximum(*each) for each in zip(known, moves, strict=True)]
+    return spread
 
 
-def _moved(value: Any) -> Any:
+def _with_noise(generator: torch.Generator, value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
         return value
-    noise = torch.rand(value.shape, generator=torch.Generator().manual_seed(SEED)) - 0.5
+    noise = torch.rand(value.shape, generator=generator) - 0.5
     moves = 1 + 2 * torch.finfo(value.dtype).eps * noise.double()
     copy: torch.Tensor = _leaf_copy(value) if _is_dense(value) else value.detach().clone()
     with torch.no_grad():

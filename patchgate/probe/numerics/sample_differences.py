@@ -24,10 +24,10 @@ _RTOL = {
 #: An exception, another shape or dtype, another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
-# A result may be off by so many times what it moves by as its inputs move by their last digit.
+# An element may be off by so many times what its row moves by as inputs move by their last digit.
 _MOVES = 16
-#: Part of results -> how far each of its tensors moves.
-Spread = Mapping[str, Sequence[float]]
+#: Part of results -> for each of its tensors how far elements move.
+Spread = Mapping[str, Sequence[torch.Tensor]]
 #: Of each step of Dynamo's the graphs that were compiled, and the breaks.
 Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
@@ -105,12 +105,15 @@ def is_repeated(one: Any, other: Any) -> bool:
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
-def farthest(after: torch.Tensor, before: torch.Tensor) -> float:
-    """The largest difference of an element that is finite; 0 where the shapes differ."""
-    if after.shape != before.shape or not after.is_floating_point() or not after.numel():
-        return 0.0
+def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+    """How far the farthest element of the same row moved; of a gradient, whose terms cancel, the
+    farthest of all. 0 where none is finite, and for another shape.
+    """
+    if after.shape != before.shape or not before.is_floating_point() or not before.numel():
+        return torch.zeros(before.shape, dtype=torch.float64)
     away = (after.double() - before.double()).abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    return float(away.max())
+    by_row = away.dim() > 0 and part != "gradient"
+    return (away.amax(-1, keepdim=True) if by_row else away.amax()).expand_as(away)
 
 
 def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str
             "what": f"raises {raised}",
             "raises": True,
         }
-    farthest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
+    largest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
     for part, expected in before.items():
         got = after.get(part, [])
         if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
@@ -134,15 +137,15 @@ def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str
             )
             return {"excess": INFINITE, "what": what, "raises": True}
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
-            moves = spread[part][number] if spread else 0.0
+            moves = spread[part][number] if spread else torch.zeros(())
             excess, at = _excess(a, b, _MOVES * moves)
-            if excess > farthest["excess"]:
+            if excess > largest["excess"]:
                 what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
-                farthest = {"excess": excess, "what": what, "raises": False}
-    return farthest
+                largest = {"excess": excess, "what": what, "raises": False}
+    return largest
 
 
-def _excess(after: torch.Tensor, before: torch.Tensor, moves: float) -> tuple[float, int]:
+def _excess(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> tuple[float, int]:
     """The largest difference of an element, in multiples of what rounding explains, and where;
     integers are exact.
     """
