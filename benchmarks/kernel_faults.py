@@ -38,8 +38,8 @@ _NUMBERS = {"PG502", "PG505"}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is edited, the fault and a sound edit of the same place, and the codes of which the
-    fault has one.
+    """Two edits of one place in a kernel, one faulty and one sound; a judge gives the faulty one a
+    code of `codes`.
     """
 
     pattern: str

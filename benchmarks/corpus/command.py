@@ -18,11 +18,15 @@ from typing import Any
 import click
 
 from benchmarks.corpus.cases import CorpusCase, load_cases, with_gpu, with_sandbox
+from benchmarks.corpus.checks import cell_names, needs_workload
 from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, json_of_score, line_of_score
 from benchmarks.corpus.score import LOST, Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.cli.options import AT_LEAST_1, cases_at_once
+from patchgate.inputs.workloads import load_workloads
+from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import CORPUS, display_path
 from patchgate.model.serialization import to_dict
@@ -52,9 +56,7 @@ from patchgate.runs.plan import rows_of
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write what each code printed.",
 )
-@click.option(
-    "--cells", metavar="CHECK", help="Judge by this check alone, not by the cells of each case."
-)
+@click.option("--cells", metavar="CHECK", help="Judge by this check alone, on all its workloads.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option(
     "--whole",
@@ -104,7 +106,7 @@ def corpus(
         if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)
     ]
     cases = [with_gpu(case) for case in cases] if gpu else cases
-    cases = [replace(case, cells=(cells,)) for case in cases] if cells else cases
+    cases = [replace(case, cells=_cells_of(cells)) for case in cases] if cells else cases
     if not cases:
         click.echo(
             "no case is selected\n  next: --only with the name of a folder, or without it all of "
@@ -183,3 +185,20 @@ def _judged(
     except KeyboardInterrupt:
         stopped = True
     return [scores[case.folder] for case in cases if case.folder in scores], stopped
+
+
+def _cells_of(check: str) -> tuple[str, ...]:
+    """The cells of one check: one for each workload that is judged before a merge, where it needs
+    one and none is named behind it.
+    """
+    if check not in cell_names():
+        known = ", ".join(sorted(cell_names()))
+        raise UsageError("no such check", where="--cells", got=check, next=f"one of: {known}")
+    if not needs_workload(check):
+        return (check,)
+    kind = all_checks()[check].workloads
+    return tuple(
+        f"{check} {workload.name}"
+        for workload in load_workloads().values()
+        if workload.premerge and kind in workload.checks
+    )

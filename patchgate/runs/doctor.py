@@ -16,18 +16,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from patchgate.inputs.project import Project
-from patchgate.model.paths import display_path, user_cache
+from patchgate.model.paths import PACKAGE, display_path, user_cache
 from patchgate.runner.run_settings import default_releases
 from patchgate.runner.torch_environments import cached_home
 
 # Bytes of one environment of torch, and of a run's results and caches.
 _TORCH, _RESULTS = 5 << 30, 1 << 30
-# In a process of its own, as it forks to try what a kernel allows.
+# In a process of its own, as it forks to try what a kernel allows; it imports nothing of the folder
+# in which it is run.
 _SANDBOX = """
 import sys
+sys.path.insert(0, sys.argv[2])
 from patchgate.probe.process.sandbox import strongest_sandbox
 print(", ".join(strongest_sandbox(sys.argv[1], "", gpu=False).missing()))
 """
+# Seconds for a command to answer.
+_WAIT = 120
 _GPUS = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
 
 
@@ -77,7 +81,8 @@ def _compiler() -> Finding:
 
 def _sandbox() -> Finding:
     with tempfile.TemporaryDirectory() as folder:
-        missing = _output([sys.executable, "-c", _SANDBOX, folder]).strip()
+        command = [sys.executable, "-I", "-c", _SANDBOX, folder, str(PACKAGE.parent)]
+        missing = _output(command).strip()
     fix = "SECURITY.md says what each part keeps a patch from; judge your own patches only"
     return (
         Finding("sandbox", f"without {missing}", fix) if missing else Finding("sandbox", "complete")
@@ -100,5 +105,8 @@ def _gpus() -> Finding:
 
 def _output(command: list[str]) -> str:
     """The output of a command, or the last line of its error."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_WAIT)
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} did not end within {_WAIT} s"
     return done.stdout if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]

@@ -135,7 +135,8 @@ def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str
                 f"{part}: {', '.join(map(shown_tensor, got))}, not "
                 f"{', '.join(map(shown_tensor, expected))}"
             )
-            return {"excess": INFINITE, "what": what, "raises": True}
+            is_cast = [t.shape for t in got] == [t.shape for t in expected]
+            return {"excess": INFINITE, "what": what, "raises": True, "is_cast": is_cast}
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
             moves = spread[part][number] if spread else torch.zeros(())
             excess, at = _excess(a, b, _MOVES * moves)

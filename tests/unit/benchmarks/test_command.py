@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from benchmarks.corpus import command
 from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.score import CaseResult, lost, score
+from patchgate.model.errors import UsageError
 
 
 def _case(name: str) -> CorpusCase:
@@ -63,3 +64,11 @@ def test_what_a_stopped_run_writes(
     assert told in text
     assert ("| second |" in text) is (end != "stopped")
     assert examples.read_text() == "[]\n"
+
+
+def test_one_check_is_asked_of_all_its_workloads() -> None:
+    assert command._cells_of("samples") == ("samples",)
+    assert "recompile prenorm_mlp" in command._cells_of("recompile")
+    result = CliRunner().invoke(command.corpus, ["--row", "2.11.0=python", "--cells", "no-check"])
+    assert isinstance(result.exception, UsageError)
+    assert "no such check" in str(result.exception)

@@ -56,6 +56,8 @@ def judge(
         ([WRONG], Numerics.BIT_IDENTICAL, ["PG512"]),
         ([WRONG], Numerics.CHANGES, ["PG514"]),
         ([FAILS], Numerics.CHANGES, ["PG513"]),
+        ([{**FAILS, "is_cast": True}], Numerics.ROUNDING, ["PG513"]),
+        ([{**FAILS, "is_cast": True}], Numerics.CHANGES, ["PG514"]),
         ([WRONG, FAILS], Numerics.ROUNDING, ["PG512", "PG513"]),
     ],
 )
