@@ -24,7 +24,7 @@ PG410 compiled no more often
     Fix: Nothing to do.
 PG411 compiled again
     With the patch, another call, another instance or another size compiles a graph that is not
-    compiled without the patch.
+    compiled without the patch: of a workload, or of a sample of an operator that it replaces.
     Why: Users wait for a compile of each layer until the recompile limit is reached, and run the
     layers after it uncompiled.
     Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to
