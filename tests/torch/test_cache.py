@@ -54,12 +54,21 @@ WORKLOADS = load_workloads()
 CHAIN, ROUTING = WORKLOADS["residual_chain"], WORKLOADS["moe_routing"]
 
 
+def own_folder(kept, torch):
+    parent = kept / "cpp" / torch
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(mkdtemp(dir=parent))
+
+
 @pytest.fixture
-def ask(torch, runner, kept, tmp_path):
-    """Asks about a workload on the CPU; every question shares one cache directory, and all tests
-    the headers.
+def ask(torch, runner, kept):
+    """Asks about a workload on the CPU; the questions of a test share one cache directory, and all
+    tests the headers.
+
+    The directory belongs to this test alone: torch names its temporary files by process and thread,
+    which are the same in two children of two workers.
     """
-    cache = kept / "cpp" / torch / tmp_path.name
+    cache = own_folder(kept, torch)
 
     def put(do, patch, workload=CHAIN, **request):
         return runner.ask(
@@ -84,8 +93,8 @@ def test_a_process_started_afresh_is_given_what_a_fork_is_given(ask):
     assert (answers[0]["answers"]["hit"], answers[0]["answers"]["autograd_hit"]) == (1, 1)
 
 
-def test_no_header_is_made_where_no_kernel_is_built(ask, torch, kept, tmp_path):
-    cache = kept / "cpp" / torch / tmp_path.name / "own" / "cache"
+def test_no_header_is_made_where_no_kernel_is_built(ask, torch, kept):
+    cache = own_folder(kept, torch) / "own" / "cache"
     ask("cached", None, tag="", env={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
     assert not list(cache.parent.rglob("*.h"))
 
@@ -153,8 +162,7 @@ def test_kernels_of_a_module_are_compiled_at_once_but_where_a_patch_changes_how(
 ):
     files = {"unpatched": str(tmp_path / "unpatched"), "patched": str(tmp_path / "patched")}
     how = {"workload": ROUTING, "seeds": [0], "training": False, "small": False}
-    (kept / "cpp" / torch).mkdir(parents=True, exist_ok=True)
-    folder = Path(mkdtemp(dir=kept / "cpp" / torch))
+    folder = own_folder(kept, torch)
     patch = tmp_path / "patch" / "patch.py"
     patch.parent.mkdir()
     patch.write_text(NOTING + change)
