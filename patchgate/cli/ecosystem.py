@@ -31,6 +31,7 @@ def ecosystem(
         "-n",
         "--jobs",
         type=click.IntRange(1),
+        metavar="COUNT",
         help="Processes a project: one a core, at most four.",
     ),
 ) -> None:

@@ -31,7 +31,7 @@ def explain(
             click.echo(f"{known.code}  {known.title}")
         return
     if code.upper() not in codes:
-        close = tuple(get_close_matches(code.upper(), codes, n=1))
+        close = tuple(get_close_matches(code.upper(), codes, n=1, cutoff=0.7))
         raise UsageError(
             "no such code",
             where="explain",

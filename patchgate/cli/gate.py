@@ -98,8 +98,10 @@ def gate(
 
     PATCH is a .py file, a diff of torch, a folder with patch.py and patch.toml, or FILE::FUNCTION,
     which is called.
+
     Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are
     installed once.
+
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine
     (try again).
     """

@@ -71,6 +71,7 @@ def lint(
         "-n",
         "--jobs",
         type=click.IntRange(1),
+        metavar="COUNT",
         help="Processes for large folders: one a core, at most four.",
     ),
 ) -> None:

@@ -82,11 +82,13 @@ Folder = Annotated[
 
 
 def time_limit(seconds: float) -> Any:
-    return option(default=seconds, type=ABOVE_0, help="Seconds that one case may take.")
+    return option(
+        default=seconds, type=ABOVE_0, metavar="SECONDS", help="Seconds that one case may take."
+    )
 
 
 def memory_limit(mib: int) -> Any:
-    return option(default=mib, type=AT_LEAST_1, help="MiB a case may add to torch.")
+    return option(default=mib, type=AT_LEAST_1, metavar="MIB", help="MiB a case may add to torch.")
 
 
 def own_folder(default: str, what: str) -> Any:
@@ -116,6 +118,7 @@ def cases(memory: int = 2) -> Any:
         default=lambda: cases_at_once(memory),
         show_default="one a core, as far as memory goes; 2 to 16",
         type=AT_LEAST_1,
+        metavar="COUNT",
         help="Number of cases that run in parallel.",
     )
 

@@ -58,7 +58,9 @@ def answer_lines(
         ".patchgate/patched"
     )
     scope = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else [])]
-    if view.stopped or (view.quick_look and not view.causes):
+    if view.stopped:
+        return Ending(scope, [*where, f"{count_line(view)} Exit code {code}."])
+    if view.quick_look and not view.causes:
         return Ending(scope, [*where, f"exit code {code}", count_line(view)])
     return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
 
@@ -92,13 +94,14 @@ def count_line(view: RunView) -> str:
     A narrowed run that found nothing says how much it judged, and how to judge all.
     """
     if view.quick_look and not view.causes and not view.stopped:
-        return quick_look_text(view.quick_look, view.unjudged)
+        return _quick_look_text(view, view.quick_look)
     if view.stopped:
         return _interrupted_text(view)
     red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red result')}"
     notes = view.counts[Colour.GREY] - view.unjudged
     grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
-    counts = [red if view.causes else "nothing red", f"{view.counts[Colour.GREEN]} green"]
+    none = "nothing red, as the patch changes nothing here" if view.is_idle else "nothing red"
+    counts = [red if view.causes else none, f"{view.counts[Colour.GREEN]} green"]
     return ", ".join([*counts, *(f"{count} {what}" for count, what in grey if count)])
 
 
@@ -112,7 +115,7 @@ def _interrupted_text(view: RunView) -> str:
     return f"Interrupted {when} checks ({red} so far). Run the same command to resume."
 
 
-def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
+def _quick_look_text(view: RunView, look: QuickLook) -> str:
     """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a gate result; run:
     patchgate gate PATCH`.
     """
@@ -124,8 +127,9 @@ def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
     ]
     parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
-    where += f", {unjudged} not judged" * bool(unjudged)
-    return f"QUICK LOOK: no problem{where}. Not a gate result; run: {typed(look.command)}"
+    where += f", {view.unjudged} not judged" * bool(view.unjudged)
+    found = "the patch changes nothing" if view.is_idle else "no problem"
+    return f"QUICK LOOK: {found}{where}. Not a gate result; run: {typed(look.command)}"
 
 
 def _not_judged(

@@ -84,8 +84,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
     if view.stopped and not view.causes:  # nothing to act on: the last line says how far it came
-        for line in last:
-            console.print(Text(escape_control(line), style=_STYLES[view.colour]))
+        console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
         return
     console.print(_matrix(view))
     # The heading of its column says where it does not apply.
@@ -109,7 +108,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     console.print()
     # Often a consequence of what is above.
     for block in grey:
-        if block.unjudged:
+        if block.unjudged or (view.is_idle and block.kind is Kind.WARNING):
             _show_grey(console, block)
     for line in scope:
         console.print(Text(escape_control(line)))
@@ -231,10 +230,9 @@ def _show_grey(console: Console, block: Block) -> None:
     ]
     if len(entries) == 1:
         title, entries = f"{title}: {entries[0]}", []
-    lines = [f"  {line}" for line in _cut(entries, _GREY)]
     advice, commands = block.steps[0]
-    if commands or block.unjudged:
-        lines.append(f"  next: {typed(commands[0]) if commands else advice}")
+    lines = [f"  {line}" for line in _cut(entries, _GREY)]
+    lines.append(f"  next: {typed(commands[0]) if commands else advice}")
     console.print(Text(escape_control(title), style=_STYLES[block.colour]))
     for line in lines:
         console.print(Text(escape_control(line)))

@@ -109,6 +109,11 @@ class RunView:
         return next((colour for colour in _WORST_FIRST if self.counts[colour]), Colour.GREEN)
 
     @property
+    def is_idle(self) -> bool:
+        """True if the patch runs, and changes nothing on any release."""
+        return bool(self.replaces) and not any(effect.applies for effect in self.replaces)
+
+    @property
     def unrecorded(self) -> str:
         """All facts that are not recorded and equal on both sides, in one line; empty where there
         are none.

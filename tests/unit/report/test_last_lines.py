@@ -206,9 +206,26 @@ def test_an_interrupted_run_says_so_in_one_line(kinds, so_far):
     shown = replace(view(verdicts, run.torches), done=14)
     line = f"Interrupted after 14 of 180 checks ({so_far} so far). Run the same command to resume."
     ending = answer_lines(run, verdicts, shown, WORKLOADS, 4)
-    assert ending.last == ["exit code 4", line]
+    assert ending.last == [f"{line} Exit code 4."]
     assert ending.scope[1].startswith("not judged: 166 checks (SIGTERM); ")
     file = io.StringIO()
     show_run(Console(file=file, width=100), "mine", shown, ending)
     assert "PG907" not in file.getvalue()
     assert len(file.getvalue().splitlines()) < (20 if Kind.STALE in kinds else 4)
+
+
+def test_a_patch_that_changes_nothing_is_no_pass():
+    effects = verdict(
+        Kind.NOTE, "PG211", "gate", subject="effects", actual="nothing", applies=False
+    )
+    idle = verdict(Kind.WARNING, "PG221", "gate", subject="changes", advice="call it at import")
+    verdicts, file = [effects, idle], io.StringIO()
+    shown = view(verdicts, ["2.9.0"])
+    assert count_line(shown).startswith("nothing red, as the patch changes nothing here")
+    show_run(Console(file=file, width=100), "mine", shown)
+    assert "next: call it at import" in file.getvalue()
+    run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, workloads=("stack",))
+    narrowed = view(verdicts, ["2.9.0"], quick_look_of(run, verdicts))
+    assert count_line(narrowed).startswith("QUICK LOOK: the patch changes nothing in ")
+    applied = view([replace(effects, applies=True), idle], ["2.9.0"])
+    assert count_line(applied).startswith("nothing red, 1 green")
