@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -31,16 +31,7 @@ _URL = re.compile(
     r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
 )
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
-_REST = """
-# Not guessed, because only you know; the strict default holds for what is left out:
-# fixed_in = "2.14"            # the first release that has the fix, as far as you know
-# numerics = "rounding"        # default: "bit-identical". PG501 tells how many elements differ
-# [symptom]                    # the defect that it fixes, so that "still needed?" is measured
-# workload = "residual_stack"
-# device = "h200"
-# fact = "loads.max"
-# predicate = "> 4"
-"""
+_TEMPLATE = Path(__file__).with_name("manifest.toml.jinja")
 
 
 @record
@@ -372,158 +363,31 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def manifest_text(
     claims: InferredClaims, file: str, name: str, again: str, known: Sequence[str]
 ) -> str:
-    """The manifest of `file`, of the patch called `name`; `again` judges it, `known` are the
-    releases looked at.
+    """Write the manifest of `file`, of the patch called `name`; the command `again` judges it, and
+    `known` are the releases that were looked at.
     """
-    lines = [
-        f"# Written by `patchgate init` from {file}, without running it. Each guess says what "
-        "verifies it;"
-    ]
-    lines += [f"# all at once: {again}"]
-    for part in (
-        _title_lines(claims, file, name),
-        _source_lines(claims, file),
-        _releases_lines(claims, file, known),
-    ):
-        lines += ["", *part]
-    for part in (
-        _targets_lines(claims, file),
-        _apply_lines(claims, file),
-        _scope_lines(claims, file),
-        _effects_lines(claims, file),
-    ):
-        some = list(part)
-        lines += ["", *some] if some else []
-    return "\n".join(lines) + "\n" + _REST
+    from jinja2 import Environment, StrictUndefined
+
+    def places(lines: Iterable[int]) -> str:
+        return ", ".join(dict.fromkeys(f"{file}:{line}" for line in lines))
+
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"places": places, "toml": _toml_string}
+    return environment.from_string(_TEMPLATE.read_text("utf-8")).render(
+        claims=claims,
+        file=file,
+        name=name,
+        again=again,
+        is_diff=file.endswith(DIFFS),
+        releases=show_releases(claims.holds_on, known),
+        on_some=0 < len(claims.holds_on) < len(known),
+    )
 
 
-def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
-    if claims.title and claims.title.value:
-        yield f"# guessed: how {file} begins"
-        yield f"title = {_string(claims.title.value)}"
-    else:
-        yield (
-            f"# guessed: its name, because {file} begins with no sentence. To verify: say what the "
-            "patch does"
-        )
-        yield f"title = {_string(name)}"
-
-
-def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    if claims.source:
-        yield (
-            f"# guessed: the first change or issue, {_at(file, claims.source)}. To verify: where "
-            "the patch is from"
-        )
-        yield f"source = {_string(claims.source.value)}"
-    else:
-        yield f"# {file} names no pull request, issue or commit: where is it from?"
-        yield '# source = "https://..."'
-
-
-def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> Iterator[str]:
-    on = show_releases(claims.holds_on, known)
-    if claims.applies_to:
-        yield (
-            f"# guessed: the version check, {_at(file, claims.applies_to)}, lets it through: {on}."
-        )
-        yield "# To verify: PG201 and PG202 say where this is not so"
-        yield f"applies_to = {_string(claims.applies_to.value)}"
-        return
-    if file.endswith(DIFFS):
-        yield (
-            f"# A diff has no version check of its own: without the line, {file} is applied "
-            "everywhere."
-        )
-        yield "# To verify: `patchgate lint --fetch` says on which releases its hunks apply"
-    elif claims.holds_on and len(claims.holds_on) < len(known):
-        yield f"# The version checks let it through on {on}, which no two bounds can say."
-    else:
-        places = _places(file, claims.checks or claims.open_checks)
-        end = "gives no one range of releases" if claims.checks else "could not be followed"
-        found = f"The version check at {places} {end}" if places else "No version check was found"
-        yield f"# {found}. To verify: PG211 lists the versions on which it applies"
-    yield '# applies_to = ">=2.11,<2.14"'
-
-
-def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    settle = "To verify, run the gate: PG207 names extra replacements, PG209 missing ones"
-    if claims.unnamed:
-        lines = ", ".join(f"{file}:{line}" for line in claims.unnamed)
-        yield (
-            f"# {lines} writes into a table of torch; PG207 gives the name of the entry, if that "
-            "is meant"
-        )
-    if file.endswith(DIFFS):
-        yield "# The functions that its hunks change. To verify: PG207 names them"
-        yield '# targets = ["torch._inductor..."]'
-    elif claims.targets:
-        yield f"# guessed: assigned at {_lines(file, claims.targets)}. {settle}"
-        everywhere = [claim for claim in claims.targets if not claim.applies_to]
-        *first, last = _list("targets", everywhere)
-        yield from first
-        for bounds in dict.fromkeys(
-            claim.applies_to for claim in claims.targets if claim.applies_to
-        ):
-            names = ", ".join(
-                _string(claim.value) for claim in claims.targets if claim.applies_to == bounds
-            )
-            yield f"    {{ names = [{names}], applies_to = {_string(bounds)} }},"
-        yield last
-    else:
-        yield f"# No name of torch is assigned in {file}. {settle}"
-        yield '# targets = ["torch._inductor..."]'
-
-
-def _apply_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    if claims.apply:
-        yield (
-            "# guessed: changes torch, and nothing in the file calls it, "
-            f"{_lines(file, claims.apply)}."
-        )
-        yield "# To verify: keep what your project calls, with its arguments: `install(True)`"
-        yield from _list("apply", claims.apply)
-
-
-def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    if claims.scope:
-        yield (
-            f"# guessed: the one context manager, {_at(file, claims.scope)}. To verify: PG219 says "
-            "what leaks"
-        )
-        yield f"scope = {_string(claims.scope.value)}"
-
-
-def _effects_lines(claims: InferredClaims, file: str) -> Iterator[str]:
-    if claims.effects:
-        yield (
-            f"# guessed: set at {_lines(file, claims.effects)}. To verify: keep those that every "
-            "user of the patch"
-        )
-        yield "# shall get; without its line, an effect is PG208"
-        yield from _list("effects", claims.effects)
-
-
-def _at(file: str, claim: Inferred) -> str:
-    return f"{file}:{claim.line}"
-
-
-def _lines(file: str, claims: Sequence[Inferred]) -> str:
-    return _places(file, [claim.line for claim in claims])
-
-
-def _places(file: str, lines: Sequence[int]) -> str:
-    return ", ".join(dict.fromkeys(f"{file}:{line}" for line in lines))
-
-
-def _list(key: str, claims: Sequence[Inferred]) -> Iterator[str]:
-    yield f"{key} = ["
-    yield from (f"    {_string(claim.value)}," for claim in claims)
-    yield "]"
-
-
-def _string(text: str) -> str:
-    """TOML's basic string; JSON escapes all that TOML wants escaped, but for DEL."""
+def _toml_string(text: str) -> str:
+    """A basic string of TOML. JSON escapes everything that TOML wants escaped, except DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
