@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from patchgate.lint.index.format import parameters_text
+from patchgate.lint.index.format import parameter_texts
 from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.resolve import Found, Modules
 
@@ -26,7 +26,7 @@ def signature(function: Function, owner: str = "") -> str:
         function.form, f"{function.form} "
     )
     name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
-    return f"{form}{name}({parameters_text(function.parameters)})"
+    return f"{form}{name}({', '.join(parameter_texts(function.parameters))})"
 
 
 def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:

@@ -515,13 +515,6 @@ def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                 )
 
 
-def read_parameters(text: str) -> tuple[Parameter, ...]:
-    """The parameters that stand between the parentheses of a `def`."""
-    node = ast.parse(f"def f({text}): ...").body[0]
-    assert isinstance(node, ast.FunctionDef)
-    return parameters_of(node.args)
-
-
 def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     plain = [*arguments.posonlyargs, *arguments.args]
     kinds = ["positional-only"] * len(arguments.posonlyargs) + ["positional"] * len(arguments.args)

@@ -120,7 +120,7 @@ class Release:
             return None
         if not self.index.modules.get(name, 0) & self._bit:
             return Module(name=name)  # a package outside the scope, of modules inside it
-        return self.index.module_file(name).module(self._bit, self.index.imports_of(name))
+        return self.index.read_module(name, self._bit)
 
     @property
     def triton(self) -> str:

@@ -81,13 +81,14 @@ def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
         "triton 3.8.1: 1 sources, 0.0 MB read by ranges",
     ]
     assert run("list").output.splitlines()[-1] == "2.8.0  2 modules, triton 3.8.1"
-    assert (tmp_path / "api" / "torch.fx.a.txt").read_text() == (
-        "module torch.fx.a\ndef f(x)\t#2ae2f2 2.7.0-\ndef f(x, y)\t2.7.0#2ae2f2 2.8.0-\ndef f(x, "
-        "y, z)\t2.8.0#2ae2f2\n"
+    assert (tmp_path / "api" / "torch.fx.a.jsonl").read_text() == (
+        '["","def","f","function","",["x"],{"2.6.0":["2ae2f2"]}]\n'
+        '["","def","f","function","",["x","y"],{"2.7.0":["2ae2f2"]}]\n'
+        '["","def","f","function","",["x","y","z"],{"2.8.0..":["2ae2f2"]}]\n'
     )
-    once = {file: file.read_bytes() for file in tmp_path.rglob("*.txt")}
+    once = {file: file.read_bytes() for file in tmp_path.rglob("*.json*")}
     run("add", "2.8.0")
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*.txt")} == once
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.json*")} == once
 
 
 def test_usage_errors(tmp_path: Path) -> None:

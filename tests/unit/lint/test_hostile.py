@@ -53,7 +53,13 @@ def test_a_value_is_not_read_through_a_link_out_of_the_repository(tmp_path: Path
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 @pytest.mark.parametrize(
-    "name", ["api/torch._inductor.ir.txt", "imports/torch._inductor.txt", "modules.txt"]
+    "name",
+    [
+        "api/torch._inductor.ir.jsonl",
+        "imports/torch._inductor.jsonl",
+        "modules.jsonl",
+        "digests.json",
+    ],
 )
 def test_a_damaged_index_is_told(tmp_path: Path, name: str, damage: str) -> None:
     modules = {
@@ -73,6 +79,6 @@ def test_a_damaged_index_is_told(tmp_path: Path, name: str, damage: str) -> None
 
 def test_an_index_without_its_digests_is_damaged(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.10.0": {"torch._inductor.ir": ""}})
-    (tmp_path / "digests.txt").unlink()
+    (tmp_path / "digests.json").unlink()
     with pytest.raises(UsageError, match=r"damaged index"):
         type(index)(tmp_path)

@@ -29,17 +29,18 @@ def test_the_files_depend_on_the_records_alone(tmp_path: Path) -> None:
     assert texts([built("2.6.0", MODULES), built("2.7.0", backwards)]) == texts(
         [index.release(version).records() for version in ("2.6.0", "2.7.0")]
     )
-    assert (tmp_path / "api" / "torch._inductor.tools.txt").read_text() == (
-        "module torch._inductor.tools\ndef helper(*a, d)\t#2ae2f2\ndef other()\t#3f90cf\n"
+    assert (tmp_path / "api" / "torch._inductor.tools.jsonl").read_text() == (
+        '["","def","helper","function","",["*a","d"],{"2.6.0..":["2ae2f2"]}]\n'
+        '["","def","other","function","",[],{"2.6.0..":["3f90cf"]}]\n'
     )
 
 
 def test_a_line_says_its_releases(tmp_path: Path) -> None:
     index_of(tmp_path, {"2.6.0": MODULES, "2.7.0": LATER})
-    lines = (tmp_path / "api" / "torch._inductor.ir.txt").read_text().splitlines()
-    assert [re.sub("#[0-9a-f]{6}", "#...", line) for line in lines if "__init__" in line] == [
-        "def __init__(self, size)\t#... 2.7.0-",
-        "def __init__(self, size, more=0)\t2.7.0#...",
+    lines = (tmp_path / "api" / "torch._inductor.ir.jsonl").read_text().splitlines()
+    assert [re.sub("[0-9a-f]{6}", "...", line) for line in lines if "__init__" in line] == [
+        '["Root","def","__init__","method","",["self","size"],{"2.6.0":["..."]}]',
+        '["Root","def","__init__","method","",["self","size","more=0"],{"2.7.0..":["..."]}]',
     ]
 
 
@@ -104,8 +105,11 @@ def test_calls_are_reported_with_their_function(tmp_path: Path) -> None:
     )
     later = text.replace("g(): f(1)", "g(): f(1), f()")
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": text}, "2.7.0": {"torch.fx.a": later}})
-    assert (tmp_path / "calls" / "torch.fx.txt").read_text() == (
-        "module: torch.fx.a\n- f/0,x\ng f/1\n f/0\t2.7.0..\nclass: module\nm f/1,x\nn f/0*\n"
+    assert (tmp_path / "calls" / "torch.fx.jsonl").read_text() == (
+        '["torch.fx.a","","",{"2.6.0..":["f/0,x"]}]\n'
+        '["torch.fx.a","","g",{"2.6.0..":["f/1"],"2.7.0..":["f/0"]}]\n'
+        '["torch.fx.a","module","m",{"2.6.0..":["f/1,x"]}]\n'
+        '["torch.fx.a","module","n",{"2.6.0..":["f/0*"]}]\n'
     )
     functions = [site.function for site in index.release("2.7.0").calls("f")]
     assert functions == ["", "g", "g", "module.m", "module.n"]
@@ -132,7 +136,7 @@ def test_the_shipped_index_is_small_and_whole() -> None:
     from patchgate.lint.index.release import FOLDER
 
     assert len(releases()) == 14
-    assert sum(file.stat().st_size for file in FOLDER.rglob("*.txt")) < 10_000_000
+    assert sum(file.stat().st_size for file in FOLDER.rglob("*.json*")) < 17_000_000
     for version in releases():
         assert load(version).resolve("torch._inductor.ir.StorageBox.num_reads") is not None
 
