@@ -6,12 +6,11 @@ agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
@@ -25,8 +24,8 @@ from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references, near_name
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "api"
 CODES = read_codes("""
@@ -67,7 +66,7 @@ ADDED = "new in torch"
 
 
 @Check(believes=SIMULATED)
-def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_api(context: CheckContext, at: Instance) -> Verdicts:
     targets = context.patch.claims.targets_on(at.case.torch)
     answer = context.ask_once(
         at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets
@@ -90,7 +89,7 @@ def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_api(at.case, context.patch, judged, context.manifest_location("targets"), unneeded)
 
 
-def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -> Mapping[str, Any]:
+def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
     """The finding with what only lint knows: whether torch passes a parameter by name, whether a
     name is another's.
     """
@@ -199,10 +198,10 @@ def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
 def judge_api(
     case: Case,
     patch: Patch,
-    answer: Mapping[str, Any],
+    answer: Answer,
     where: str | None,
     unneeded: frozenset[tuple[int, str]] = frozenset(),
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """One verdict a name: PG105 where it holds, else the code that the probe gave.
 
     `where` is the claim's place.

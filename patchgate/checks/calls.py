@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.samples import replaced_operators, sampled
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
-from patchgate.model.serialization import failure_of, ran_of
+from patchgate.model.serialization import Answer, failure_of, ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (
@@ -55,7 +60,7 @@ verdict = partial(verdict_of, FAMILY)
 
 
 @Check(believes=SIMULATED)
-def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_called(context: CheckContext, at: Instance) -> Verdicts:
     cases = context.observed_cases(at.case.torch)
     if not cases:
         raise NothingToJudge("no workload of the run records which lines run")
@@ -97,11 +102,11 @@ def _with_caches(context: CheckContext, case: Case) -> Observation:
 def judge_called(
     case: Case,
     patch: Patch,
-    applied: Mapping[str, Any],
+    applied: Answer,
     functions: Functions,
     observed: Iterable[Observation],
     narrowed: str = "",
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
     `narrowed` is the option that names the only workloads or devices: on others it may be called.
@@ -153,7 +158,7 @@ def _line_that_failed(observation: Observation) -> int | None:
 
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """Lines and branches that never ran, of functions that ran at all: the others may belong to
     another release.
     """

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Claims
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import METRICS
-from patchgate.model.records import Kind, Verdict, read_codes
+from patchgate.model.records import Kind, read_codes
 
 FAMILY = "gate"
 # An error ten times as large is a digit that is lost. 8 units in the last place of bfloat16 are 8 *
@@ -47,7 +46,7 @@ def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(wide_limits(patch.claims)))
-def ask_claims(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_claims(context: CheckContext, at: Instance) -> Verdicts:
     for name, (stated, most) in wide_limits(context.patch.claims).items():
         where = claim_location(context.patch, name)
         usual = f"at most {most:g}" if name not in METRICS else f"at most {most:.0%}"

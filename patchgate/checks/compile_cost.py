@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    Verdicts,
+    code_of_others,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
@@ -62,7 +68,7 @@ _MODULES = 2
     devices=lambda run: [SIMULATED],
     unchanged="none",
 )
-def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_compile(context: CheckContext, at: Instance) -> Verdicts:
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
     # Where torch lies moves the count by as much as the budget: one of another place is no answer.
     place = context.run.rows[torch]

@@ -4,23 +4,23 @@ the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import (
     Check,
     Instance,
     NothingToJudge,
+    Verdicts,
     judge_failed,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -51,7 +51,7 @@ _COMPILES = 4
 
 
 @Check(believes="cpu", seconds=10)
-def ask_custom_operators(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     names = context.apply(torch).get("defined", ())
     if not names or not is_claimed(patch, torch):
@@ -67,9 +67,7 @@ def ask_custom_operators(context: CheckContext, at: Instance) -> Iterable[Verdic
     return judge_custom_operators(at.case, patch, answer["operators"])
 
 
-def judge_custom_operators(
-    case: Case, patch: Patch, operators: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Verdict]:
+def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Answer]) -> Verdicts:
     """PG541 for each operator with a fault, PG543 for each that no call ran of, and PG542 for the
     others.
     """

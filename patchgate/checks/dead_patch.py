@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext, is_changed
-from patchgate.checks.framework.find_checks import REST, Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    REST,
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.framework.patch_outcome import replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -44,12 +50,12 @@ verdict = partial(verdict_of, FAMILY, item="changes")
 
 
 # What running the patch changed, by release.
-Answers = Mapping[str, Mapping[str, Any]]
+Answers = Mapping[str, Answer]
 
 
 # What a scope puts in place may show in a compile only, as a handler does.
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
-def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
     """Asked once a run, of all its releases."""
     first, *_ = context.run.rows
     if at.case.torch != first:
@@ -71,14 +77,14 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     ]
 
 
-def _rest(case: Case, unchanged: Sequence[str]) -> Iterator[Verdict]:
+def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
     """Says once that few workloads were measured on the releases on which nothing changed."""
     if unchanged:
         actual = f"the rest was not measured again on {', '.join(unchanged)}, as nothing changed"
         yield verdict("PG211", Kind.PASS, case, REST, "measured where anything changes", actual)
 
 
-def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
+def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
     """Each call alone, if several calls install the patch."""
     calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
     for call in calls:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -104,7 +102,7 @@ _SETTINGS = {
 
 
 @Check(believes=SIMULATED)
-def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_effects(context: CheckContext, at: Instance) -> Verdicts:
     applied = context.apply(at.case.torch)
     failure = failure_of(applied)
     if failure:
@@ -112,9 +110,7 @@ def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_effects(at.case, context.patch, applied, context.manifest_location("targets"))
 
 
-def judge_effects(
-    case: Case, patch: Patch, answer: Mapping[str, Any], where: str
-) -> Iterator[Verdict]:
+def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """One verdict a fault of one application of the patch; PG211 when there is none."""
     faults = [
         *_second_run(case, patch, answer, where),
@@ -140,7 +136,7 @@ def judge_effects(
         yield replace(ran, applies=bool(done))
 
 
-def _leaks(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG219 for each name that is changed outside the scope, and for each other end of the scope
     that leaves some.
     """
@@ -152,9 +148,7 @@ def _leaks(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> I
         yield verdict("PG219", Kind.REGRESSED, case, f"after {how}", expected, actual, where)
 
 
-def _second_run(
-    case: Case, patch: Patch, answer: Mapping[str, Any], where: str
-) -> Iterator[Verdict]:
+def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG206 where the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
         # Python imports a module once: only what the project runs again is applied twice.
@@ -176,7 +170,7 @@ def _second_run(
         )
 
 
-def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG224, PG207 and PG209 from the names that the patch replaced, against its targets."""
     targets, changed = patch.claims.targets, replaced_names(patch, answer)
     meant = {target: names for target, names in answer["claimed"].items() if names}
@@ -213,7 +207,7 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
         )
 
 
-def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
+def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for effect in answer["effects"]:
         kind, name = effect["kind"], effect["name"]
         declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
@@ -249,7 +243,7 @@ def _could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
     return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 
 
-def _says_its_value(patch: Patch, effect: Mapping[str, Any]) -> bool:
+def _says_its_value(patch: Patch, effect: Answer) -> bool:
     """True for an option that a patch without a manifest sets to a constant of its text."""
     if patch.manifest is not None or effect["kind"] != "config":
         return False
@@ -261,6 +255,6 @@ def _says_its_value(patch: Patch, effect: Mapping[str, Any]) -> bool:
     return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
 
 
-def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:
+def effect_place(patch: Patch, effect: Answer) -> str:
     """The line of the patch that has an effect."""
     return f"{display_path(patch.path)}:{effect['line'] or 1}"

@@ -4,14 +4,13 @@ on a real GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.parity import (
     acted_on,
     compared_sides,
@@ -47,7 +46,7 @@ _COMPILES = 4
     seconds=4,
     unchanged="none",
 )
-def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:
     def ask(patch: Patch | None, path: Path) -> Answer:
         return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)
 
@@ -58,7 +57,7 @@ def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return acted_on(context, at.case, judge_equivalence(at.case, context.patch, metrics))
 
 
-def judge_equivalence(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
+def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
     """One verdict a pair of forms; a patch that claims to change numbers still has to change them
     alike.
     """

@@ -5,16 +5,20 @@ Triton's interpreter.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.parity import compared_sides, judge_numbers, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.records import Case, Kind, Verdict, read_codes
@@ -49,7 +53,7 @@ def simulated_devices(run: Run) -> list[str]:
 
 
 @Check(axes=("torch", "device", "workload"), devices=simulated_devices, seconds=5, unchanged="few")
-def ask_generated_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")
     modules = [
@@ -143,7 +147,7 @@ def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> 
     return outputs_of(context, case, "run", patch, path)
 
 
-def judge_memory(case: Case, faults: list[Mapping[str, Any]]) -> Iterator[Verdict]:
+def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
     """PG516 where patched kernels have faults that unpatched ones have not."""
     if faults:
         places = tuple(

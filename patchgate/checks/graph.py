@@ -5,20 +5,18 @@ Its codes PG400 to PG409 have one text for each kind: `framework/fact_verdicts.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge
-from patchgate.model.records import Verdict
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, Verdicts
 
 FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")
 
 
 @Check(axes=("torch", "device", "workload"), unchanged="few")
-def ask_graph(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_graph(context: CheckContext, at: Instance) -> Verdicts:
     """Nothing where the case did not compile: the kernels check tells."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))
     if not verdicts:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer
 
 FAMILY = "reach"
 CODES = read_codes("""
@@ -43,7 +49,7 @@ _SHOWN = 6
 
 
 @Check(believes=SIMULATED)
-def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
     answer = context.apply(at.case.torch)
     if "failure" in answer:
         raise NothingToJudge("does not run: judged by the check of its versions")
@@ -53,8 +59,8 @@ def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def judge_holders(
-    case: Case, patch: Patch, answer: Mapping[str, Any], later: Collection[str] = ()
-) -> Iterator[Verdict]:
+    case: Case, patch: Patch, answer: Answer, later: Collection[str] = ()
+) -> Verdicts:
     """PG801 and PG802 from the live process after the patch was applied; `later` are the holders
     that a new interpreter loads after it.
     """
@@ -84,7 +90,7 @@ def judge_holders(
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
 
 
-def _claimed(patch: Patch, answer: Mapping[str, Any]) -> set[str]:
+def _claimed(patch: Patch, answer: Answer) -> set[str]:
     """The targets, and the names that they stand for."""
     return {*(patch.claims.targets or ())}.union(*answer["claimed"].values())
 

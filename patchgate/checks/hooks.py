@@ -4,16 +4,21 @@ is given?
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    Verdicts,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "reach"
 CODES = read_codes("""
@@ -38,7 +43,7 @@ _Lost = tuple[str, _Options, _Options]
 
 
 @Check(believes="cpu", unchanged="none")
-def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_hooks(context: CheckContext, at: Instance) -> Verdicts:
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch)
         for patch in (None, context.patch)
@@ -51,10 +56,10 @@ def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_hooks(
     case: Case,
     patch: Patch,
-    unpatched: Mapping[str, Any],
-    patched: Mapping[str, Any],
+    unpatched: Answer,
+    patched: Answer,
     own: Collection[str] = (),
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """PG804 for each hook that is called without the patch and not with it, PG808 where only the
     patched side fails.
 

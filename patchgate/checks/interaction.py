@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.client import loading
 
 FAMILY = "together"
@@ -38,17 +38,17 @@ PG814 the patches work together
     Fix: Nothing to do.
 """)
 # What came of both patches: this one applied last, and this one applied first.
-Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
+Orders = tuple[Answer, Answer]
 # How many of the facts that differ are named.
 _SHOWN = 4
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
-def ask_together(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_together(context: CheckContext, at: Instance) -> Verdicts:
     return list(installed(context, at.case.torch, context.observed_cases(at.case.torch)[:1]))
 
 
-def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Iterator[Verdict]:
+def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Verdicts:
     """Each other patch of the run beside this one, in these cases of one release."""
     for path in context.run.others:
         other = load_patch(Path(path))
@@ -69,7 +69,7 @@ def _both_orders(
     )
 
 
-def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
     """PG811 for what one patch takes away from the other."""
     say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
     faults = list(_failures(case, patch, other, orders))
@@ -86,7 +86,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
     ]
 
 
-def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
     """PG812 where a workload's facts depend on the order, PG813 where it fails."""
     say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
     faults, fact, expected = (
@@ -107,7 +107,7 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
     yield from faults or [say("PG814", Kind.PASS, case, fact, expected, "as expected")]
 
 
-def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
     for order, answer in zip((f"after {other.id}", f"before {other.id}"), orders, strict=True):
         failure = failure_of(answer)
         fault = fault_of(None, failure)

@@ -5,18 +5,16 @@ Its codes PG300 to PG309 have one text for each kind: `framework/fact_verdicts.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance
-from patchgate.model.records import Verdict
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts
 
 FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")
 
 
 @Check(axes=("torch", "device", "workload"), unchanged="few")
-def ask_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_kernels(context: CheckContext, at: Instance) -> Verdicts:
     return fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY))

@@ -4,12 +4,11 @@ imported?
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.blame import held_against
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
@@ -31,7 +30,7 @@ verdict = partial(verdict_of, FAMILY, item="late")
 
 
 @Check(believes=SIMULATED, seconds=5, wanted=lambda run, patch: not patch.claims.scope)
-def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_late(context: CheckContext, at: Instance) -> Verdicts:
     """Asked of the first workload that tells whether the patch is there; of no other."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)

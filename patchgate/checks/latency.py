@@ -5,14 +5,14 @@ on the CPU.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import COSTS, judge_change, show_budget
 from patchgate.model.files import write_atomically
@@ -122,7 +122,7 @@ def timed_devices(run: Run) -> list[str]:
     devices=timed_devices,
     unchanged="none",
 )
-def ask_latency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_latency(context: CheckContext, at: Instance) -> Verdicts:
     timing = _timing(context, at)
     where = context.manifest_location("budgets")
     if isinstance(timing, Failure):

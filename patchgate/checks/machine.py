@@ -4,17 +4,15 @@ before all else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "machine"
 CODES = (
@@ -70,7 +68,7 @@ verdict = partial(verdict_of, FAMILY)
 
 
 @Check(axes=("torch", "device"), first=True)
-def ask_sentinel(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_sentinel(context: CheckContext, at: Instance) -> Verdicts:
     torch, device = at.case.torch, at.case.device
     return [sentinel_verdict(context, torch, device), *sandbox_verdicts(context, torch, device)]
 
@@ -112,7 +110,7 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
     )
 
 
-def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
+def judge_sentinel(case: Case, answer: Answer) -> Verdict:
     """PG903 when every known fact came out exactly, PG902 where others did; where there is none,
     whose fault it is.
     """
@@ -141,7 +139,7 @@ def _code_of(failure: Failure) -> str:
     return "PG905" if fault_of(failure, None) is Fault.MACHINE else "PG902"
 
 
-def judge_sandbox(case: Case, answer: Mapping[str, Any], *, required: bool) -> list[Verdict]:
+def judge_sandbox(case: Case, answer: Answer, *, required: bool) -> list[Verdict]:
     """PG908: a note where something is missing; where all of it is required, the machine is not fit
     for a patch.
     """

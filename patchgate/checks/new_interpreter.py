@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from patchgate.checks.effects import effect_place
 from patchgate.checks.framework.blame import held_against
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -43,7 +47,7 @@ verdict = partial(verdict_of, FAMILY, item="new interpreter")
 
 
 @Check(believes=SIMULATED, seconds=5)
-def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_new_interpreter(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)
     if "failure" in applied:
@@ -52,9 +56,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     return judge_new_interpreter(at.case, patch, applied, answer)
 
 
-def judge_new_interpreter(
-    case: Case, patch: Patch, applied: Mapping[str, Any], answer: Mapping[str, Any]
-) -> Iterator[Verdict]:
+def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Answer) -> Verdicts:
     """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm
     one did.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from patchgate.checks.framework.find_checks import (
     Check,
     Instance,
     NothingToJudge,
+    Verdicts,
     judge_failed,
     verdict_of,
 )
@@ -26,7 +27,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 # A backend has kernels of its own, and rounds otherwise than eager mode.
@@ -87,7 +88,7 @@ _FAILED = ("PG531", "PG509")
 @Check(
     axes=("torch", "device", "workload"), workloads="parity", devices=lambda run: ["cpu"], seconds=3
 )
-def ask_offers(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
     case, patch = at.case, context.patch
     offers = context.apply(case.torch).get("offers", ())
     workload = context.workload(case.workload)
@@ -121,9 +122,7 @@ def ask_offers(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         return verdicts
 
 
-def judge_offer(
-    case: Case, patch: Patch, offer: str, run: Mapping[str, Any], metrics: Mapping[str, Any]
-) -> Iterator[Verdict]:
+def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answer) -> Verdicts:
     """PG531, PG533 and PG534 for what was found in the run; PG532 or PG535 for its numbers, where
     there are any.
     """
@@ -162,7 +161,7 @@ def judge_offer(
         yield say("PG535", Kind.PASS, actual=found[0].actual, where=None)
 
 
-def _without(inputs: Mapping[str, Any], refused: Iterable[str]) -> dict[str, Any]:
+def _without(inputs: Answer, refused: Iterable[str]) -> dict[str, Any]:
     return {name: outcome for name, outcome in inputs.items() if name not in refused}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from patchgate.checks.framework.context import CheckContext
@@ -12,9 +11,9 @@ from patchgate.checks.framework.fact_verdicts import (
     fact_verdicts,
     judge_facts,
 )
-from patchgate.checks.framework.find_checks import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts
 from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Kind
 
 FAMILY = "options"
 CODES = fact_codes(FAMILY, noun="option")
@@ -25,11 +24,11 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
 
 
 @Check(cases=_cases)
-def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_options(context: CheckContext, at: Instance) -> Verdicts:
     return fact_verdicts(context, FAMILY, at.case, judge_options)
 
 
-def judge_options(compared: Compared) -> Iterator[Verdict]:
+def judge_options(compared: Compared) -> Verdicts:
     """One verdict for each option or mode that moved, one for all that did not."""
     verdicts = list(judge_facts(FAMILY, compared))
     alike = [

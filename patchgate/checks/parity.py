@@ -4,7 +4,7 @@ on a real GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import (
     Check,
     Instance,
+    Verdicts,
     code_of_others,
     judge_failed,
     verdict_of,
@@ -123,7 +124,7 @@ def numeric_devices(run: Run) -> list[str]:
     seconds=15,
     unchanged="few",
 )
-def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
     with TemporaryDirectory() as folder:
         metrics = compared_sides(
             context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder)
@@ -266,7 +267,7 @@ def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -
     )
 
 
-def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
+def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
     """Three questions: bit-stable? accurate against float64? and do special inputs come out as they
     did?
 
@@ -282,7 +283,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[
     return [*verdicts, *_extremes(case, patch, metrics, where)] if strict else verdicts
 
 
-def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
+def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
     """The share that differs, held to the class that is claimed."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
@@ -315,7 +316,7 @@ def error_factor(patch: Patch) -> float:
     return patch.claims.error_factor or _FACTOR
 
 
-def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
+def _broken_claim(patch: Patch, metrics: Answer) -> str | None:
     """The code of what bits and ulps break of the claim."""
     claims = patch.claims
     if claims.numerics is Numerics.BIT_IDENTICAL and metrics["differing"] > 0:
@@ -324,7 +325,7 @@ def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
     return "PG505" if claims.numerics is Numerics.ROUNDING and moved else None
 
 
-def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
+def _error(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
     """The error against float64, of all elements and of the worst one."""
     factor = error_factor(patch)
     errors, worst = (
@@ -345,9 +346,7 @@ def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], wher
     return verdict(code, kind, case, fact, expected, actual, where if worse else None)
 
 
-def _extremes(
-    case: Case, patch: Patch, metrics: Mapping[str, Any], where: str
-) -> Iterator[Verdict]:
+def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts:
     """NaN, infinities and extremes in the inputs, one row and none: what comes out is what
     unpatched or eager gives.
     """
@@ -368,7 +367,7 @@ def _extremes(
         yield replace(_behaviour(case, "small inputs", expected, small, lost, where), share=share)
 
 
-def _broken_text(patch: Patch, metrics: Mapping[str, Any]) -> str:
+def _broken_text(patch: Patch, metrics: Answer) -> str:
     broken = _broken_claim(patch, metrics)
     return f"{metrics['differing']:.1%} differ, {metrics['ulps']:.3g} ulps" if broken else ""
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts
@@ -58,7 +62,7 @@ _SEEDS = range(1 << 20, 1 << 31)
 
 
 @Check(believes=SIMULATED, ahead=True, seconds=25)
-def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_plain_run(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)
     workload = _workload(context, torch)
@@ -168,7 +172,7 @@ def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
     return found + ([f"{share:.1%} of the outputs differ bit for bit"] if share else [])
 
 
-def _unseen_settings(applied: Mapping[str, Any], plain: Answer) -> list[str]:
+def _unseen_settings(applied: Answer, plain: Answer) -> list[str]:
     """The settings that importing the patch changed in the script only."""
     effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
     effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
@@ -185,7 +189,7 @@ def judge_plain_run(
     case: Case,
     patch: Patch,
     workload: str,
-    applied: Mapping[str, Any],
+    applied: Answer,
     patched: tuple[Answer, Answer],
     without: tuple[Answer, Answer] | None = None,
     *,

@@ -4,13 +4,12 @@ and on two GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.equivalence import judge_equivalence
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, Verdicts
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch
@@ -33,7 +32,7 @@ class NoRanks(NothingToJudge):
     seconds=5,
     unchanged="none",
 )
-def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_ranks(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:

@@ -4,16 +4,21 @@ size or state?
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    Verdicts,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "recompile"
 CODES = read_codes("""
@@ -62,7 +67,7 @@ FIRST, SIZE, STATE = "first call", "another size", "another state"
     devices=lambda run: ["cpu"],
     unchanged="none",
 )
-def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_recompile(context: CheckContext, at: Instance) -> Verdicts:
     workload = context.workload(at.case.workload)
     unpatched, patched = (
         context.ask_once(at.case.torch, "recompiles", "cpu", workload=workload, patch=patch)
@@ -71,9 +76,7 @@ def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_recompiles(at.case, context.patch, unpatched, patched)
 
 
-def judge_recompiles(
-    case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
-) -> Iterator[Verdict]:
+def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdicts:
     """One verdict for each step in which more was compiled; PG410 when there is none.
 
     A further graph in the first call is no matter of this check: it is a graph break, which the

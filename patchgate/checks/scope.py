@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
@@ -25,7 +25,7 @@ verdict = partial(verdict_of, FAMILY, item="outside")
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
-def ask_scope(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
     return outside(context, context.observed_cases(at.case.torch))
 
 

@@ -4,11 +4,9 @@ the patch?
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.model.facts import format_value
 from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict, read_codes
 
@@ -51,11 +49,11 @@ _REASONS = ("shapes.break.", "shapes.reason.")
     devices=lambda run: ["cpu"],
     unchanged="none",
 )
-def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_shapes(context: CheckContext, at: Instance) -> Verdicts:
     return fact_verdicts(context, FAMILY, at.case, judge_shapes)
 
 
-def judge_shapes(compared: Compared) -> Iterator[Verdict]:
+def judge_shapes(compared: Compared) -> Verdicts:
     """One verdict for each way of compiling that got worse, for its other facts follow; otherwise
     as golden says.
     """

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby, zip_longest
-from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
+from patchgate.model.serialization import Answer
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -31,7 +37,7 @@ verdict = partial(verdict_of, FAMILY)
 
 
 @Check(believes=SIMULATED)
-def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_stubs(context: CheckContext, at: Instance) -> Verdicts:
     torch = at.case.torch
     answers = [context.apply(torch)]
     answers += [
@@ -40,7 +46,7 @@ def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_stubs(at.case, context.patch, answers)
 
 
-def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Verdict]:
     """PG230 for each project of which the patch used a stand-in, with the names; PG231 where it
     used none.
 

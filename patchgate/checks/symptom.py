@@ -4,7 +4,7 @@ apply?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import then
 from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, load_golden, values_by_release
@@ -70,7 +70,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
 
 
 @Check(axes=("torch", "device", "workload"), cases=_cases, seconds=3)
-def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_symptom(context: CheckContext, at: Instance) -> Verdicts:
     symptom = context.patch.claims.symptom
     assert symptom is not None
     sides = context.observations(at.case, measured=True)

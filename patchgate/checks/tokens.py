@@ -4,13 +4,13 @@ prompts, 64 tokens each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
@@ -40,7 +40,7 @@ _LONG = 1000
     seconds=7,
     unchanged="none",
 )
-def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:

@@ -4,7 +4,7 @@ equal sources.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from patchgate.checks.cache import (
     keep_answers,
 )
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
@@ -51,7 +51,7 @@ verdict = partial(verdict_of, FAMILY)
     seconds=4,
     unchanged="none",
 )
-def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_triton_cache(context: CheckContext, at: Instance) -> Verdicts:
     answers = keep_answers(context, at.case, "kernels", partial(_build_kernels, context, at.case))
     failed = judge_failure(at.case, answers)
     return [failed] if failed else judge_triton_cache(at.case, context.patch, answers)

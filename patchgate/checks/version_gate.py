@@ -4,23 +4,22 @@ release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
-from patchgate.model.serialization import failure_of
+from patchgate.model.records import Case, Command, Kind, read_codes
+from patchgate.model.serialization import Answer, failure_of
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
@@ -53,11 +52,11 @@ PG220 applies on no supported release
 verdict = partial(verdict_of, FAMILY)
 # Kinds of effects that the probe looks for under every version.
 _SETTINGS = ("environment", "config", "state", "process")
-Answers = Mapping[str, Mapping[str, Any]]
+Answers = Mapping[str, Answer]
 
 
 @Check(believes=SIMULATED, seconds=5)
-def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch
     own = context.apply(torch)
@@ -116,7 +115,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
 
 def judge_versions(
     case: Case, patch: Patch, answers: Answers, where: str, again: Command
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """PG201, PG202 and PG210 from running the patch under each faked version."""
     own = failure_of(answers[case.torch])
     if own:
@@ -152,9 +151,7 @@ def judge_versions(
     yield from _against_claim(case, patch, applied, where)
 
 
-def _against_claim(
-    case: Case, patch: Patch, applied: Mapping[str, bool], where: str
-) -> Iterator[Verdict]:
+def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where: str) -> Verdicts:
     """PG201 and PG202 for the versions on which the patch applies otherwise than claimed."""
     say = partial(verdict, item="versions")
     expected = f"applies exactly on {patch.claims.applies_to}"
@@ -202,7 +199,7 @@ def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
 
 def judge_support(
     case: Case, patch: Patch, supported: Sequence[str], where: str, stated: str = ""
-) -> Iterator[Verdict]:
+) -> Verdicts:
     """PG220 when no release that is supported is one where the patch applies.
 
     `stated` is what the project says of them; empty where ci/matrix.toml decides.

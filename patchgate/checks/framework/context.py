@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,7 +56,7 @@ UNCHANGED = "nothing changed on this release"
 _AS_RECORDED = "every fact is as recorded, with the patch as without it"
 
 
-def is_changed(answer: Mapping[str, Any]) -> bool:
+def is_changed(answer: Answer) -> bool:
     """True if a change was seen when the patch was run."""
     return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
@@ -114,11 +114,8 @@ class CheckContext:
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
-        profile = self.run.profile(device)
-        return self.once_a_run(
-            f"sentinel {torch} {device}",
-            lambda: self.runner.ask(torch, "sentinel", profile=profile),
-        )
+        ask = partial(self.runner.ask, torch, "sentinel", profile=self.run.profile(device))
+        return self.once_a_run(f"sentinel {torch} {device}", ask)
 
     def case(self, torch: str) -> Case:
         """The patch on one release, where it is about no compile."""
@@ -128,22 +125,18 @@ class CheckContext:
         """Run the patch: what it changed, its side effects, and who still holds what it
         replaced.
         """
-        seconds, targets = (
-            min(self.run.limits.seconds, IMPORT_SECONDS),
-            list(self.patch.claims.targets or ()),
-        )
-        ask = partial(
-            self.ask_once,
-            torch,
-            "apply",
-            SIMULATED,
-            patch=self.patch,
-            seconds=seconds,
-            targets=targets,
-        )
         entry_points = backend_entry_points(self.patch)
-        return self.once_a_run(
-            f"apply {torch}", partial(ask, version=torch, entry_points=entry_points)
+        ask = partial(self._import, torch, "apply", version=torch, entry_points=entry_points)
+        return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
+
+    def _import(
+        self, torch: str, question: str, patch: Patch, times: int = 1, **more: Any
+    ) -> Answer:
+        """Ask what importing a patch does; it has the time of so many imports."""
+        seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * times
+        targets = list(patch.claims.targets or ())
+        return self.ask_once(
+            torch, question, SIMULATED, patch=patch, seconds=seconds, targets=targets, **more
         )
 
     def apply_anew(self, torch: str) -> Answer:
@@ -152,12 +145,6 @@ class CheckContext:
         """
         applied = self.apply(torch)
         claimed = [effect.partition(" ") for effect in self.patch.claims.effects]
-        about = {
-            "version": torch,
-            "names": applied["changed"],
-            "variables": [name for kind, _, name in claimed if kind == "environment" and name],
-            "holders": sorted({*chain.from_iterable(applied["holders"].values())}),
-        }
         ask = partial(
             self.ask_once,
             torch,
@@ -165,25 +152,17 @@ class CheckContext:
             SIMULATED,
             patch=self.patch,
             compiles=_NEW_INTERPRETER,
+            version=torch,
+            names=applied["changed"],
+            variables=[name for kind, _, name in claimed if kind == "environment" and name],
+            holders=sorted(set().union(*applied["holders"].values())),
         )
-        return self.once_a_run(f"new interpreter {torch}", partial(ask, **about))
+        return self.once_a_run(f"new interpreter {torch}", ask)
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """The changes of running the patch under each of these faked versions."""
-        seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * min(
-            len(versions), _IMPORTS_AT_ONCE
-        )
-        targets = list(patch.claims.targets or ())
-        ask = partial(
-            self.ask_once,
-            torch,
-            "applies",
-            SIMULATED,
-            patch=patch,
-            seconds=seconds,
-            targets=targets,
-        )
-        answer = ask(versions=list(versions))
+        times = min(len(versions), _IMPORTS_AT_ONCE)
+        answer = self._import(torch, "applies", patch, times, versions=list(versions))
         if "failure" not in answer:
             return dict(answer["versions"])
         if len(versions) == 1:
@@ -219,8 +198,14 @@ class CheckContext:
             torch, question, seconds or self.run.limits.seconds * compiles, **request
         )
 
-    def ask_once(
+    def ask_once(self, torch: str, question: str, device: str, **asked: Any) -> Answer:
+        """As `ask`. What torch answers is kept by content, where runs share a cache."""
+        ask = partial(self.ask, torch, question, device, **asked)
+        return self.keep(ask, torch, question, device, **asked)
+
+    def keep(
         self,
+        ask: Callable[[], Answer],
         torch: str,
         question: str,
         device: str,
@@ -230,32 +215,8 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """As `ask`. What torch answers is kept by content, where runs share a cache."""
-        ask = partial(
-            self.ask,
-            torch,
-            question,
-            device,
-            workload=workload,
-            patch=patch,
-            compiles=compiles,
-            **more,
-        )
-        return self.keep(ask, torch, question, device, workload=workload, patch=patch, **more)
-
-    def keep(
-        self,
-        ask: Callable[[], Answer],
-        torch: str,
-        question: str,
-        device: str,
-        *,
-        workload: Workload | None,
-        patch: Patch | None,
-        **more: Any,
-    ) -> Answer:
         """The answer of `ask`; kept, if runs share a cache, by the content of all that the other
-        arguments name.
+        arguments name, but for `compiles`: it changes no answer.
         """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
@@ -283,16 +244,15 @@ class CheckContext:
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
         """The folder of what was built on one side; a workload of the patch's is the patch."""
-        side = "unpatched"
-        if patch or (workload and is_foreign(workload.path)):
+        side = "patched" if patch else "unpatched"
+        own = Path(workload.path) if workload and is_foreign(workload.path) else None
+        if own:
+            # What was built of an edited or deleted workload is found by none of another text.
+            content = own.read_bytes() if own.is_file() else b""
+            side = f"{hashlib.sha256(content).hexdigest()[:12]}-{side}"
+        if patch or own:
             # Versions of a patch that is edited find what the earlier ones have built.
-            whose = self.run.watch or patch_digest(self.patch)
-            if workload and is_foreign(workload.path):
-                # What was built of an edited or deleted workload is found by none of another text.
-                text = Path(workload.path)
-                content = text.read_bytes() if text.is_file() else b""
-                whose += f"-{hashlib.sha256(content).hexdigest()[:12]}"
-            side = f"{whose}-{'patched' if patch else 'unpatched'}"
+            side = f"{self.run.watch or patch_digest(self.patch)}-{side}"
         return self._binaries_folder() / torch / side
 
     def _binaries_folder(self) -> Path:
@@ -310,6 +270,7 @@ class CheckContext:
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
         """The outputs and the code that a user's script gets of a workload that `run` has built."""
         workload = self.workload(case.workload)
+        libraries = self._binaries(case.torch, patch, workload)
         return self.ask(
             case.torch,
             "plain run",
@@ -320,7 +281,7 @@ class CheckContext:
             outputs=str(outputs),
             seeds=[seed],
             small=False,
-            libraries=str(self._binaries(case.torch, patch, workload)),
+            libraries=str(libraries),
         )
 
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
@@ -337,10 +298,8 @@ class CheckContext:
         """The functions of the patch, their lines and branches."""
         ask = partial(self.runner.ask, torch, "functions", patch=self.patch.path)
         answer = self.once_a_run(f"functions {torch}", ask)
-        outcomes = {
-            name: [(at, word) for at, word in ends]
-            for name, ends in answer.get("outcomes", {}).items()
-        }
+        ends = answer.get("outcomes", {})
+        outcomes = {name: [tuple(each) for each in found] for name, found in ends.items()}
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
@@ -360,21 +319,19 @@ class CheckContext:
         run, claims = self.run, self.patch.claims
         if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
             return False
-        return bool(
-            self.once_a_run(f"unchanged {torch}", lambda: {"so": self._sees_no_change(torch)})["so"]
-        )
+        answer = self.once_a_run(f"unchanged {torch}", lambda: {"so": self._sees_no_change(torch)})
+        return bool(answer["so"])
 
     def _sees_no_change(self, torch: str) -> bool:
         applied = self.apply(torch)
-        if is_changed(applied) or any(applied.get(what, True) for what in ("calls", "package")):
+        if is_changed(applied) or applied.get("calls", True) or applied.get("package", True):
             return False
-        claimed = self.patch.claims.applies_to is not None
-        if (
-            is_claimed(self.patch, torch)
-            if claimed
-            else not any(map(is_changed, map(self.apply, self.run.rows)))
-        ):
-            return False  # what is for this release may show in a compile only
+        if self.patch.claims.applies_to is None:
+            is_for_this = not any(map(is_changed, map(self.apply, self.run.rows)))
+        else:
+            is_for_this = is_claimed(self.patch, torch)
+        if is_for_this:
+            return False  # it may show in a compile only
         few = self.few_workloads("kernels")
         sides = [self.observations(case) for case in self._all_cases(torch) if case.workload in few]
         return all(not one.failure and one.facts == other.facts for one, other in sides)
@@ -402,10 +359,9 @@ class CheckContext:
         if case not in self._compiled_once:  # another check has had it noted
             self._compiled_once.add(case)
             note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
-        recorded = Observation(
-            case=replace(case, patch=None), facts=patched.facts, environment=patched.environment
-        )
-        return recorded, patched
+        unpatched = replace(case, patch=None)
+        facts, environment = patched.facts, patched.environment
+        return Observation(case=unpatched, facts=facts, environment=environment), patched
 
     def acts_on(self, case: Case) -> bool:
         """True if the patch changes a fact of a workload, or any of its lines runs while that is
@@ -429,16 +385,13 @@ class CheckContext:
         if not self._ran.get(case.torch):
             return False
         # Once all of the patch has run, no further case is looked at for its lines.
+        return bool(self._ask_facts(case, cover=True).get("ran", True))
+
+    def _ask_facts(self, case: Case, **how: Any) -> Answer:
         workload = self.workload(case.workload)
-        ask = partial(
-            self.ask_once,
-            case.torch,
-            workload.asks,
-            case.device,
-            workload=workload,
-            patch=self.patch,
+        return self.ask_once(
+            case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how
         )
-        return bool(ask(cover=True).get("ran", True))
 
     def _is_as_recorded(self, patched: Observation) -> bool:
         """True if the facts are those of the record, and the record has the same without the patch.
@@ -446,25 +399,17 @@ class CheckContext:
         Not asked of what is measured to be recorded: all of a night, for its history, a coming
         release, a real device.
         """
-        if (
-            patched.failure
-            or self.run.nightly
-            or self.run.profile(patched.case.device)["kind"] == "real"
-        ):
+        case, facts = patched.case, patched.facts
+        if patched.failure or self.run.nightly or self.run.profile(case.device)["kind"] == "real":
             return False
         release, recorded, unpatched = self.records(patched)
-        if (
-            recorded.known_failure
-            or not recorded.recorded
-            or recorded != unpatched
-            or release != patched.case.torch
-        ):
+        if recorded.known_failure or not recorded.recorded:
             return False
-        names = {*patched.facts, *recorded.facts}
-        names -= not_requested(names, patched.facts)
-        return all(
-            value_in(patched.facts, name) == value_in(recorded.facts, name) for name in names
-        )
+        if recorded != unpatched or release != case.torch:
+            return False
+        names = {*facts, *recorded.facts}
+        names -= not_requested(names, facts)
+        return all(value_in(facts, name) == value_in(recorded.facts, name) for name in names)
 
     def records(self, observed: Observation) -> tuple[str, Expectation, Expectation]:
         """The release whose record a case is held to, and what golden has of it with and without
@@ -491,10 +436,7 @@ class CheckContext:
 
     def observe_otherwise(self, case: Case, **how: Any) -> Observation:
         """The facts of a workload with the patch where it is run in another way."""
-        workload = self.workload(case.workload)
-        answer = self.ask_once(
-            case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how
-        )
+        answer = self._ask_facts(case, **how)
         facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
         return Observation(case=case, failure=failure_of(answer), facts=facts)
 
@@ -505,17 +447,14 @@ class CheckContext:
         A project's table may choose from those that come with patchgate; its own are always wanted.
         """
         named, listed = self.run.workloads, self.run.project.chosen_workloads
-        everything = self.run.nightly or bool(named)  # a workload that is named is wanted
+        of_kind = {name: one for name, one in self.workloads.items() if kind in one.checks}
+        if named:
+            return [name for name in of_kind if name in named]
         return [
             name
-            for name, one in self.workloads.items()
-            if kind in one.checks
-            and (everything or one.premerge or name in listed)
-            and (
-                name in named
-                if named
-                else not listed or name in listed or Path(one.path).parent != WORKLOADS
-            )
+            for name, one in of_kind.items()
+            if (self.run.nightly or one.premerge or name in listed)
+            and (not listed or name in listed or Path(one.path).parent != WORKLOADS)
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
@@ -528,15 +467,11 @@ class CheckContext:
         return [case for case in self._all_cases(torch) if few is None or case.workload in few]
 
     def _all_cases(self, torch: str) -> list[Case]:
-        pairs = [
-            (name, device)
-            for name in self.chosen_workloads("kernels")
-            for device in self.run.devices
-        ]
+        pairs = list(product(self.chosen_workloads("kernels"), self.run.devices))
         symptom = self.patch.claims.symptom
         if symptom:
             pairs.append((symptom.workload, symptom.device))
         return [
-            Case(torch=torch, device=device, workload=name, patch=self.patch.id)
-            for name, device in pairs
+            replace(self.case(torch), workload=workload, device=device)
+            for workload, device in pairs
         ]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # What a check asks and judges of one case: the axes that it has not are empty in the case. It takes
 # the CheckContext,
 # which is not imported here: reports read this registry, and have no use for a runner.
-Ask = Callable[[Any, "Instance"], Iterable[Verdict]]
+Verdicts = Iterable[Verdict]
+Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
 #: The fact of the verdict that says what was not measured again.
 REST = "not measured again"

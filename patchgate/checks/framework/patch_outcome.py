@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.find_checks import verdict_of
@@ -19,6 +17,7 @@ from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import PYPROJECT
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Command, Failure, Kind, Verdict, read_codes
+from patchgate.model.serialization import Answer
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -35,7 +34,7 @@ PG228 the patch needs what is not installed
 verdict = partial(verdict_of, FAMILY)
 
 
-def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
+def replaced_names(patch: Patch, answer: Answer) -> list[str]:
     """The names that running the patch changed; a config option counts if it is one of its
     targets.
     """
