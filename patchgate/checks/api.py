@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
@@ -75,16 +81,10 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]
     source, torch, findings = context.patch.source, at.case.torch, answer["findings"]
-    unneeded = (
-        names_not_needed(source, torch)
-        if any(each["code"] in _NAMES for each in findings)
-        else frozenset()
-    )
-    new = (
-        names_of_other_releases(source, torch)
-        if any(each["expected"] == ADDED for each in findings)
-        else {}
-    )
+    asks_names = any(each["code"] in _NAMES for each in findings)
+    unneeded = names_not_needed(source, torch) if asks_names else frozenset()
+    has_added = any(each["expected"] == ADDED for each in findings)
+    new = names_of_other_releases(source, torch) if has_added else {}
     judged = {"findings": [as_in_lint(each, torch, new) for each in findings]}
     return judge_api(at.case, context.patch, judged, context.manifest_location("targets"), unneeded)
 
@@ -95,36 +95,17 @@ def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
-    line = new.get(last) if finding["expected"] == ADDED else None
-    if line and kind == "target":
-        return {
-            **finding,
-            "code": "PG101",
-            "expected": "exists",
-            "actual": "only in other releases",
-        }
-    if line:
-        return {
-            **finding,
-            "code": "PG103",
-            "line": line,
-            "expected": "exists",
-            "actual": "only in other releases",
-        }
-    near = (
-        near_name(_release(torch), owner, last)
-        if (kind, finding["expected"]) == ("target", ADDED)
-        else ""
-    )
-    if near:
-        actual = f"added by the patch, and no name of torch; did you mean `{near}`?"
-        return {**finding, "code": "PG101", "expected": "exists", "actual": actual}
+    if finding["expected"] == ADDED and last in new:
+        code = {"code": "PG101"} if kind == "target" else {"code": "PG103", "line": new[last]}
+        return finding | code | {"expected": "exists", "actual": "only in other releases"}
+    if finding["expected"] == ADDED and kind == "target":
+        near = near_name(_release(torch), owner, last)
+        if near:
+            actual = f"added by the patch, and no name of torch; did you mean `{near}`?"
+            return finding | {"code": "PG101", "expected": "exists", "actual": actual}
     if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
-        return {
-            **finding,
-            "code": "PG105",
-            "actual": f"{finding['actual']}, but no call in torch passes it by name",
-        }
+        actual = f"{finding['actual']}, but no call in torch passes it by name"
+        return finding | {"code": "PG105", "actual": actual}
     return finding
 
 
@@ -135,16 +116,13 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
     found = release.member(owner, name) or release.resolve(target)
     function = found.symbol if found is not None else None
     for site in release.calls(target.split(".")[-2] if name == "__init__" else name):
-        bound = (
-            isinstance(function, Function)
-            and function.form in ("method", "class")
-            and site.receiver != ":"
-        )
-        theirs = function.parameters[int(bound) :] if isinstance(function, Function) else None
-        if {*site.keywords} & {*parameters} and (
-            theirs is None
-            or misfit(theirs, site.positional, site.keywords, starred=site.star) is None
-        ):
+        if {*site.keywords}.isdisjoint(parameters):
+            continue
+        if not isinstance(function, Function):
+            return True
+        bound = function.form in ("method", "class") and site.receiver != ":"
+        theirs = function.parameters[int(bound) :]
+        if misfit(theirs, site.positional, site.keywords, starred=site.star) is None:
             return True
     return False
 
@@ -159,16 +137,11 @@ def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
     PG126.
     """
     view = _view(source, torch)
-    lines = (
-        {each.span.line for each in missing_target.check([view]) if each.severity is Severity.RED}
-        if view
-        else set()
-    )
-    return (
-        {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines}
-        if view
-        else {}
-    )
+    if view is None:
+        return {}
+    red = [each for each in missing_target.check([view]) if each.severity is Severity.RED]
+    lines = {each.span.line for each in red}
+    return {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines}
 
 
 def _view(source: str, torch: str) -> View | None:
@@ -210,15 +183,8 @@ def judge_api(
     a release that the patch does not claim.
     """
     if not answer["findings"]:
-        yield verdict(
-            "PG105",
-            Kind.NOTE,
-            case,
-            "",
-            "names of torch",
-            "the text of the patch uses none",
-            item="names",
-        )
+        actual = "the text of the patch uses none"
+        yield verdict("PG105", Kind.NOTE, case, "", "names of torch", actual, item="names")
     for finding in answer["findings"]:
         code, line = finding["code"], finding["line"]
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED

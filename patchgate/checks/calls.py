@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from patchgate.checks.cache import compile_cached
-from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,
     verdict_of,
 )
+from patchgate.checks.framework.context import Functions
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.samples import replaced_operators, sampled
 from patchgate.inputs.manifest import Patch
@@ -72,30 +74,27 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     observed = [context.observations(case)[1] for case in cases]
     applied, functions = context.apply(torch), context.functions(torch)
     ran = {line for observation in observed for line in observation.ran}
-    if applied["replacements"] and any(
-        ran.isdisjoint(lines) for lines in functions.lines.values() if lines
-    ):
-        observed += [_with_caches(context, case) for case in cases[:1]]
+    has_more = any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines)
+    case, patch = context.case(torch), context.patch
+    if applied["replacements"] and has_more:
+        observed += [_lines_run(each, _with_caches(context, each)) for each in cases[:1]]
         if replaced_operators(applied) and (answer := sampled(context, torch)["patched"]):
-            observed += [
-                Observation(case=context.case(torch), failure=failure_of(answer), **ran_of(answer))
-            ]
-    return list(
-        judge_called(
-            context.case(torch), context.patch, applied, functions, observed, context.run.narrowed
-        )
-    )
+            observed.append(_lines_run(case, answer))
+    narrowed = context.run.narrowed
+    return list(judge_called(case, patch, applied, functions, observed, narrowed))
 
 
-def _with_caches(context: CheckContext, case: Case) -> Observation:
-    """The lines that run where the caches are on: functions that a patch brings for their key are
-    called there only.
+def _with_caches(context: CheckContext, case: Case) -> Answer:
+    """Compile a case with the caches on: functions that a patch brings for their key are called
+    there only.
     """
     with tempfile.TemporaryDirectory() as folder:
         # Precompiled headers lie beside the cache.
-        answer = compile_cached(
-            context, case, context.patch.path, Path(folder, "cache"), cover=True
-        )
+        cache = Path(folder, "cache")
+        return compile_cached(context, case, context.patch.path, cache, cover=True)
+
+
+def _lines_run(case: Case, answer: Answer) -> Observation:
     return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
 
 
@@ -118,35 +117,24 @@ def judge_called(
     ran |= {line for observation in observed if (line := _line_that_failed(observation))}
     replacements = applied["replacements"]
     if replacements and not compiled:
-        yield say(
-            "PG809",
-            Kind.UNMEASURED,
-            case,
-            "",
-            "a workload that compiles",
-            "no workload compiles with the patch",
-        )
+        expected, actual = "a workload that compiles", "no workload compiles with the patch"
+        yield say("PG809", Kind.UNMEASURED, case, "", expected, actual)
         return
     dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
-    narrowing = [f"the run was narrowed ({narrowed}): another case may call it"] if narrowed else []
+    never: tuple[str, ...] = (f"no line of it ran in {len(compiled)} cases",)
+    if narrowed:
+        never += (f"the run was narrowed ({narrowed}): another case may call it",)
     for name in dead:
-        actual = f"no line of it ran in {len(compiled)} cases", *narrowing
         place = assignment_place(patch, name)
-        yield say("PG803", Kind.WARNING, case, f"of {name}", "called", actual, place)
+        yield say("PG803", Kind.WARNING, case, f"of {name}", "called", never, place)
     if not replacements:
-        yield say(
-            "PG806",
-            Kind.NOTE,
-            case,
-            "",
-            "called",
-            "no function of the patch replaces anything here",
-        )
+        actual = "no function of the patch replaces anything here"
+        yield say("PG806", Kind.NOTE, case, "", "called", actual)
     elif not dead:
         yield say("PG806", Kind.PASS, case, "", "called", f"{len(replacements)} replacements")
-    seen = f"in {len(compiled)} workloads" + (
-        f", as the run was narrowed ({narrowed})" if narrowed else ""
-    )
+    seen = f"in {len(compiled)} workloads"
+    if narrowed:
+        seen += f", as the run was narrowed ({narrowed})"
     yield from _uncovered(case, patch, functions, compiled, seen)
 
 
@@ -167,20 +155,16 @@ def _uncovered(
     for name, lines in sorted(functions.lines.items()):
         if not ran.intersection(lines):
             continue
-        fact, never = f"of {name.split(':')[0]}", sorted(set(lines) - ran)
-        # Where the condition itself never ran, its line is named above.
-        untaken = [(line, word) for line, word in functions.outcomes.get(name, ()) if line in ran]
-        untaken = [outcome for outcome in untaken if outcome not in taken]
+        note = partial(verdict, kind=Kind.NOTE, case=case, fact=f"of {name.split(':')[0]}")
+        file, never = display_path(patch.path), sorted(set(lines) - ran)
         if never:
             actual = f"lines {', '.join(map(str, never))} never ran {seen}: add a workload"
-            place = f"{display_path(patch.path)}:{never[0]}"
-            yield verdict("PG805", Kind.NOTE, case, fact, "all run", actual, place, item="lines")
+            where = f"{file}:{never[0]}"
+            yield note("PG805", expected="all run", actual=actual, where=where, item="lines")
+        # Where the condition itself never ran, its line is named above.
+        outcomes = [each for each in functions.outcomes.get(name, ()) if each[0] in ran]
+        untaken = [each for each in outcomes if each not in taken]
         if untaken:
-            actual = (
-                f"{', '.join(f'line {line} was never {word}' for line, word in untaken)}: add "
-                "a workload"
-            )
-            place = f"{display_path(patch.path)}:{untaken[0][0]}"
-            yield verdict(
-                "PG807", Kind.NOTE, case, fact, "all taken", actual, place, item="branches"
-            )
+            told = ", ".join(f"line {line} was never {word}" for line, word in untaken)
+            actual, where = f"{told}: add a workload", f"{file}:{untaken[0][0]}"
+            yield note("PG807", expected="all taken", actual=actual, where=where, item="branches")

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Claims
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import METRICS

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from patchgate.checks.framework.blame import Fault, failure_text, fault_of
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
+    Fault,
     Instance,
     Verdicts,
     code_of_others,
+    failure_text,
+    fault_of,
     verdict_of,
 )
 from patchgate.inputs.manifest import Patch
@@ -90,12 +93,13 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     expected = f'{METRIC} = "{show_budget(budget)}"'
     where = claim_location(patch, "budgets", METRIC)
     fault = fault_of(*failures)
-    if failures[1] and COUNTED in failures[1].signature:
-        return verdict("PG601", Kind.REGRESSED, case, "", expected, failure_text(*failures), where)
-    if fault is Fault.PATCH:  # the kernels check holds it against the patch
-        return verdict("PG608", Kind.UNMEASURED, case, "", expected, failure_text(*failures), where)
     if fault:
-        return verdict("PG609", fault.kind, case, "", expected, failure_text(*failures), where)
+        code, kind = "PG609", fault.kind
+        if failures[1] and COUNTED in failures[1].signature:
+            code, kind = "PG601", Kind.REGRESSED
+        elif fault is Fault.PATCH:  # the kernels check holds it against the patch
+            code, kind = "PG608", Kind.UNMEASURED
+        return verdict(code, kind, case, "", expected, failure_text(*failures), where)
     before, after = unpatched["calls"], patched["calls"]
     old, new = sum(before.values()), sum(after.values())
     if not old:
@@ -109,22 +113,14 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
         kind = Kind.WARNING
     moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"
     actual = tuple(filter(None, (moved, hidden, _largest_changes(before, after))))
-    if kind is Kind.PASS or hidden:
-        code = "PG601" if hidden else "PG603"
-        place = where if hidden else None
-        return verdict(code, kind, case, "", expected, actual, place, share=abs(change))
+    say = partial(verdict, kind=kind, case=case, fact="", expected=expected, actual=actual)
+    share = abs(change)
+    if hidden:
+        return say("PG601", where=where, share=share)
+    if kind is Kind.PASS:
+        return say("PG603", share=share)
     code, advice = ("PG601", _OVER) if change > 0 else ("PG602", _UNDER)
-    return verdict(
-        code,
-        kind,
-        case,
-        "",
-        expected,
-        actual,
-        where,
-        share=abs(change),
-        advice=advice.format(budget_for(change, change)),
-    )
+    return say(code, where=where, share=share, advice=advice.format(budget_for(change, change)))
 
 
 def _largest_changes(before: Mapping[str, int], after: Mapping[str, int]) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext, is_changed
-from patchgate.checks.framework.find_checks import (
-    REST,
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,
     verdict_of,
 )
+from patchgate.checks.framework.context import is_changed
+from patchgate.checks.framework.find_checks import REST
 from patchgate.checks.framework.patch_outcome import replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import is_claimed
@@ -101,10 +103,9 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     say = partial(verdict, case=case, fact=call, where=f"{display_path(part.path)}:1", item="parts")
     ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
     if not ran:
-        failure = failure_of(dict(next(iter(alone.values()))))
-        return say(
-            "PG211", Kind.NOTE, expected="runs alone", actual=failure.text if failure else ""
-        )
+        failure = failure_of(next(iter(alone.values())))
+        actual = failure.text if failure else ""
+        return say("PG211", Kind.NOTE, expected="runs alone", actual=actual)
     gone = {
         name
         for torch, answer in ran.items()
@@ -118,16 +119,10 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     effects = sorted(
         {effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names}
     )
+    say = partial(say, expected="a change of its own")
     if names or effects:
-        return say(
-            "PG211", Kind.PASS, expected="a change of its own", actual=", ".join([*names, *effects])
-        )
-    return say(
-        "PG221",
-        Kind.REGRESSED,
-        expected="a change of its own",
-        actual=f"nothing on {', '.join(ran)}",
-    )
+        return say("PG211", Kind.PASS, actual=", ".join([*names, *effects]))
+    return say("PG221", Kind.REGRESSED, actual=f"nothing on {', '.join(ran)}")
 
 
 def judge_changes(
@@ -143,23 +138,9 @@ def judge_changes(
     is a change.
     """
     expected = "a change of torch, of its settings or of the process"
-    changing = [torch for torch, answer in answers.items() if is_changed(answer)]
-    if changing:
-        held = sorted({name for answer in answers.values() for name in answer["held"]})
-        actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
-        return verdict("PG211", Kind.PASS, case, "", expected, actual)
-    offers = sorted({offer for answer in answers.values() for offer in answer.get("offers", ())})
-    if offers and not patch.claims.targets:
-        return verdict(
-            "PG211", Kind.PASS, case, "", expected, f"nothing, and offers {', '.join(offers)}"
-        )
-    if patch.claims.targets == () and not patch.claims.apply:
-        return verdict("PG211", Kind.PASS, case, "", expected, "nothing, as `targets = []` claims")
-    if patch.claims.applies_to is not None and not any(
-        is_claimed(patch, torch) for torch in answers
-    ):
-        actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
-        return verdict("PG211", Kind.PASS, case, "", expected, actual)
+    holds = _as_claimed(patch, answers)
+    if holds:
+        return verdict("PG211", Kind.PASS, case, "", expected, holds)
     nothing = f"nothing on {', '.join(answers)}"
     if elsewhere:
         there = f"under the version {', '.join(elsewhere)} it changes torch"
@@ -167,13 +148,35 @@ def judge_changes(
             f"The run was narrowed (--torch {','.join(answers)}): judge it there too "
             f"(`--torch {elsewhere[0]}`)."
         )
-        say = partial(verdict, "PG221", Kind.WARNING, case, "", expected)
-        return say((nothing, there), advice=advice)
-    calls = sorted({name for answer in answers.values() for name in answer["calls"]})
+        seen = nothing, there
+        return verdict("PG221", Kind.WARNING, case, "", expected, seen, advice=advice)
+    calls = _sorted_names(answers, "calls")
     if calls:
         seen = f"{nothing} that can be seen", f"it calls {', '.join(calls)}"
         return _dead(case, patch, expected, seen, None)
     return _dead(case, patch, expected, (nothing,), again)
+
+
+def _as_claimed(patch: Patch, answers: Answers) -> str:
+    """The change, or why there need be none; empty where there should be one."""
+    claims = patch.claims
+    changing = [torch for torch, answer in answers.items() if is_changed(answer)]
+    if changing:
+        held = _sorted_names(answers, "held")
+        return f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
+    offers = _sorted_names(answers, "offers")
+    if offers and not claims.targets:
+        return f"nothing, and offers {', '.join(offers)}"
+    if claims.targets == () and not claims.apply:
+        return "nothing, as `targets = []` claims"
+    if claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
+        return f"gated out on {', '.join(answers)}, as {claims.applies_to} claims"
+    return ""
+
+
+def _sorted_names(answers: Answers, kind: str) -> list[str]:
+    """The names of one kind in all answers."""
+    return sorted({name for answer in answers.values() for name in answer.get(kind, ())})
 
 
 def _dead(

@@ -6,8 +6,14 @@ import ast
 from dataclasses import replace
 from functools import partial
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, verdict_of
 from patchgate.checks.parity import (
     acted_on,
     compared_sides,

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,

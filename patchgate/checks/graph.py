@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework import Check, CheckContext, Instance, NothingToJudge, Verdicts
 from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, Verdicts
 
 FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")

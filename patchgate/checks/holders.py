@@ -7,9 +7,10 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,
@@ -79,11 +80,9 @@ def judge_holders(
         kind = Kind.WARNING if is_note else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
-        actual, place = (
-            "abstract, and overridden by every class that can be made",
-            assignment_place(patch, name),
-        )
         kind = Kind.REGRESSED if name in (patch.claims.targets or ()) else Kind.WARNING
+        actual = "abstract, and overridden by every class that can be made"
+        place = assignment_place(patch, name)
         yield verdict("PG802", kind, case, "", "can be called", actual, place, item=name)
     if not answer["holders"] and not answer["unreachable"]:
         actual = ", ".join(answer["changed"]) or "nothing replaced"

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
     Check,
+    CheckContext,
     Instance,
     Verdicts,
     judge_failed,
@@ -82,17 +82,10 @@ def judge_hooks(
         call, given, got = changed[0]
         is_own = all({*options} <= {*own} for _, options, _ in changed)
         kind, place = Kind.WARNING if is_own else Kind.REGRESSED, f"{display_path(patch.path)}:1"
-        more = [f"other values in {len(changed) - 1} more ways to call it"] * (len(changed) > 1)
-        yield verdict(
-            "PG804",
-            kind,
-            case,
-            call,
-            _shown(given),
-            (_shown(got), *more),
-            place,
-            item="torch.compile",
-        )
+        told: tuple[str, ...] = (_shown(got),)
+        if len(changed) > 1:
+            told += (f"other values in {len(changed) - 1} more ways to call it",)
+        yield verdict("PG804", kind, case, call, _shown(given), told, place, item="torch.compile")
     if not lost and not changed:
         count = len(unpatched["called"])
         actual = (
@@ -113,9 +106,8 @@ def _lost_options(
         got = patched.get(call, {})
         differing = {name: value for name, value in asked.items() if got.get(name) != value}
         if differing and not asked.get("", "").startswith("raises"):
-            lost.append(
-                (call, differing, {name: got[name] for name in differing if name in got} or got)
-            )
+            instead = {name: got[name] for name in differing if name in got}
+            lost.append((call, differing, instead or got))
     return lost
 
 

@@ -7,9 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.checks.framework.blame import fault_of
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    fault_of,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
@@ -63,48 +69,46 @@ def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Verdi
 def _both_orders(
     context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any
 ) -> Orders:
-    last = context.ask(torch, question, device, patch=context.patch, after=[loading(other)], **more)
-    return last, context.ask(
-        torch, question, device, patch=other, after=[loading(context.patch)], **more
-    )
+    ask, patch = partial(context.ask, torch, question, device, **more), context.patch
+    return ask(patch=patch, after=[loading(other)]), ask(patch=other, after=[loading(patch)])
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG811 for what one patch takes away from the other."""
-    say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
-    faults = list(_failures(case, patch, other, orders))
-    if not faults:
-        for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True):
-            for name in answer["undone"]:
-                actual = f"{first.id}'s replacement is gone after {last.id} is applied"
-                faults.append(
-                    say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both")
-                )
-    fact = f"next to {other.id}"
-    yield from faults or [
-        say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")
+    """PG811 for what one patch takes away from the other, PG813 where one fails."""
+    failures = list(_failures(case, patch, other, orders))
+    if failures:
+        return failures
+    place = f"{display_path(patch.path)}:1"
+    say = partial(verdict_of, FAMILY, case=case, expected="both in place", where=place)
+    undone = [
+        say(
+            "PG811",
+            Kind.REGRESSED,
+            fact=name,
+            actual=f"{first.id}'s replacement is gone after {last.id} is applied",
+            item="both",
+        )
+        for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True)
+        for name in answer["undone"]
     ]
+    fact = f"next to {other.id}"
+    return undone or [say("PG814", Kind.PASS, fact=fact, actual="as expected", item="places")]
 
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
     """PG812 where a workload's facts depend on the order, PG813 where it fails."""
-    say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
-    faults, fact, expected = (
-        list(_failures(case, patch, other, orders)),
-        f"next to {other.id}",
-        "the same in either order",
-    )
-    if not faults:
-        last, first = (answer["facts"] for answer in orders)
-        differing = sorted(
-            name for name in last.keys() | first.keys() if last.get(name) != first.get(name)
-        )
-        if differing:
-            actual = tuple(
-                f"{name} {last.get(name)} or {first.get(name)}" for name in differing[:_SHOWN]
-            )
-            faults.append(say("PG812", Kind.REGRESSED, case, fact, expected, actual))
-    yield from faults or [say("PG814", Kind.PASS, case, fact, expected, "as expected")]
+    failures = list(_failures(case, patch, other, orders))
+    if failures:
+        return failures
+    place, fact = f"{display_path(patch.path)}:1", f"next to {other.id}"
+    say = partial(verdict_of, FAMILY, case=case, fact=fact, where=place)
+    last, first = (answer["facts"] for answer in orders)
+    names = [name for name in sorted({*last, *first}) if last.get(name) != first.get(name)]
+    differing = tuple(f"{name} {last.get(name)} or {first.get(name)}" for name in names[:_SHOWN])
+    same = "the same in either order"
+    if differing:
+        return [say("PG812", Kind.REGRESSED, expected=same, actual=differing)]
+    return [say("PG814", Kind.PASS, expected=same, actual="as expected")]
 
 
 def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
@@ -112,15 +116,5 @@ def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdict
         failure = failure_of(answer)
         fault = fault_of(None, failure)
         if failure and fault:
-            where, fact = f"{display_path(patch.path)}:1", order
-            yield verdict_of(
-                FAMILY,
-                "PG813",
-                fault.kind,
-                case,
-                fact,
-                "works as alone",
-                failure.text,
-                where,
-                item="applied",
-            )
+            say = partial(verdict_of, FAMILY, "PG813", fault.kind, case, order, item="applied")
+            yield say("works as alone", failure.text, f"{display_path(patch.path)}:1")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts
 from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts
 
 FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")

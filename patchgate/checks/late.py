@@ -6,9 +6,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from patchgate.checks.framework.blame import held_against
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    held_against,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
@@ -27,6 +33,7 @@ PG821 no full effect after an earlier compile
     up.
 """)
 verdict = partial(verdict_of, FAMILY, item="late")
+_EXPECTED = "the facts of a process that runs the patch first"
 
 
 @Check(believes=SIMULATED, seconds=5, wanted=lambda run, patch: not patch.claims.scope)
@@ -40,16 +47,7 @@ def ask_late(context: CheckContext, at: Instance) -> Verdicts:
             late = context.observe_otherwise(case, compiles=2, late=True)
             return [judge_late(context.patch, unpatched, patched, late)]
     actual = "the patch changes no fact of any workload"
-    return [
-        verdict(
-            "PG806",
-            Kind.PASS,
-            at.case,
-            "",
-            "the facts of a process that runs the patch first",
-            actual,
-        )
-    ]
+    return [verdict("PG806", Kind.PASS, at.case, "", _EXPECTED, actual)]
 
 
 def judge_late(
@@ -57,29 +55,15 @@ def judge_late(
 ) -> Verdict:
     """PG821 where the facts are not those of the patch that was run first."""
     case, place = late.case, f"{display_path(patch.path)}:1"
-    fact, expected = case.name, "the facts of a process that runs the patch first"
+    say = partial(verdict, case=case, fact=case.name, expected=_EXPECTED)
     if late.failure:
         code, kind, where = held_against(late.failure, "PG821", place)
-        return verdict(code, kind, case, fact, expected, late.failure.text, where)
+        return say(code, kind, actual=late.failure.text, where=where)
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     changes = changed_facts(first, last)
     if not changes:
-        return verdict(
-            "PG806",
-            Kind.PASS,
-            case,
-            fact,
-            expected,
-            f"{len(last)} facts, as when the patch is run first",
-        )
+        actual = f"{len(last)} facts, as when the patch is run first"
+        return say("PG806", Kind.PASS, actual=actual)
     if not changed_facts(without, last):
-        return verdict(
-            "PG821",
-            Kind.REGRESSED,
-            case,
-            fact,
-            expected,
-            "the facts of torch without the patch",
-            place,
-        )
-    return verdict("PG821", Kind.REGRESSED, case, fact, expected, changes, place)
+        changes = "the facts of torch without the patch"
+    return say("PG821", Kind.REGRESSED, actual=changes, where=place)

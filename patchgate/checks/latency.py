@@ -6,17 +6,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    Check,
+    CheckContext,
+    Fault,
+    Instance,
+    Verdicts,
+    fault_of,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import COSTS, judge_change, show_budget
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Budget, Case, Failure, Kind, Verdict, read_codes
+from patchgate.model.records import Budget, Case, Failure, Kind, Verdict, read_codes, record
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
@@ -78,7 +84,7 @@ _TUNING = 8
 _QUEUE = 4
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Timing:
     """Paired times of one workload at one size, and what was measured beside them."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from patchgate.checks.effects import effect_place
-from patchgate.checks.framework.blame import held_against
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,
+    held_against,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place

@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts
 from patchgate.checks.framework.fact_verdicts import (
     Compared,
     fact_codes,
     fact_verdicts,
     judge_facts,
 )
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts
 from patchgate.inputs.manifest import Patch
 from patchgate.model.records import Case, Kind
 

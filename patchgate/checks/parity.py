@@ -11,13 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.framework.blame import failure_text
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
     Check,
+    CheckContext,
     Instance,
     Verdicts,
     code_of_others,
+    failure_text,
     judge_failed,
     verdict_of,
 )

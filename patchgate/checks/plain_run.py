@@ -10,13 +10,16 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework.blame import Fault, failure_text, fault_of
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
+    Fault,
     Instance,
     NothingToJudge,
     Verdicts,
+    failure_text,
+    fault_of,
     verdict_of,
 )
 from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of

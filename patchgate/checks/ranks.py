@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.equivalence import judge_equivalence
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, Verdicts
+from patchgate.checks.framework import Check, CheckContext, Instance, NothingToJudge, Verdicts
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Fault,
+    Instance,
+    Verdicts,
+    fault_of,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes

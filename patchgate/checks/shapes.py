@@ -4,9 +4,8 @@ the patch?
 
 from __future__ import annotations
 
-from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.model.facts import format_value
 from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict, read_codes
 

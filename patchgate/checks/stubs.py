@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby, zip_longest
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import (
+from patchgate.checks.framework import (
+    SIMULATED,
     Check,
+    CheckContext,
     Instance,
     NothingToJudge,
     Verdicts,

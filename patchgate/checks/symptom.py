@@ -10,9 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.checks.framework.blame import fault_of
-from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, fault_of, verdict_of
 from patchgate.checks.framework.patch_outcome import then
 from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, load_golden, values_by_release

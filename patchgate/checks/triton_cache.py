@@ -16,8 +16,14 @@ from patchgate.checks.cache import (
     judge_failure,
     keep_answers,
 )
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes

@@ -10,8 +10,14 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    SIMULATED,
+    Check,
+    CheckContext,
+    Instance,
+    Verdicts,
+    verdict_of,
+)
 from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix

@@ -5,13 +5,11 @@ The first row that fits wins; its test writes the whole table down again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.model.records import FactValue, Failure, Kind, Unmeasured
+from patchgate.model.records import FactValue, Failure, Kind, Unmeasured, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Side:
     """One side of a comparison as it is now: a value, or the failure that kept it from having
     one.
@@ -21,7 +19,7 @@ class Side:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Recorded:
     """The record of golden: a value for each side, or the signature of the patched side's known
     failure.

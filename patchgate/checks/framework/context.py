@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import WORKLOADS, user_cache
-from patchgate.model.records import Case, Expectation, Observation, Workload
+from patchgate.model.records import Case, Expectation, Observation, Workload, record
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache_keys import is_foreign, patch_digest
 from patchgate.runner.client import Runner, request_for
@@ -61,7 +61,7 @@ def is_changed(answer: Answer) -> bool:
     return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Functions:
     """The functions of a patch and their branches, by function as `name:first line`."""
 

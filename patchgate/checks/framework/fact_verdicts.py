@@ -7,12 +7,12 @@ REGRESSED.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 
 from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import verdict_of
+from patchgate.checks.framework.find_checks import Verdicts, verdict_of
 from patchgate.checks.machine import judge_undeviced
 from patchgate.model.budgets import COSTS, cost_of, growth
 from patchgate.model.facts import (
@@ -35,7 +35,9 @@ from patchgate.model.records import (
     Unmeasured,
     Verdict,
     read_codes,
+    record,
 )
+from patchgate.model.text import counted
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 # Where reading the generated code explains the figure.
@@ -47,10 +49,10 @@ _SHOWN = 4
 # Kinds without a text of their own, each with the kind whose code it has.
 _SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW, Kind.ASSUMED: Kind.UNMEASURED}
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
-Judge = Callable[["Compared"], Iterator[Verdict]]
+Judge = Callable[["Compared"], Verdicts]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Compared:
     """Both sides of one case, and what golden holds of them."""
 
@@ -65,15 +67,15 @@ class Compared:
     commands: tuple[Command, ...] = ()  #: what to type then; the last one repeats the run
 
 
-def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Iterator[Verdict]:
+def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Verdicts:
     """Verdicts of one check on the facts of one case."""
     needed = context.workload(case.workload).needs_device
     if needed and context.run.profile(case.device)["kind"] != "real":
         yield judge_undeviced(check, case, f"needs one: {needed}")
         return
+    run = context.run
     unpatched, patched = context.observations(case)
     release, recorded, recorded_unpatched = context.records(unpatched)
-    again = context.run.again
     yield from judge(
         Compared(
             unpatched=unpatched,
@@ -83,16 +85,16 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             release=release,
             accepted=context.is_accepted(release),
             budgets=context.patch.claims.budgets,
-            advice=f"compare the generated code below {display_path(context.run.folder)}/code",
+            advice=f"compare the generated code below {display_path(run.folder)}/code",
             commands=(
-                replace(context.run.accept, when="if the change is meant"),
-                replace(again, when="if not, correct the patch"),
+                replace(run.accept, when="if the change is meant"),
+                replace(run.again, when="if not, correct the patch"),
             ),
         )
     )
 
 
-def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
+def judge_facts(check: str, compared: Compared) -> Verdicts:
     """One verdict for each fact of `check` that is recorded, or a cost that is worse beyond its
     limit.
 
@@ -101,8 +103,8 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
     """
     whole = _whole_case(check, compared)
     if whole:
-        # The kernels check gives it where both share the case.
-        yield from [whole] if check != "graph" else []
+        if check != "graph":  # the kernels check gives it where both share the case
+            yield whole
         return
     recorded = {*compared.recorded.facts, *compared.recorded_unpatched.facts}
     names = {*compared.unpatched.facts, *compared.patched.facts, *recorded}
@@ -118,12 +120,9 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         yield _first(check, compared, first)
     new = sum(kind is Kind.NEW for kind, _ in judged.values())
     if new:
-        actual = (
-            f"{new} fact{'s' * (new > 1)}, the same with and without the patch: accept to record"
-        )
-        yield _verdict(
-            check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual
-        )
+        expected = f"a record for torch {compared.release}"
+        actual = f"{counted(new, 'fact')}, the same with and without the patch: accept to record"
+        yield _verdict(check, Kind.NEW, compared, "", expected, actual)
 
 
 def _whole_case(check: str, compared: Compared) -> Verdict | None:
@@ -134,13 +133,11 @@ def _whole_case(check: str, compared: Compared) -> Verdict | None:
     if needed:
         return replace(judge_undeviced(check, patched.case, needed[0]), kind=Kind.ASSUMED)
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
+    once = recorded.recorded or compared.recorded_unpatched.recorded
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
-        once = 1 if recorded.recorded or compared.recorded_unpatched.recorded else None
-        kind = compare(
-            Recorded(unpatched=once, known_failure=recorded.known_failure), before, after
-        )
-        return _failed(check, kind, compared)
-    if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
+        held = Recorded(unpatched=1 if once else None, known_failure=recorded.known_failure)
+        return _failed(check, compare(held, before, after), compared)
+    if unpatched.failure and not once:
         expected = f"fails as it does without the patch: {unpatched.failure.text}"
         return _verdict(check, Kind.FIRST, compared, "compiles", expected, "compiles")
     return None
@@ -191,12 +188,12 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
     before, after = compared.unpatched.facts, compared.patched.facts
     changes = [
         f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}"
-        for name in order
+        for name in order[:_SHOWN]
     ]
-    more = [f"and {len(changes) - _SHOWN} more facts"] if len(changes) > _SHOWN else []
-    actual = (*changes[:_SHOWN], *more)
+    if len(order) > _SHOWN:
+        changes.append(f"and {len(order) - _SHOWN} more facts")
     expected = "nothing is accepted of this patch yet, and no cost is worse beyond its limit"
-    return _verdict(check, Kind.FIRST, compared, "changes", expected, actual)
+    return _verdict(check, Kind.FIRST, compared, "changes", expected, tuple(changes))
 
 
 def _text(value: FactValue | None) -> str:
@@ -208,18 +205,13 @@ def _expected(
 ) -> str:
     if kind is Kind.CHANGED:
         cost = cost_of(fact)
-        limit = (
-            f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun} than without the patch"
-        )
-        return f"{limit}, {_text(before)} (nothing is accepted of this patch yet)"
+        limit = f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun}"
+        than = f"than without the patch, {_text(before)}"
+        return f"{limit} {than} (nothing is accepted of this patch yet)"
+    patched, unpatched = _text(held.patched), _text(held.unpatched)
     if kind is Kind.DRIFTED:
-        return (
-            f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now "
-            f"{_text(before)})"
-        )
-    if held.patched != held.unpatched:
-        return f"{_text(held.patched)} (unpatched {_text(held.unpatched)})"
-    return _text(held.patched)
+        return f"{patched} (unpatched recorded {unpatched}, now {_text(before)})"
+    return f"{patched} (unpatched {unpatched})" if held.patched != held.unpatched else patched
 
 
 def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
@@ -229,12 +221,9 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
     made = _verdict(check, kind, compared, "compiles", "compiles", f"{side}: {failure.text}")
     place = display_path(failure.where) if failure.where else None
     if made.commands:
+        advice = "correct the patch at that line, or the values that it passes to torch"
         again = replace(compared.commands[-1], when="then")
-        made = replace(
-            made,
-            advice="correct the patch at that line, or the values that it passes to torch",
-            commands=(again,),
-        )
+        made = replace(made, advice=advice, commands=(again,))
     return replace(made, where=place)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, record
 from patchgate.runner.run_settings import Run
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class NothingToJudge(Exception):
     """A check has nothing to say of a case, for a reason that another check tells."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Instance:
     """One combination of a check's axes."""
 
@@ -57,7 +57,7 @@ def every_device(run: Run) -> list[str]:
     return list(run.devices)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Check:
     """One question that is put to a patch, for each combination of its axes; as a decorator it adds
     the function.

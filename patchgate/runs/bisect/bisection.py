@@ -29,7 +29,7 @@ from patchgate.lint.index.resolve import Modules
 from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, record
+from patchgate.model.records import record
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
 from patchgate.runner.torch_environments import (
     NIGHTLY_INDEX,
@@ -177,19 +177,12 @@ def recorded_readings(
     golden = load_golden(question.workload, question.device, project.golden_folder)
     if patch is not None and patch not in golden.sections:
         return {}
-    cases = {
-        torch: Case(torch=torch, device=question.device, workload=question.workload, patch=patch)
-        for torch in releases
-    }
-    readings = {
-        torch: read_facts(question, expectation(golden, case).facts)
-        for torch, case in cases.items()
-    }
-    return {
-        torch: reading
-        for torch, reading in readings.items()
-        if reading.answer is not Answer.UNKNOWN
-    }
+    known = {}
+    for torch in releases:
+        reading = read_facts(question, expectation(golden, question.case(torch, patch)).facts)
+        if reading.answer is not Answer.UNKNOWN:
+            known[torch] = reading
+    return known
 
 
 @record
@@ -339,11 +332,11 @@ class Bisection:
             return self.read(torch, write(subset, folder / what))
 
         minimal = self._search(read).culprits(items, read)
-        sides = {
-            "found": minimal.items,
-            "without": [item for item in items if item not in minimal.items],
-        }
-        paths = [write(names, folder / f"{what}-{side}") for side, names in sides.items()]
+        others = [item for item in items if item not in minimal.items]
+        paths = (
+            write(minimal.items, folder / f"{what}-found"),
+            write(others, folder / f"{what}-without"),
+        )
         return CulpritsFound(
             minimal=minimal,
             what=what,
@@ -368,11 +361,8 @@ class Bisection:
         was asked for.
         """
         targets = targets_of(self._loaded, versions) if self.patch else ()
-        return [
-            *targets,
-            *self.about,
-            *([self.question.name] if self.question.kind is QuestionKind.API else []),
-        ]
+        asked = [self.question.name] if self.question.kind is QuestionKind.API else []
+        return [*targets, *self.about, *asked]
 
     def _homes(self, outcome: Outcome) -> tuple[Path, Path]:
         """The folders in which both sides of a turn are installed."""

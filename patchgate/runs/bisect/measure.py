@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -73,8 +73,14 @@ class Instrument:
     def read(self, question: Question, torch: str, patch: Path | None) -> Reading:
         """The answer on one torch with one patch (None: unpatched)."""
         try:
-            python = _python_or_skip(self.environments, torch)
-            loaded = _patch_or_skip(patch) if patch else None
+            python = self.environments.python(torch)
+        except NotInstallable as error:
+            return inconclusive(f"torch {torch} cannot be installed: {error}")
+        try:
+            loaded = load_patch(patch) if patch else None
+        except UsageError as error:
+            return inconclusive(str(error).replace("\n", ";"))
+        try:
             if question.kind is QuestionKind.CODE:
                 assert patch and loaded, "the command asks for a result of a patch only"
                 return self._read_verdicts(question, {torch: python}, patch, loaded)
@@ -86,16 +92,23 @@ class Instrument:
         self, question: Question, rows: dict[str, str], path: Path, patch: Patch
     ) -> Reading:
         with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
-            run = Run(
-                folder=f"{folder}/gate",
+            run = replace(
+                self._run(f"{folder}/gate", path, rows),
                 patch=str(path.resolve()),
-                project=project_around(path),
-                rows=rows,
                 workloads=self.workloads,
-                shared_cache=str(self.folder),
-                is_job=True,
             )
             return read_verdicts(question, judge_patch(run, patch, workers=1))
+
+    def _run(self, folder: str, path: Path, rows: dict[str, str]) -> Run:
+        """A run of the patch at a path on one torch, which keeps what it measures."""
+        return Run(
+            folder=folder,
+            patch=str(path),
+            project=project_around(path),
+            rows=rows,
+            shared_cache=str(self.folder),
+            is_job=True,
+        )
 
     def _read_case(
         self, question: Question, torch: str, python: str, patch: Patch | None
@@ -103,13 +116,13 @@ class Instrument:
         with self._context(torch, python, patch) as context:
             if question.device not in self._sentinels:
                 self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
-            _skip_untrusted(self._sentinels[question.device])
+            sentinel = self._sentinels[question.device]
+            if sentinel.kind is not Kind.PASS:  # no other case counts there
+                raise Skip(f"{sentinel.code} {sentinel.actual}")
             if question.kind is QuestionKind.METRIC:
                 return _read_parity(question, context, torch, patch)
-            workload, patch_id = self._all_workloads[question.workload], patch.id if patch else None
-            case = Case(
-                torch=torch, device=question.device, workload=question.workload, patch=patch_id
-            )
+            case = question.case(torch, patch.id if patch else None)
+            workload = self._all_workloads[question.workload]
             observation = context.runner.observe(case, workload, patch)
         facts = facts_with_compiles(observation)
         if observation.failure and question.name not in facts:
@@ -137,21 +150,11 @@ class Instrument:
     def _context(self, torch: str, python: str, patch: Patch | None) -> Iterator[CheckContext]:
         """The checks of a patch on one torch, with a run folder that ends with it."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        patch = patch or _NO_PATCH
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
-            path = patch.path if patch else ""
-            project = project_around(Path(path))
-            kept = str(self.folder)
-            run = Run(
-                folder=folder,
-                patch=path,
-                project=project,
-                rows={torch: python},
-                shared_cache=kept,
-                is_job=True,
-            )
-            yield CheckContext(
-                run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python)
-            )
+            run = self._run(folder, Path(patch.path), {torch: python})
+            runner = self._runner(run, torch, python)
+            yield CheckContext(run, patch, self._all_workloads, runner)
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:
         if self._server is None or self._server.torch != torch:
@@ -183,28 +186,6 @@ def _read_parity(
     answer = context.differences(torch, "differ", *files)
     _skip_failed(comparison_failure(answer))
     return read_metrics(question, answer["metrics"])
-
-
-def _python_or_skip(environments: Environments, torch: str) -> str:
-    """The interpreter of a torch. Raises Skip for one that cannot be installed."""
-    try:
-        return environments.python(torch)
-    except NotInstallable as error:
-        raise Skip(f"torch {torch} cannot be installed: {error}") from None
-
-
-def _patch_or_skip(path: Path) -> Patch:
-    """The patch at a path. Raises Skip where none can be loaded there."""
-    try:
-        return load_patch(path)
-    except UsageError as error:
-        raise Skip(str(error).replace("\n", ";")) from None
-
-
-def _skip_untrusted(sentinel: Verdict) -> None:
-    """Raises Skip where a case with known facts did not give them: no other case counts there."""
-    if sentinel.kind is not Kind.PASS:
-        raise Skip(f"{sentinel.code} {sentinel.actual}")
 
 
 def _skip_failed(failure: Failure | None, prefix: str = "") -> None:

@@ -14,7 +14,7 @@ from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict, record
+from patchgate.model.records import Case, Colour, Facts, FactValue, Unmeasured, Verdict, record
 from patchgate.model.results import Answer, Reading
 from patchgate.model.text import did_you_mean
 
@@ -41,6 +41,10 @@ class Question:
     predicate: str = ""  #: of a fact or a figure: `> 4`
     workload: str = ""
     device: str = ""
+
+    def case(self, torch: str, patch: str | None) -> Case:
+        """The case that it is about, on one torch."""
+        return Case(torch=torch, device=self.device, workload=self.workload, patch=patch)
 
     @property
     def option(self) -> str:
@@ -177,10 +181,8 @@ def _read(question: Question, value: FactValue | float | None, facts: Facts) -> 
     if isinstance(value, Unmeasured):
         return inconclusive(value.reason, facts)
     if value is None:
-        return inconclusive(
-            "; ".join(filter(None, (f"no {question.name}", did_you_mean(question.name, facts)))),
-            facts,
-        )
+        why = f"no {question.name}", did_you_mean(question.name, facts)
+        return inconclusive("; ".join(filter(None, why)), facts)
     if isinstance(value, tuple):
         shown = " ".join(map(str, value))
     else:

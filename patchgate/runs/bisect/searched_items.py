@@ -60,11 +60,8 @@ def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
         )
     start = _git(repository, "rev-parse", "--verify", f"{first}^{{commit}}").decode().strip()
     span = f"{start}..{last or 'HEAD'}"
-    commits = (
-        _git(repository, "rev-list", "--reverse", "--first-parent", span, "--", *paths)
-        .decode()
-        .split()
-    )
+    listed = _git(repository, "rev-list", "--reverse", "--first-parent", span, "--", *paths)
+    commits = listed.decode().split()
     if not commits:
         raise UsageError(
             "no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD"
@@ -85,11 +82,8 @@ def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[
 
 def repository_of(path: Path) -> Path:
     """The repository that `path` lies in. Raises UsageError."""
-    return Path(
-        _git(path if path.is_dir() else path.parent, "rev-parse", "--show-toplevel")
-        .decode()
-        .strip()
-    )
+    folder = path if path.is_dir() else path.parent
+    return Path(_git(folder, "rev-parse", "--show-toplevel").decode().strip())
 
 
 def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | None:
@@ -99,19 +93,14 @@ def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | 
     inside = path.resolve().relative_to(repository.resolve())
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
-    present = [name for name in wanted if _has(repository, commit, name)]
+    listed = _git(repository, "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *wanted)
+    present = listed.decode().split("\0")
     if str(inside) not in present:
         return None
-    with tarfile.open(
-        fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *present))
-    ) as archive:
+    packed = _git(repository, "archive", commit, "--", *present)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder / commit, filter="data")
     return folder / commit / inside
-
-
-def _has(repository: Path, commit: str, name: str) -> bool:
-    command = ["git", "-C", str(repository), "cat-file", "-e", f"{commit}:{name}"]
-    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
@@ -172,9 +161,7 @@ def hunks_of(diff: Path) -> list[str]:
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
     """The diff with only those of its hunks."""
-    from unidiff.patch import (
-        PatchSet,
-    )  # only where a diff is read: the import would slow every command down
+    from unidiff.patch import PatchSet  # slow to import
 
     texts = []
     for file in PatchSet(read_source(diff)):
@@ -185,14 +172,11 @@ def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) ->
 
 
 def _write_patch(patch: Patch, text: str, name: str, folder: Path) -> Path:
-    write_atomically(folder / patch.id / name, text)
+    own = folder / patch.id
+    write_atomically(own / name, text)
     if patch.manifest:
-        write_atomically(
-            folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8")
-        )
-        for workload in (Path(patch.manifest).parent / "workloads").glob("*.py"):
-            write_atomically(
-                folder / patch.id / "workloads" / workload.name,
-                workload.read_text(encoding="utf-8"),
-            )
-    return folder / patch.id
+        manifest = Path(patch.manifest)
+        write_atomically(own / "patch.toml", manifest.read_bytes())
+        for workload in (manifest.parent / "workloads").glob("*.py"):
+            write_atomically(own / "workloads" / workload.name, workload.read_bytes())
+    return own
