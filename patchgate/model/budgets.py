@@ -95,13 +95,11 @@ def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Ki
 
 def cost_of(fact: str) -> str:
     """The name of the cost that a fact tells; empty for a fact that tells none."""
-    return next((name for name, cost in COSTS.items() if _tells(cost, fact)), "")
-
-
-def _tells(cost: Cost, fact: str) -> bool:
-    return any(
-        fact == name or (name.endswith(".") and fact.startswith(name)) for name in cost.facts
-    )
+    for cost in COSTS:
+        for name in COSTS[cost].facts:
+            if fact == name or (name.endswith(".") and fact.startswith(name)):
+                return cost
+    return ""
 
 
 def growth(before: FactValue | None, after: FactValue | None) -> float:

@@ -23,9 +23,7 @@ class UsageError(Exception):
             lines.append(f"  got:  {self.got}")
         if self.next:
             lines.append(f"  next: {self.next}")
-        return "\n".join(_shown(line) for line in lines)
-
-
-def _shown(text: str) -> str:
-    """A part of an error, which may quote a whole file."""
-    return text if len(text) <= _LENGTH else f"{text[: _LENGTH // 2]} ... {text[-_LENGTH // 2 :]}"
+        half = _LENGTH // 2  # a part may quote a whole file
+        return "\n".join(
+            line if len(line) <= _LENGTH else f"{line[:half]} ... {line[-half:]}" for line in lines
+        )

@@ -48,10 +48,12 @@ def check_of(fact: str) -> str:
     return "graph" if fact.startswith(("dynamo.", "fx.")) else "kernels"
 
 
-def format_value(value: FactValue) -> str:
+def format_value(value: FactValue | None, missing: str = "absent") -> str:
     """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`,
-    `unmeasured (why)`.
+    `unmeasured (why)`; `missing` where there is none.
     """
+    if value is None:
+        return missing
     if isinstance(value, Unmeasured):
         return f"unmeasured ({value.reason})"
     if isinstance(value, tuple):
@@ -99,15 +101,11 @@ def changed_facts(before: Facts, after: Facts) -> str:
     changed = [
         f"{name} {format_value(old)} -> {format_value(new)}"
         for name, (old, new) in values.items()
-        if old is not None and new is not None and _differ(old, new)
+        if None not in (old, new)
+        and old != new
+        and not (isinstance(old, Unmeasured) and isinstance(new, Unmeasured))
     ]
     return "; ".join(changed[:_DIFFERING])
-
-
-def _differ(before: FactValue, after: FactValue) -> bool:
-    return before != after and not (
-        isinstance(before, Unmeasured) and isinstance(after, Unmeasured)
-    )
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:

@@ -100,25 +100,15 @@ class Meaning(Enum):
 #: The policy of the gate, in one table (docs/concepts.md gives the reasons). `--strict` makes each
 #: NOTE red.
 POLICY = {
-    Kind.INFRA: Meaning.NOT_JUDGED,
-    Kind.KNOWN: Meaning.GREEN,
-    Kind.DRIFTED: Meaning.RED,
-    Kind.REGRESSED: Meaning.RED,
-    Kind.STALE: Meaning.RED,
-    Kind.NEW: Meaning.NOTE,
-    Kind.CHANGED: Meaning.RED,
-    Kind.FIRST: Meaning.NOTE,
-    Kind.ABSORBED: Meaning.RED,
-    Kind.PASS: Meaning.GREEN,
-    Kind.INERT: Meaning.RED,
-    Kind.UNMEASURED: Meaning.NOT_JUDGED,
-    Kind.OVER: Meaning.RED,
-    Kind.UNDER: Meaning.NOTE,
-    Kind.AMBIGUOUS: Meaning.NOT_JUDGED,
-    Kind.ASSUMED: Meaning.OUT_OF_REACH,
-    Kind.STOPPED: Meaning.NOT_JUDGED,
-    Kind.WARNING: Meaning.NOTE,
-    Kind.NOTE: Meaning.GREEN,
+    Kind(kind): meaning
+    for meaning, kinds in {
+        Meaning.RED: "drifted regressed stale changed absorbed inert over",
+        Meaning.NOTE: "new first under warning",
+        Meaning.NOT_JUDGED: "infra unmeasured ambiguous stopped",
+        Meaning.OUT_OF_REACH: "assumed",
+        Meaning.GREEN: "known pass note",
+    }.items()
+    for kind in kinds.split()
 }
 
 
@@ -222,9 +212,8 @@ class Failure:
         """`TypeError: 'int' object is not callable, during `lowering`, raised at
         torch/_inductor/graph.py:77`.
         """
-        cause = (
-            f"{self.cause.value}: " if self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE) else ""
-        )
+        is_outside = self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE)
+        cause = f"{self.cause.value}: " if is_outside else ""
         stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
         place = f", raised at {self.raised_at}" if self.raised_at else ""
         return f"{cause}{self.signature}{stage}{place}"

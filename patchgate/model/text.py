@@ -20,12 +20,11 @@ def escape_control(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        _escape(char) if unicodedata.category(char) in _INVISIBLE else char for char in text
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _INVISIBLE and char not in _ALLOWED
+        else char
+        for char in text
     )
-
-
-def _escape(char: str) -> str:
-    return char if char in _ALLOWED else char.encode("unicode_escape").decode()
 
 
 def time_text(seconds: float) -> str:

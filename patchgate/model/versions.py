@@ -151,19 +151,15 @@ def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
 
 
 def _run_text(first: int, last: int, known: Sequence[str]) -> str:
-    start = _short(known[first], first == 0 or _minor(known[first - 1]) != _minor(known[first]))
-    end = _short(
-        known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last])
-    )
-    if first == 0 and last < len(known) - 1:
+    minors, newest = [_minor(each) for each in known], len(known) - 1
+    start = _short(known[first], first == 0 or minors[first - 1] != minors[first])
+    end = _short(known[last], last == newest or minors[last + 1] != minors[last])
+    if first == 0 and last < newest:
         return f"{end} and before"
-    if last == len(known) - 1 and first > 0:
+    if last == newest and first > 0:
         return f"from {start}"
     if first == last:
-        whole = all(
-            _minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first
-        )
-        return _short(known[first], whole)
+        return _short(known[first], minors.count(minors[first]) == 1)
     return start if start == end else f"{start} to {end}"
 
 

@@ -169,14 +169,13 @@ def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
     """The patch, with stand-ins for what of its package cannot be imported on a release of the
     run.
     """
-    profile, found = load_profile(SIMULATED), dict[str, str]()
-    in_package = patch.paths or any(
-        (folder / "__init__.py").is_file() for folder in Path(patch.path).parents
-    )
-    for torch in run.rows if in_package else ():
-        found |= runner.ask(torch, "stand-ins", profile=profile, **loading(patch)).get(
-            "replaced", {}
-        )
+    around = Path(patch.path).parents
+    if not patch.paths and not any((folder / "__init__.py").is_file() for folder in around):
+        return patch
+    found = dict[str, str]()
+    for torch in run.rows:
+        answer = runner.ask(torch, "stand-ins", profile=load_profile(SIMULATED), **loading(patch))
+        found |= answer.get("replaced", {})
     return replace(patch, stand_ins=found)
 
 
@@ -227,44 +226,44 @@ def _judge_all(
     progress.planned({cell.name: cell.check.seconds for cell in cells})
 
     def keep(ended: Ended[Cell, list[Verdict]]) -> None:
-        verdicts = (
-            ended.result if ended.result is not None else [_unjudged(ended.item, ended.error)]
-        )
+        cell, verdicts = ended.item, ended.result
+        if verdicts is None:
+            verdicts = [_unjudged(cell, ended.error)]
         own = tuple(_for_reader(verdict, context) for verdict in verdicts)
-        judged.append(
-            JudgedCell(name=ended.item.name, seconds=round(ended.seconds, 3), verdicts=own)
-        )
+        judged.append(JudgedCell(name=cell.name, seconds=round(ended.seconds, 3), verdicts=own))
         with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
             journal.append(judged[-1])
         progress.ended(judged[-1])
 
-    work = partial(_judge, context=context)
     carry_out(
-        cells, work, workers=workers, started=lambda cell: progress.started(cell.name), ended=keep
+        cells,
+        partial(_judge, context),
+        workers=workers,
+        started=lambda cell: progress.started(cell.name),
+        ended=keep,
     )
     return judged
 
 
-def _judge(cell: Cell, *, context: CheckContext) -> list[Verdict]:
-    """The verdicts of a cell; none where another check says all that there is to say."""
+def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
+    """Judge a cell. It has no verdict if another check says all that there is to say."""
     try:
         verdicts = verdicts_of(cell.check, cell.at, context)
     except NothingToJudge:
         return []
-    return verdicts or [
-        judge_broken(cell.name, "a result", "a check that gave no result has judged nothing")
-    ]
+    nothing = "a check that gave no result has judged nothing"
+    return verdicts or [judge_broken(cell.name, "a result", nothing)]
 
 
 def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
-    """The verdict of a cell that ended with an error: the machine's trouble, or a defect of
-    ours.
-    """
+    """Judge a cell that ended with an error: of the machine, or a defect of patchgate."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return cell.stopped(f"the machine failed: {error}")
-    return judge_broken(
-        cell.name, "a result", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
-    )
+    return judge_broken(cell.name, "a result", f"{type(error).__name__}: {_one_line(error)}")
+
+
+def _one_line(error: BaseException | None) -> str:
+    return " ".join(str(error).split())[:_SHOWN]
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
@@ -296,7 +295,7 @@ def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
 
 def ended_by(error: BaseException) -> str:
     """The reason, for a report: a signal, or what went wrong."""
-    what = " ".join(str(error).split())[:_SHOWN]
+    what = _one_line(error)
     if isinstance(error, KeyboardInterrupt):
         return f"the run was ended by {what or 'SIGINT'}"
     if isinstance(error, OSError):
@@ -375,9 +374,8 @@ def _judge_run(
     if failure:
         save_run(run)
         cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
-        return save_results(
-            run, [], [does_not_run(case, failure, patch, run.again) for case in cases]
-        )
+        verdicts = [does_not_run(case, failure, patch, run.again) for case in cases]
+        return save_results(run, [], verdicts)
     with progress as shown:
         return judge_patch(run, patch, workers=workers, progress=shown, servers=servers)
 
@@ -403,12 +401,10 @@ def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
         where = f"{display_path(patch.path)}:{error.line}"
         signature = f"SyntaxError: {error.reason}"
     # Another Python than this one may know newer syntax.
-    commands = [[python, "-I", "-c", _COMPILE, patch.path] for python in pythons if python]
-    if any(
-        subprocess.run(command, capture_output=True, check=False).returncode == 0
-        for command in commands
-    ):
-        return None
+    for python in filter(None, pythons):
+        command = [python, "-I", "-c", _COMPILE, patch.path]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return None
     return Failure(cause=Cause.RAISED, stage="start", signature=signature, where=where)
 
 
