@@ -11,15 +11,20 @@ from functools import partial
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
     Verdicts,
+    display_path,
+    does_not_run,
+    failure_of,
+    read_codes,
     verdict_of,
 )
-from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function
@@ -29,9 +34,6 @@ from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references, near_name
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "api"
 CODES = read_codes("""
@@ -86,7 +88,7 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
     has_added = any(each["expected"] == ADDED for each in findings)
     new = names_of_other_releases(source, torch) if has_added else {}
     judged = {"findings": [as_in_lint(each, torch, new) for each in findings]}
-    return judge_api(at.case, context.patch, judged, context.manifest_location("targets"), unneeded)
+    return judge_api(at.case, context.patch, judged, context.patch.place_of("targets"), unneeded)
 
 
 def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
@@ -190,7 +192,7 @@ def judge_api(
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED
         spared = code in _NAMES and (line, finding["subject"].rpartition(".")[2]) in unneeded
         if kind is Kind.REGRESSED and (
-            spared or (code != "PG102" and not is_claimed(patch, case.torch))
+            spared or (code != "PG102" and not patch.is_claimed(case.torch))
         ):
             kind = Kind.NOTE
         place = f"{display_path(patch.path)}:{line}" if line else where

@@ -10,20 +10,26 @@ from pathlib import Path
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Observation,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    failure_of,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.framework.context import Functions
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.samples import replaced_operators, sampled
-from patchgate.inputs.manifest import Patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of, ran_of
+from patchgate.model.serialization import ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (

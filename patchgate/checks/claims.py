@@ -9,13 +9,13 @@ from patchgate.checks.framework import (
     Check,
     CheckContext,
     Instance,
+    Kind,
     Verdicts,
+    read_codes,
     verdict_of,
 )
 from patchgate.inputs.manifest import Claims
-from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import METRICS
-from patchgate.model.records import Kind, read_codes
 
 FAMILY = "gate"
 # An error ten times as large is a digit that is lost. 8 units in the last place of bfloat16 are 8 *
@@ -54,7 +54,7 @@ def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(wide_limits(patch.claims)))
 def ask_claims(context: CheckContext, at: Instance) -> Verdicts:
     for name, (stated, most) in wide_limits(context.patch.claims).items():
-        where = claim_location(context.patch, name)
+        where = context.patch.place_of(name)
         usual = f"at most {most:g}" if name not in METRICS else f"at most {most:.0%}"
         actual = f"{stated:g}" if name not in METRICS else f"{stated:.0%}"
         share = stated if name in METRICS else 0.0

@@ -7,21 +7,25 @@ from functools import partial
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Fault,
     Instance,
+    Kind,
+    Patch,
+    Verdict,
     Verdicts,
     code_of_others,
+    failure_of,
     failure_text,
     fault_of,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
-from patchgate.model.records import Budget, Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.records import Budget
 
 FAMILY = "compile"
 # The limit where a manifest names no budget: a sound pass that matches patterns was seen to cost
@@ -91,7 +95,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     failures = failure_of(unpatched), failure_of(patched)
     budget = patch.claims.budgets.get(METRIC, _BUDGET)
     expected = f'{METRIC} = "{show_budget(budget)}"'
-    where = claim_location(patch, "budgets", METRIC)
+    where = patch.place_of("budgets", METRIC)
     fault = fault_of(*failures)
     if fault:
         code, kind = "PG609", fault.kind

@@ -8,19 +8,21 @@ from collections.abc import Mapping
 from functools import partial
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
     Verdicts,
+    failure_of,
     judge_failed,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -54,7 +56,7 @@ _COMPILES = 4
 def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     names = context.apply(torch).get("defined", ())
-    if not names or not is_claimed(patch, torch):
+    if not names or not patch.is_claimed(torch):
         raise NothingToJudge("the patch defines no operator, or not here")
     answer = context.ask_once(
         torch, "custom operators", "cpu", patch=patch, compiles=_COMPILES, operators=list(names)

@@ -10,22 +10,26 @@ from functools import partial
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    failure_of,
+    read_codes,
+    replaced_names,
     verdict_of,
 )
 from patchgate.checks.framework.context import is_changed
 from patchgate.checks.framework.find_checks import REST
-from patchgate.checks.framework.patch_outcome import replaced_names
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.split_patches import uncalled_installers
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.records import Command
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -169,7 +173,7 @@ def _as_claimed(patch: Patch, answers: Answers) -> str:
         return f"nothing, and offers {', '.join(offers)}"
     if claims.targets == () and not claims.apply:
         return "nothing, as `targets = []` claims"
-    if claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
+    if claims.applies_to is not None and not any(patch.is_claimed(torch) for torch in answers):
         return f"gated out on {', '.join(answers)}, as {claims.applies_to} claims"
     return ""
 

@@ -8,19 +8,22 @@ from functools import partial
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
     Verdicts,
+    display_path,
+    does_not_run,
+    failure_of,
+    read_codes,
+    replaced_names,
     verdict_of,
 )
-from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.checks.holders import assignment_place
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -113,7 +116,7 @@ def ask_effects(context: CheckContext, at: Instance) -> Verdicts:
     failure = failure_of(applied)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]
-    return judge_effects(at.case, context.patch, applied, context.manifest_location("targets"))
+    return judge_effects(at.case, context.patch, applied, context.patch.place_of("targets"))
 
 
 def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
@@ -206,7 +209,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
         for name in patch.claims.targets_on(case.torch)
         if name not in changed and name not in meant
     ]
-    if changed and unreplaced and is_claimed(patch, case.torch):
+    if changed and unreplaced and patch.is_claimed(case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"
         yield verdict(
             "PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where

@@ -9,7 +9,20 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    Answer,
+    Case,
+    Check,
+    CheckContext,
+    Instance,
+    Kind,
+    Numerics,
+    Patch,
+    Verdict,
+    Verdicts,
+    read_codes,
+    verdict_of,
+)
 from patchgate.checks.parity import (
     acted_on,
     compared_sides,
@@ -17,10 +30,6 @@ from patchgate.checks.parity import (
     numeric_devices,
     outputs_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location
-from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
-from patchgate.model.serialization import Answer
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -90,6 +99,6 @@ def _pair(
     say = partial(verdict, case=case, fact=name, expected=expected, actual=actual)
     if agrees:
         return say("PG503", Kind.PASS)
-    where = claim_location(patch, "numerics")
+    where = patch.place_of("numerics")
     growth = after["differing"] - before["differing"]
     return say("PG507", Kind.REGRESSED, where=where, share=growth)

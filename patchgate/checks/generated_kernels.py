@@ -12,17 +12,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
+    Verdict,
     Verdicts,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.parity import compared_sides, judge_numbers, outputs_of
-from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"

@@ -9,17 +9,19 @@ from pathlib import Path
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
     Verdicts,
+    display_path,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer
 
 FAMILY = "reach"
 CODES = read_codes("""

@@ -9,18 +9,21 @@ from typing import Any
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
     Verdicts,
+    display_path,
+    failure_of,
     fault_of,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.client import loading
 
 FAMILY = "together"

@@ -11,14 +11,17 @@ from patchgate.checks.framework import (
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Observation,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
     held_against,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
-from patchgate.model.paths import display_path
-from patchgate.model.records import Kind, Observation, Verdict, read_codes
 
 FAMILY = "reach"
 CODES = read_codes("""

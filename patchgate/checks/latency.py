@@ -11,19 +11,25 @@ from functools import partial
 from pathlib import Path
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Fault,
     Instance,
+    Kind,
+    Patch,
+    Verdict,
     Verdicts,
+    failure_of,
     fault_of,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import COSTS, judge_change, show_budget
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Budget, Case, Failure, Kind, Verdict, read_codes, record
-from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
+from patchgate.model.records import Budget, Failure, record
+from patchgate.model.serialization import from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
     LOOKS,
@@ -130,7 +136,7 @@ def timed_devices(run: Run) -> list[str]:
 )
 def ask_latency(context: CheckContext, at: Instance) -> Verdicts:
     timing = _timing(context, at)
-    where = context.manifest_location("budgets")
+    where = context.patch.place_of("budgets")
     if isinstance(timing, Failure):
         return [judge_untimed(at.case, at.size, timing, where)]
     return judge_timing(at.case, at.size, context.patch, timing, where)

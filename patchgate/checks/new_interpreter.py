@@ -7,20 +7,22 @@ from functools import partial
 from patchgate.checks.effects import effect_place
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
     Verdicts,
+    display_path,
+    failure_of,
     held_against,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -79,9 +81,7 @@ def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Ans
     for effect in answer["dead"]:
         # What is claimed for other releases need not be read in this one.
         kind = (
-            Kind.REGRESSED
-            if effect["name"] in lines or is_claimed(patch, case.torch)
-            else Kind.NOTE
+            Kind.REGRESSED if effect["name"] in lines or patch.is_claimed(case.torch) else Kind.NOTE
         )
         place = lines.get(effect["name"]) or assignment_place(patch, effect["name"])
         fact = f"environment {effect['name']}"

@@ -14,20 +14,24 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Numerics,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    failure_of,
     judge_failed,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.parity import comparison_failure, judge_numbers
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 # A backend has kernels of its own, and rounds otherwise than eager mode.
@@ -92,7 +96,7 @@ def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
     case, patch = at.case, context.patch
     offers = context.apply(case.torch).get("offers", ())
     workload = context.workload(case.workload)
-    if not offers or workload.training or not is_claimed(patch, case.torch):
+    if not offers or workload.training or not patch.is_claimed(case.torch):
         raise NothingToJudge(
             "the patch offers no backend and no pass, or not here, or this is the training of "
             "another"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts
+from patchgate.checks.framework import Case, Check, CheckContext, Instance, Kind, Patch, Verdicts
 from patchgate.checks.framework.fact_verdicts import (
     Compared,
     fact_codes,
     fact_verdicts,
     judge_facts,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Kind
 
 FAMILY = "options"
 CODES = fact_codes(FAMILY, noun="option")

@@ -12,20 +12,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Numerics,
+    Patch,
+    Verdict,
     Verdicts,
     code_of_others,
+    failure_of,
     failure_text,
     judge_failed,
+    read_codes,
     verdict_of,
 )
 from patchgate.inputs.devices import REAL
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Cause, Failure, Kind, Numerics, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.records import Cause, Failure
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
@@ -273,7 +278,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
 
     The first two are asked of the outputs, and of the gradients where there are any.
     """
-    where = claim_location(patch, "numerics")
+    where = patch.place_of("numerics")
     strict = patch.claims.numerics is not Numerics.CHANGES
     verdicts = []
     for part, figures in (("", metrics), ("gradients ", metrics.get("gradients"))):
@@ -293,7 +298,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
     ):
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.ASSUMED, case, fact, "two equal runs", actual, where)
-    expected = claimed_numerics(patch)
+    expected = patch.stated_numerics
     share, elements = metrics["differing"], metrics["elements"]
     found = [
         f"{share:.1%} of {elements:.0f} elements differ bit for bit",

@@ -12,22 +12,26 @@ from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Fault,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    failure_of,
     failure_text,
     fault_of,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of
-from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
 CODES = read_codes("""

@@ -8,12 +8,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.equivalence import judge_equivalence
-from patchgate.checks.framework import Check, CheckContext, Instance, NothingToJudge, Verdicts
+from patchgate.checks.framework import (
+    Answer,
+    Check,
+    CheckContext,
+    Instance,
+    NothingToJudge,
+    Patch,
+    Verdict,
+    Verdicts,
+    failure_of,
+)
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Verdict
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 # Each mode is compiled once in each rank.

@@ -8,17 +8,20 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from patchgate.checks.framework import (
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
     Verdicts,
+    display_path,
+    failure_of,
     judge_failed,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "recompile"
 CODES = read_codes("""

@@ -7,17 +7,21 @@ from functools import partial
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Case,
     Check,
     CheckContext,
     Fault,
     Instance,
+    Kind,
+    Observation,
+    Patch,
+    Verdict,
     Verdicts,
     fault_of,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
-from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -38,7 +42,7 @@ def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
 
 def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
     """Each case, compiled after the scope was entered and left, against torch without the patch."""
-    where = context.manifest_location("scope")
+    where = context.patch.place_of("scope")
     return [
         judge_outside(
             context.patch,

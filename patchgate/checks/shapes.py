@@ -4,10 +4,20 @@ the patch?
 
 from __future__ import annotations
 
-from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    Case,
+    Check,
+    CheckContext,
+    Instance,
+    Kind,
+    Verdict,
+    Verdicts,
+    read_codes,
+    verdict_of,
+)
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
 from patchgate.model.facts import format_value
-from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict, read_codes
+from patchgate.model.records import Facts, FactValue
 
 FAMILY = "shapes"
 # The codes of facts as recorded are those of the graph check: PG400 to PG409.

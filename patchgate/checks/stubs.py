@@ -8,17 +8,20 @@ from itertools import groupby, zip_longest
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
     NothingToJudge,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer
 
 FAMILY = "gate"
 CODES = read_codes("""

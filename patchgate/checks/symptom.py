@@ -10,26 +10,28 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, fault_of, verdict_of
-from patchgate.checks.framework.patch_outcome import then
+from patchgate.checks.framework import (
+    Case,
+    Check,
+    CheckContext,
+    Instance,
+    Kind,
+    Observation,
+    Patch,
+    Verdict,
+    Verdicts,
+    fault_of,
+    read_codes,
+    then,
+    verdict_of,
+)
 from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, load_golden, values_by_release
-from patchgate.inputs.manifest import Patch, Symptom
-from patchgate.inputs.patch import is_claimed
+from patchgate.inputs.manifest import Symptom
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import (
-    Case,
-    Command,
-    Facts,
-    FactValue,
-    Kind,
-    Observation,
-    Unmeasured,
-    Verdict,
-    read_codes,
-)
+from patchgate.model.records import Command, Facts, FactValue, Unmeasured
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
@@ -72,7 +74,7 @@ def ask_symptom(context: CheckContext, at: Instance) -> Verdicts:
     symptom = context.patch.claims.symptom
     assert symptom is not None
     sides = context.observations(at.case, measured=True)
-    where, again = context.manifest_location("applies_to"), context.run.again
+    where, again = context.patch.place_of("applies_to"), context.run.again
     golden = context.golden(symptom.workload, symptom.device)
     recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact, {})
     return [judge_symptom(context.patch, symptom, *sides, where, again, recorded)]
@@ -115,7 +117,7 @@ def judge_symptom(
     present, absent = _recorded_releases(holds, recorded or {})
     told = (both, *([_on_releases(present, absent)] if present or absent else []))
     there, remains = holds(before), holds(after)
-    if not is_claimed(patch, case.torch):
+    if not patch.is_claimed(case.torch):
         if there:
             needed = range_text(present, releases()) if present else case.torch
             return _gated_out(patch, say, needed, told, where, again)

@@ -9,12 +9,21 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts, verdict_of
+from patchgate.checks.framework import (
+    Answer,
+    Case,
+    Check,
+    CheckContext,
+    Instance,
+    Kind,
+    Numerics,
+    Patch,
+    Verdict,
+    Verdicts,
+    read_codes,
+    verdict_of,
+)
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
-from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
 
 FAMILY = "parity"
@@ -72,10 +81,10 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     flips = counts["changed_sequences"] > 0
     red = flips and claim is Numerics.BIT_IDENTICAL
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
-    code, where = ("PG510", claim_location(patch, "numerics")) if red else ("PG503", None)
+    code, where = ("PG510", patch.place_of("numerics")) if red else ("PG503", None)
     share = counts["changed_tokens"] / counts["tokens"]
     more = "; ".join([_chances(counts), *([_parting(counts)] if flips else [])])
-    expected, actual = claimed_numerics(patch), (_changes(counts), more)
+    expected, actual = patch.stated_numerics, (_changes(counts), more)
     return verdict(code, kind, case, fact, expected, actual, where, share=share)
 
 

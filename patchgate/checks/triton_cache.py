@@ -18,16 +18,19 @@ from patchgate.checks.cache import (
 )
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
+    Verdict,
     Verdicts,
+    display_path,
+    read_codes,
     verdict_of,
 )
-from patchgate.inputs.manifest import Patch
-from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, read_codes
-from patchgate.model.serialization import Answer
 
 FAMILY = "cache"
 CODES = read_codes("""

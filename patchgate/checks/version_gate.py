@@ -12,20 +12,24 @@ from packaging.version import Version
 
 from patchgate.checks.framework import (
     SIMULATED,
+    Answer,
+    Case,
     Check,
     CheckContext,
     Instance,
+    Kind,
+    Patch,
     Verdicts,
+    does_not_run,
+    failure_of,
+    read_codes,
+    replaced_names,
     verdict_of,
 )
-from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
-from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Case, Command, Kind, read_codes
-from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.records import Command
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
@@ -73,7 +77,7 @@ def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
     others = context.apply_under(
         torch, [each for each in versions_around(torch) if each != torch], patch
     )
-    where = context.manifest_location("applies_to")
+    where = context.patch.place_of("applies_to")
     supported, stated = supported_releases(Path(context.run.patch))
     return [
         *judge_versions(at.case, patch, {torch: own, **others}, where, context.run.again),
@@ -161,13 +165,11 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
     """PG201 and PG202 for the versions on which the patch applies otherwise than claimed."""
     say = partial(verdict, item="versions")
     expected = f"applies exactly on {patch.claims.applies_to}"
-    extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
-    lacking = [
-        version for version, did in applied.items() if not did and is_claimed(patch, version)
-    ]
+    extra = [version for version, did in applied.items() if did and not patch.is_claimed(version)]
+    lacking = [version for version, did in applied.items() if not did and patch.is_claimed(version)]
     # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, and few authors mean to.
     early = [
-        v for v in extra if Version(v).is_prerelease and is_claimed(patch, Version(v).base_version)
+        v for v in extra if Version(v).is_prerelease and patch.is_claimed(Version(v).base_version)
     ]
     extra = [version for version in extra if version not in early]
     for code, verb, wrong in (
@@ -214,13 +216,13 @@ def judge_support(
         partial(verdict, item="support"),
         f"applies on a release of {stated or 'ci/matrix.toml'}",
     )
-    applies = [release for release in supported if is_claimed(patch, release)]
+    applies = [release for release in supported if patch.is_claimed(release)]
     if not applies:
         actual = (
             f"{patch.claims.applies_to} holds none of {range_text(supported, _known_releases())}"
         )
         yield say("PG220", Kind.REGRESSED, case, "", expected, actual, where)
-    elif stated and not is_claimed(patch, case.torch):
+    elif stated and not patch.is_claimed(case.torch):
         actual = (
             f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: "
             "also judge it there"

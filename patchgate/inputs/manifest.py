@@ -13,12 +13,15 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
+from patchgate.inputs.toml import line_of
 from patchgate.model.budgets import METRICS, parse_budget
 from patchgate.model.facts import UNPATCHED
+from patchgate.model.paths import display_path
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics, record
 from patchgate.model.serialization import (
@@ -276,3 +279,25 @@ class Patch:
     def stubs(self) -> tuple[str, ...]:
         """Modules that a stub stands for."""
         return (*self.claims.stubs, *self.stand_ins)
+
+    def is_claimed(self, version: str) -> bool:
+        """True if `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
+        return SpecifierSet(self.claims.applies_to or "").contains(version, prereleases=True)
+
+    def place_of(self, *key: str) -> str:
+        """file:line of a key of the manifest. Only the file if the key is not there; the patch if
+        there is no manifest.
+        """
+        if self.manifest is None:
+            return f"{display_path(self.path)}:1"
+        file = Path(self.manifest)
+        text = file.read_text("utf-8") if file.is_file() else ""
+        line = line_of(text, key)
+        is_there = key[-1] in "".join(text.splitlines()[line - 1 : line])
+        return display_path(file) + (f":{line}" if is_there else "")
+
+    @property
+    def stated_numerics(self) -> str:
+        """`numerics = "rounding"`, and whether the manifest states it or it is the default."""
+        is_there = self.place_of("numerics").partition(".toml:")[2]
+        return f'numerics = "{self.claims.numerics.value}"{"" if is_there else " (by default)"}'

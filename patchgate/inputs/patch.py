@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from packaging.specifiers import SpecifierSet
-
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.manifest import Claims, Patch, Symptom, is_id, read_call
@@ -26,7 +24,7 @@ from patchgate.inputs.patch_source import (
 )
 from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.split_patches import chosen_installer, is_scope
-from patchgate.inputs.toml import line_of, load_toml_record
+from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
@@ -131,30 +129,6 @@ def patch_id(path: Path, own: str | None = None) -> str:
     name = own or (path.resolve().name if path.is_dir() else path.stem)
     identity = name if is_id(name) else _as_id(name)
     return f"{identity}-{_as_id(entry)}" if entry else identity
-
-
-def claim_location(patch: Patch, *path: str) -> str:
-    """file:line of a key of the manifest; only the file where the key is not there, the patch where
-    no manifest is.
-    """
-    if patch.manifest is None:
-        return f"{display_path(patch.path)}:1"
-    file = Path(patch.manifest)
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    line = line_of(text, path)
-    stated = path[-1] in "".join(text.splitlines()[line - 1 : line])
-    return display_path(patch.manifest) + (f":{line}" if stated else "")
-
-
-def is_claimed(patch: Patch, version: str) -> bool:
-    """True if `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
-    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
-
-
-def claimed_numerics(patch: Patch) -> str:
-    """`numerics = "rounding"`, and whether the manifest states it or it is the default."""
-    stated = claim_location(patch, "numerics").partition(".toml:")[2]
-    return f'numerics = "{patch.claims.numerics.value}"' + ("" if stated else " (by default)")
 
 
 def _as_id(name: str) -> str:

@@ -1,5 +1,5 @@
-"""What a check is made of: its registration, the context that it asks, and the judgements that
-several checks share.
+"""What a check is made of: its registration, the context that it asks, what it is asked about, and
+the judgements that several checks share.
 """
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of, held_against
@@ -13,19 +13,37 @@ from patchgate.checks.framework.find_checks import (
     judge_failed,
     verdict_of,
 )
+from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names, then
+from patchgate.inputs.manifest import Patch
+from patchgate.model.paths import display_path
+from patchgate.model.records import Case, Kind, Numerics, Observation, Verdict, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 __all__ = [
     "SIMULATED",
+    "Answer",
+    "Case",
     "Check",
     "CheckContext",
     "Fault",
     "Instance",
+    "Kind",
     "NothingToJudge",
+    "Numerics",
+    "Observation",
+    "Patch",
+    "Verdict",
     "Verdicts",
     "code_of_others",
+    "display_path",
+    "does_not_run",
+    "failure_of",
     "failure_text",
     "fault_of",
     "held_against",
     "judge_failed",
+    "read_codes",
+    "replaced_names",
+    "then",
     "verdict_of",
 ]

@@ -23,7 +23,7 @@ from patchgate.inputs.golden import (
     release_for,
 )
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import backend_entry_points, claim_location, is_claimed
+from patchgate.inputs.patch import backend_entry_points
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import not_requested, value_in
@@ -102,15 +102,11 @@ class CheckContext:
             return OPTIONS
         if name not in self.workloads:
             known = ", ".join(sorted(self.workloads))
-            where = self.manifest_location("workload")
+            where = self.patch.place_of("workload")
             raise UsageError(
                 f"no workload `{name}`", where=where, got=name, next=f"one of: {known}"
             )
         return self.workloads[name]
-
-    def manifest_location(self, key: str) -> str:
-        """`claim_location` of the patch that is judged."""
-        return claim_location(self.patch, key)
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
@@ -329,7 +325,7 @@ class CheckContext:
         if self.patch.claims.applies_to is None:
             is_for_this = not any(map(is_changed, map(self.apply, self.run.rows)))
         else:
-            is_for_this = is_claimed(self.patch, torch)
+            is_for_this = self.patch.is_claimed(torch)
         if is_for_this:
             return False  # it may show in a compile only
         few = self.few_workloads("kernels")

@@ -20,7 +20,6 @@ from patchgate.checks.framework.find_checks import title_of
 from patchgate.checks.latency import budget_of
 from patchgate.checks.symptom import recorded_symptom
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import GOLDEN
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
@@ -78,7 +77,7 @@ def _releases(patch: Patch) -> list[tuple[str, str, bool]]:
     symptom = patch.claims.symptom
     words = {True: "present", False: "absent", None: "unknown"}
     recorded = recorded_symptom(symptom, GOLDEN) if symptom else {}
-    return [(torch, words[there], is_claimed(patch, torch)) for torch, there in recorded.items()]
+    return [(torch, words[there], patch.is_claimed(torch)) for torch, there in recorded.items()]
 
 
 def render_page(template: str, **contents: object) -> str:

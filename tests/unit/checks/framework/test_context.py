@@ -129,7 +129,7 @@ def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
     [(None, "mine.py:1"), ('title = "T"\ntargets = []\n', "mine.toml:2"), ("", "mine.toml")],
 )
 def test_a_claim_is_found_in_the_manifest_or_else_in_the_patch(made, manifest, where):
-    assert made(manifest=manifest)[0].manifest_location("targets") == where
+    assert made(manifest=manifest)[0].patch.place_of("targets") == where
 
 
 def test_a_patch_is_imported_on_a_simulated_device(made):
