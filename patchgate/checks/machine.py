@@ -7,23 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from patchgate.checks.framework import (
-    Answer,
-    Case,
-    Check,
-    CheckContext,
-    Fault,
-    Instance,
-    Kind,
-    Verdict,
-    Verdicts,
-    does_not_run,
-    failure_of,
-    fault_of,
-    read_codes,
-    verdict_of,
-)
-from patchgate.model.records import Code, Command, Failure
+from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
+from patchgate.checks.framework.patch_outcome import does_not_run
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, read_codes
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "machine"
 CODES = (

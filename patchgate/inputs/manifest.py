@@ -19,7 +19,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from patchgate.inputs.toml import line_of
-from patchgate.model.budgets import METRICS, parse_budget
+from patchgate.model.budgets import BUDGETS
 from patchgate.model.facts import UNPATCHED
 from patchgate.model.paths import display_path
 from patchgate.model.predicates import parse_predicate
@@ -164,26 +164,6 @@ def _read_effect(value: Any) -> str:
     return str(value)
 
 
-def read_budgets(value: Any) -> dict[str, Budget]:
-    """Budgets by the name of their metric.
-
-    Raises Invalid for a metric that there is not, or no budget.
-    """
-    if not isinstance(value, dict):
-        raise Invalid("not a table")
-    budgets = {}
-    for name, text in value.items():
-        if name not in METRICS:
-            raise Invalid("unknown key", path=(name,), next=nearest(name, METRICS, "known keys"))
-        try:
-            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
-        except ValueError as error:
-            raise Invalid(str(error), path=(name,)) from None
-    return budgets
-
-
-#: How budgets are written.
-BUDGETS = {"read": read_budgets, "example": 'compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")'}
 _SYMPTOM = (
     '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
 )

@@ -13,7 +13,6 @@ from glob import has_magic
 from pathlib import Path, PurePath
 from typing import Any
 
-from patchgate.inputs.manifest import BUDGETS
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.toml import (
     OWN_FILE,
@@ -23,6 +22,7 @@ from patchgate.inputs.toml import (
     load_toml_record,
     table_around,
 )
+from patchgate.model.budgets import BUDGETS
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget, record

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from patchgate.model.records import Budget, FactValue, Kind, record
+from patchgate.model.serialization import Invalid
+from patchgate.model.text import nearest
 
 
 @record
@@ -61,6 +64,28 @@ def parse_budget(text: str) -> Budget:
     if budget.low > budget.high:
         raise ValueError("the range ends before it starts")
     return budget
+
+
+def read_budgets(value: Any) -> dict[str, Budget]:
+    """Budgets by the name of their metric.
+
+    Raises Invalid for a metric that there is not, or no budget.
+    """
+    if not isinstance(value, dict):
+        raise Invalid("not a table")
+    budgets = {}
+    for name, text in value.items():
+        if name not in METRICS:
+            raise Invalid("unknown key", path=(name,), next=nearest(name, METRICS, "known keys"))
+        try:
+            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
+        except ValueError as error:
+            raise Invalid(str(error), path=(name,)) from None
+    return budgets
+
+
+#: How budgets are written.
+BUDGETS = {"read": read_budgets, "example": 'compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")'}
 
 
 def show_budget(budget: Budget) -> str:

@@ -1,5 +1,5 @@
-"""What a check is made of: its registration, the context that it asks, what it is asked about, and
-the judgements that several checks share.
+"""The parts of a check: its registration, the context that it asks, the records that it is given,
+and the judgements that several checks share.
 """
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of, held_against

@@ -94,7 +94,7 @@ def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | 
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
     listed = _git(repository, "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *wanted)
-    present = listed.decode().split("\0")
+    present = listed.decode().rstrip("\0").split("\0")
     if str(inside) not in present:
         return None
     packed = _git(repository, "archive", commit, "--", *present)
