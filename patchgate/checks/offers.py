@@ -39,8 +39,8 @@ _FACTOR = 2.0
 CODES = read_codes("""
 PG531 an offered backend or pass fails
     A backend that the patch registers, or that its project names as an entry point, raises for a
-    workload; or a pass over graphs that it offers does, or leaves a graph that `Graph.lint`
-    refuses. Eager mode runs the workload. It is a note where a line of the patch itself raises
+    workload or a small program; or a pass over graphs that it offers does, or leaves a graph that
+    `Graph.lint` refuses. Eager mode runs it. It is a note where a line of the patch itself raises
     (`raise`, `assert`), and where NotImplementedError is raised.
     Why: Users who choose this backend, or run this pass, get an exception in place of a compiled
     model.
@@ -131,7 +131,7 @@ def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answ
     there are any.
     """
     say = partial(
-        verdict, case=case, fact=offer, expected="as in eager mode", where=_place(patch, offer)
+        verdict, case=case, fact=offer, expected="as in eager mode", where=offer_place(patch, offer)
     )
     notes = {fault: text for fault, text in run["faults"].items() if fault not in _FAULTS}
     yield from (
@@ -181,7 +181,7 @@ def _with_own_rounding(patch: Patch) -> Patch:
     )
 
 
-def _place(patch: Patch, offer: str) -> str:
+def offer_place(patch: Patch, offer: str) -> str:
     """The line that defines or registers what is offered."""
     name = re.escape(offer.partition(" ")[2])
     found = re.search(rf"(def|class)\s+{name}\b|[\"']{name}[\"']|\b{name}\s*=", patch.source)

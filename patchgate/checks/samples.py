@@ -21,8 +21,10 @@ from patchgate.checks.framework.find_checks import (
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
+from patchgate.checks.offers import offer_place
 from patchgate.checks.parity import comparison_failure
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch_source import Unreadable, mentioned_operators, parse
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Kind, Numerics, Verdict, read_codes
@@ -80,8 +82,9 @@ _SHOWN = 3
 @Check(believes=SIMULATED, seconds=15, unchanged="none")
 def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
-    if not replaced_operators(context.apply(torch)):
-        raise NothingToJudge("the patch replaces no operator")
+    applied = context.apply(torch)
+    if not replaced_operators(applied) and not applied.get("offers"):
+        raise NothingToJudge("the patch replaces no operator, and offers no backend and no pass")
     answers = sampled(context, torch)
     unpatched = answers["unpatched"]
     reason = _not_judged(unpatched)
@@ -119,17 +122,23 @@ def sampled(context: CheckContext, torch: str) -> Answer:
 
 def _run_samples(context: CheckContext, torch: str) -> Answer:
     """The three answers; those are empty for which the one before gives no reason."""
-    names = replaced_operators(context.apply(torch))
+    applied = context.apply(torch)
+    offers = list(applied.get("offers", ()))
+    names = [*replaced_operators(applied), *offers]
     answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
         made, ours, theirs = (Path(folder, name) for name in ("made", "unpatched", "patched"))
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
         compare = partial(context.differences, torch, "differ samples")
-        answers["unpatched"] = known = ask(patch=None, names=names, outputs=str(made))
+        mentions = _mentions(context.patch) if offers or any(map(_PASS.match, names)) else []
+        making = {"names": names, "mentions": mentions, "outputs": str(made)}
+        answers["unpatched"] = known = ask(patch=None, **making)
         if "failure" in known or _not_judged(known):
             return answers
         again = partial(ask, patch=None, unpatched=str(made), outputs=str(ours))
-        answers["patched"] = ask(patch=context.patch, unpatched=str(made), outputs=str(theirs))
+        answers["patched"] = ask(
+            patch=context.patch, unpatched=str(made), offers=offers, outputs=str(theirs)
+        )
         if "failure" in answers["patched"]:
             answers["unpatched"] |= {k: v for k, v in again(only=[]).items() if k == "failure"}
             return answers
@@ -141,6 +150,14 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
             answers["compared"] = asked if "failure" in asked else compare(ours, theirs)
     return answers
+
+
+def _mentions(patch: Patch) -> list[str]:
+    """Functions that the text of the patch names; none of a text that is not Python."""
+    try:
+        return mentioned_operators(parse(patch.source))
+    except Unreadable:
+        return []
 
 
 def _write_program(
@@ -210,13 +227,24 @@ def judge_samples(
     """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
-    failing = [each for each in metrics["differing"] if each["raises"]]
-    wrong = [each for each in metrics["differing"] if not each["raises"]]
-    if patch.claims.numerics is Numerics.CHANGES:
-        wrong = []
-        failing = [each for each in failing if not each.get("is_cast")]
-    red = partial(_red, case=case, ran=ran, judged=metrics["judged"], place=place, program=program)
-    verdicts = [*red("PG512", wrong), *red("PG513", failing)]
+    verdicts: list[Verdict] = []
+    for offer in sorted({each["offer"] for each in metrics["differing"]}):
+        found = [each for each in metrics["differing"] if each["offer"] == offer]
+        failing = [each for each in found if each["raises"]]
+        wrong = [each for each in found if not each["raises"]]
+        if patch.claims.numerics is Numerics.CHANGES:
+            wrong = []
+            failing = [each for each in failing if not each.get("is_cast")]
+        say = partial(
+            _red,
+            case=case,
+            fact=f"{offer}, {ran}" if offer else f"of {ran}",
+            judged=metrics["judged"],
+            place=offer_place(patch, offer) if offer else place,
+            program="" if offer else program,
+        )
+        verdicts += say("PG532" if offer else "PG512", wrong)
+        verdicts += say("PG531" if offer else "PG513", failing)
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     if verdicts:
         return verdicts
@@ -264,7 +292,7 @@ def _red(
     found: list[Mapping[str, Any]],
     *,
     case: Case,
-    ran: str,
+    fact: str,
     judged: int,
     place: str,
     program: str,
@@ -277,7 +305,7 @@ def _red(
             code,
             Kind.REGRESSED,
             case,
-            f"of {ran}",
+            fact,
             "as without the patch or in eager mode",
             actual,
             place,

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import tokenize
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchgate.model.errors import UsageError
@@ -113,6 +114,62 @@ def parse(source: str) -> ast.Module:
         raise Unreadable(1, "nested too deeply") from None
     except (ValueError, UnicodeError) as error:
         raise Unreadable(1, str(error)) from None
+
+
+def mentioned_operators(tree: ast.Module) -> list[str]:
+    """Names that a source has of torch's functions (`torch.nn.functional.dropout`), of the module
+    `operator`, and of what may be methods of tensors (`torch.Tensor.view`): written, called or in
+    a text.
+
+    They tell where to look, and nothing is concluded from them.
+    """
+    known = _imported(tree)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+    nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    written = [_dotted(node, known) for node in nodes]
+    texts = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    called = [
+        node.func.attr
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and not _dotted(node.func, known)
+    ]
+    methods = [f"torch.Tensor.{name}" for name in (*texts, *called) if name.isidentifier()]
+    return list(dict.fromkeys(name for name in (*written, *methods) if "." in name))
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Name -> what it stands for, below torch or `operator`."""
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            pairs = [(a.asname or a.name.partition(".")[0], a) for a in node.names]
+            known |= {name: a.name if a.asname else name for name, a in pairs}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            known |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            dotted = _dotted(node.value, known)
+            known |= {node.targets[0].id: dotted} if dotted else {}
+    return {
+        name: dotted
+        for name, dotted in known.items()
+        if dotted.partition(".")[0] in ("torch", "operator")
+    }
+
+
+def _dotted(node: ast.AST, known: Mapping[str, str]) -> str:
+    """`torch.ops.aten.add` of `aten.add`; empty for what is not below a known name."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value, known)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""
 
 
 def _bytes(path: Path) -> bytes:

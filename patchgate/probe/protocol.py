@@ -150,7 +150,10 @@ class RunOffers(Compile):
 
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for whose operators samples are made.
+    #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
+    mentions: list[str]
     unpatched: str  #: In place of `names`: the file that was written for them without the patch.
+    offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     only: list[int]  #: Without a patch: its samples that are compiled; where empty, the first.
 
 

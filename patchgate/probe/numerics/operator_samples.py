@@ -23,7 +23,13 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
+from patchgate.probe.numerics.mentioned_programs import (
+    calls_one_of,
+    mentioned_programs,
+    mentioned_words,
+)
 from patchgate.probe.numerics.operators import (
+    is_offer,
     module_in,
     operators_of,
     overload_in,
@@ -59,8 +65,10 @@ from patchgate.probe.numerics.sample_differences import (
     is_repeated,
     moved,
 )
+from patchgate.probe.patch.load import module_of
+from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import lacks_a_module
-from patchgate.probe.protocol import Profile
+from patchgate.probe.protocol import OfferRun, Profile, RunOperators
 
 # Sources of samples: operators, overloads, modules.
 _OPERATORS, _SOURCES = 4, 8
@@ -68,12 +76,16 @@ _OPERATORS, _SOURCES = 4, 8
 _TOGETHER = 20
 # How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
 # took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
-_TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 12, 2
+_TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
 # How many more are run in eager mode alone, and how often inputs are moved.
 _EAGER, _MOVED = 400, 2
 # At most, but for those that find the first sample that raises. A count, and no time: every machine
 # runs the same ones.
 _COMPILES = 8
+# Programs beyond those of the operators that a patch mentions.
+_PROGRAMS = 110
+# Programs that are run with what a patch offers.
+_OFFERED = 80
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
 # Names of what runs only where code is made of a graph.
@@ -84,19 +96,22 @@ _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 Results = dict[str, list[torch.Tensor]]
 
 
-def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, list[str]]:
+def write_samples(
+    names: list[str], mentions: Sequence[str], profile: Profile, path: str
+) -> dict[str, list[str]]:
     """Make samples for the replaced names, run them eagerly and traced, and write them with their
     results; name -> its operators.
     """
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        titles, by_source = _sources(names)
+        titles, by_source = _sources(names, mentions)
     given = flat(by_source[:_SOURCES])
     with reproducible(profile, training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
-        traced = _traced(samples)
+        # Few programs are wrong as torch traces them: these are compiled without the patch too.
+        traced = dict(enumerate(eager)) if all(map(runs_on_graphs, names)) else _traced(samples)
         # What torch itself does not trace is not judged.
         failed = [
             f"{samples[i].text}: raises {result} unpatched"
@@ -124,7 +139,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         "counts": counts,
         "compiled": {},
         "unjudged": failed,
-        "of_code": all(map(_OF_CODE.match, names)),
+        "traces": not all(_OF_CODE.match(name) or is_offer(name) for name in names),
+        "compiles": not all(map(is_offer, names)),
     }
     save_outputs(written, path)
     return titles
@@ -176,7 +192,9 @@ def _with_noise(generator: torch.Generator, value: Any) -> Any:
     return copy.requires_grad_(value.requires_grad)
 
 
-def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]]:
+def _sources(
+    names: list[str], mentions: Sequence[str]
+) -> tuple[dict[str, list[str]], list[list[Sample]]]:
     """Name -> what its samples are of, and the samples of each source, the closest first."""
     known = op_db()
     operators = [n for n in names if not runs_on_graphs(n) and module_in(n) is None]
@@ -187,11 +205,7 @@ def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]
         of_name: dict[str, list[Sample]] = {}
         overload, ops = overload_in(name), found.get(name, [])[:_OPERATORS]
         if runs_on_graphs(name):
-            of_name["small programs"] = [
-                Sample(text, args, {}, how=how)
-                for how, given in {"": programs(SEED), **resized_programs(SEED)}.items()
-                for text, args in given
-            ]
+            of_name["small programs"] = samples.get("small programs") or _programs(mentions)
         elif name not in found:
             of_name[name.split(".")[-2]] = samples_of_module(module_in(name), module_db())
         elif overload:
@@ -204,38 +218,85 @@ def _sources(names: list[str]) -> tuple[dict[str, list[str]], list[list[Sample]]
     return titles, list(samples.values())
 
 
+def _programs(mentions: Sequence[str]) -> list[Sample]:
+    """Programs of the operators that are mentioned; of all others first those that call one."""
+    kinds = {"": programs(SEED), **resized_programs(SEED)}
+    others = [(program, how) for how, known in kinds.items() for program in known]
+    mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
+    if mentioned:
+        words = mentioned_words(mentions)
+        others.sort(key=lambda each: not calls_one_of(words, each[0]))
+        del others[_PROGRAMS:]
+    return [Sample(text, args, {}, how=how) for (text, args), how in (*mentioned, *others)]
+
+
 def read_samples(path: str) -> dict[str, Any]:
     """A file that this module has written without a patch."""
     written: dict[str, Any] = torch.load(path, weights_only=False)
     return written | {"samples": [Sample(**each) for each in written["samples"]]}
 
 
-def run_samples(written: Mapping[str, Any], profile: Profile, path: str) -> None:
-    """Run the samples eagerly and traced, compile the most telling ones, and write what they
-    give.
+def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) -> None:
+    """Run the samples eagerly and traced, compile the most telling ones, run the programs with what
+    the patch offers, and write what they give.
     """
-    eager, before = written["eager"], written["traced"]
+    eager, before, spread = written["eager"], written["traced"], written["spread"]
     samples = written["samples"][: len(before)]
-    with reproducible(profile, training=True):
+    with reproducible(request["profile"], training=True):
         # First of all, for what a process does at its first call shows here.
         counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
-        now = {} if written["of_code"] else _traced(samples)
+        now = _traced(samples) if written["traces"] else {}
         # What is traced tells where to look; what is compiled is judged.
         excess = {
-            i: min(departure(now[i], eager[i])["excess"], departure(now[i], before[i])["excess"])
+            i: min(departure(now[i], each[i], spread[i])["excess"] for each in (eager, before))
             for i in now
         }
         telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
         raising = [i for i in telling if isinstance(now[i], str)]
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # Where all are as they were when traced, code can be wrong alone.
-        few = _COMPILED if written["of_code"] else _COMPILED // 2
+        few = _COMPILED // 2 if now else _COMPILED
         chosen = differing if telling else range(min(few, len(samples)))
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
-        compiled = _compiled(samples, groups)
+        compiled = _compiled(samples, groups) if written["compiles"] else {}
         # Patches of functions act on programs that are not compiled, too.
-        called = {} if written["of_code"] else _called(written["samples"], eager, written["spread"])
-    save_outputs({"compiled": compiled, "called": called, "counts": counts}, path)
+        called = _called(written["samples"], eager, spread) if written["traces"] else {}
+        offered = {
+            offer: found
+            for offer in request["offers"]
+            if (found := _offered(offer, samples, request["patch"]))
+        }
+    results = {"compiled": compiled, "called": called, "counts": counts, "offered": offered}
+    save_outputs(results, path)
+
+
+def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
+    """Of the first programs the results with a backend or pass that the patch offers, or what it
+    raises; not of those that it refuses, and of none where it compiles nothing.
+    """
+    run: OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
+    compiler = compiler_of(offer, module_of(patch), run, dynamic=None)
+    if not compiles_anything(compiler):
+        return {}
+    chosen = [i for i, each in enumerate(samples) if each.is_program and not each.how][:_OFFERED]
+    outcomes: dict[int, Any] = {}
+    groups, alone = _groups(samples, chosen), 0
+    while groups and alone < _TOGETHER:
+        group = groups.pop(0)
+        alone += len(group) == 1
+        torch._dynamo.reset()
+        try:
+            results: list[Any] = _results([samples[i] for i in group], compiler(_call_all))
+        except Exception as error:
+            if len(group) > 1:
+                groups += [[i] for i in group]
+                continue
+            kind, text = failure_of_offer(error, patch)
+            if kind != "raises":
+                continue
+            results = [text]
+        outcomes |= zip(group, results, strict=True)
+    return outcomes
 
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:

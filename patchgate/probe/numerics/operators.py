@@ -76,14 +76,37 @@ _FAMILIES = {
 
 
 def runs_on_graphs(name: str) -> bool:
-    """True if a replaced name is a pass, which any graph may reach."""
-    return bool(_ON_GRAPHS.search(name))
+    """True if a name is a pass or a backend, which any graph may reach."""
+    return is_offer(name) or bool(_ON_GRAPHS.search(name))
+
+
+def is_offer(name: str) -> bool:
+    """True for `backend NAME` and the like: what a patch offers, and nothing calls by itself."""
+    return name.startswith(("backend ", "function ", "pass "))
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
     """Name that was replaced -> the OpInfos of `known` that run it, the closest first; none where
     none is known.
     """
+    by_word = _words(known)
+    found = {name: _by_name(operator_in(name), by_word) for name in names}
+    left = {operator_in(name) for name, ops in found.items() if not ops}
+    called = _calling(left, known) if left else {}
+    return {
+        name: ops or called.get(operator_in(name)) or _family(name, by_word)
+        for name, ops in found.items()
+    }
+
+
+def operators_by_name(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
+    """Name of a function -> the OpInfos of `known` that have its name, none where none has."""
+    by_word = _words(known)
+    return {name: _by_name(operator_in(name), by_word) for name in names}
+
+
+def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
+    """Names and aliases of operators, whole and without what torch adds to them -> the OpInfos."""
     by_word: dict[str, list[Any]] = {}
     for op in known:
         for word in (
@@ -92,15 +115,9 @@ def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[A
             op.aten_name,
             *(alias.name for alias in op.aliases),
         ):
-            by_word.setdefault(_stem(word), []).append(op)
+            by_word.setdefault(stem(word), []).append(op)
             by_word.setdefault(word, []).append(op)
-    found = {name: _by_name(operator_in(name), by_word) for name in names}
-    left = {operator_in(name) for name, ops in found.items() if not ops}
-    called = _calling(left, known) if left else {}
-    return {
-        name: ops or called.get(operator_in(name)) or _family(name, by_word)
-        for name, ops in found.items()
-    }
+    return by_word
 
 
 def operator_in(name: str) -> str:
@@ -115,7 +132,7 @@ def operator_in(name: str) -> str:
 
 
 def _by_name(word: str, by_word: dict[str, list[Any]]) -> list[Any]:
-    for candidate in (word, word.removesuffix("_"), _stem(word)):
+    for candidate in (word, word.removesuffix("_"), stem(word)):
         if candidate in by_word:
             found = list({id(op): op for op in by_word[candidate]}.values())
             exact = [op for op in found if op.name.removeprefix("nn.functional.") == candidate]
@@ -123,7 +140,10 @@ def _by_name(word: str, by_word: dict[str, list[Any]]) -> list[Any]:
     return []
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """The word without what torch adds to the name of an operator: `softmax` of
+    `_softmax_backward`.
+    """
     word = word.lower().strip("_") if not word.startswith("__") else word
     for prefix in _PREFIXES:
         word = word.removeprefix(prefix)
@@ -147,7 +167,7 @@ def module_in(name: str) -> Any:
     return owner if is_module else None
 
 
-class _Calls(TorchDispatchMode):
+class Calls(TorchDispatchMode):
     """Notes the names of the operators that are called, and the calls of one."""
 
     def __init__(self, recorded: str = "") -> None:
@@ -167,7 +187,7 @@ def _copied(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _run_sample(op: Any, sample: Any, calls: _Calls) -> None:
+def _run_sample(op: Any, sample: Any, calls: Calls) -> None:
     """Call an operator with a sample, and its backward."""
     with calls:
         result = op.op(sample.input, *sample.args, **sample.kwargs)
@@ -188,7 +208,7 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
     """
     *_, packet, last = overload.split(".")
     target = getattr(getattr(torch.ops.aten, packet), last, None)
-    calls = _Calls(packet)
+    calls = Calls(packet)
     for op in ops:
         with contextlib.suppress(Exception):
             for sample in itertools.islice(_samples(op), _RECORDED):
@@ -227,7 +247,7 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
     """
     found: dict[str, list[tuple[int, Any]]] = {word: [] for word in words}
     for op in known:
-        calls = _Calls()
+        calls = Calls()
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # An operator whose sample this build cannot run is no candidate.

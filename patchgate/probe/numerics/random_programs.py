@@ -8,6 +8,7 @@ steps fit the shapes.
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -158,19 +159,21 @@ _KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _P
 _STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
 _SHAPES = ((4, 6), (4, 6), (1, 6))
 _OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
+#: The text of a program and its inputs.
+Program = tuple[str, tuple[torch.Tensor, ...]]
 # Random sequences, and steps of each.
 _SEQUENCES, _LENGTH = 12, 5
 
 
 def function_of(source: str) -> Callable[..., Any]:
     """The function `program` that the text defines."""
-    made: dict[str, Any] = {"torch": torch}
+    made: dict[str, Any] = {"torch": torch, "operator": operator}
     exec(compile(source, "<program>", "exec"), made)  # the text is ours
     function: Callable[..., Any] = made["program"]
     return function
 
 
-def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+def programs(seed: int) -> Iterator[Program]:
     """Texts of programs and their inputs: each step alone and fragments of models, then sequences
     in which values are used again.
     """
@@ -182,9 +185,7 @@ def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
         yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
 
 
-def resized_programs(
-    seed: int,
-) -> dict[str, list[tuple[str, tuple[torch.Tensor, ...]]]]:
+def resized_programs(seed: int) -> dict[str, list[Program]]:
     """Sizes -> the same texts with inputs of these sizes: what a pass keeps of the first graph is
     wrong for the next one, which reads the same.
     """
@@ -207,7 +208,7 @@ def _inputs(
 
 def _written(
     steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
-) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+) -> Iterator[Program]:
     """The program of the first steps that fit; it returns what its last steps give.
 
     None where no step fits.

@@ -163,7 +163,7 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
     is_public = not re.search(r"(^|\.)_", called) and named(op.name) is op.op
     is_form = bool(called) and callable(function) and (is_public or function in forms)
     name = called if is_form else _function_of(op)
-    plain = _made(op, name, torch.float32, False) or _made(op, name, torch.int64, False)
+    plain = plain_samples(op, name=name)
     trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
     if trained:  # torch leaves some arguments out where a gradient is asked for
         calls = pytree.tree_map(_trained, [(s.args, s.kwargs) for s in plain])
@@ -173,6 +173,11 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
     others.append([Sample(name, *call) for call in large])
     parameters = functools.partial(parameters_of, op.op, op.aten_name)
     return _in_turns(plain, trained, flat(others), parameters)
+
+
+def plain_samples(op: Any, dtype: torch.dtype = torch.float32, name: str = "") -> list[Sample]:
+    """Samples of a dtype, or in int64 where an operator does not take it."""
+    return _made(op, name, dtype, False) or _made(op, name, torch.int64, False)
 
 
 def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:

@@ -47,7 +47,12 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     judged, rounded = 0, 0
     differing: list[dict[str, Any]] = []
     unjudged = [*ours["unjudged"]]
-    for at, after in sorted(theirs["compiled"].items()):
+    outcomes = [
+        (offer, at, after)
+        for offer, found in {"": theirs["compiled"], **theirs["offered"]}.items()
+        for at, after in sorted(found.items())
+    ]
+    for offer, at, after in outcomes:
         text, eager = ours["texts"][at], ours["eager"][at]
         spread = ours["spread"][at]
         found = departure(after, eager, spread)
@@ -62,8 +67,10 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             found = min(found, nearer, key=lambda each: float(each["excess"]))
         judged += 1
         if found["excess"] > 1:
-            program = ours["programs"][at]
-            differing.append({"at": at, "sample": text, "program": program, **found})
+            program = "" if offer else ours["programs"][at]
+            differing.append(
+                {"at": at, "offer": offer, "sample": text, "program": program, **found}
+            )
         rounded += 0 < found["excess"] <= 1
     known = {each["at"] for each in differing}
     for at, after in theirs["called"].items():
@@ -71,7 +78,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             continue
         judged += at not in theirs["compiled"]
         found, text = departure(after, ours["eager"][at], ours["spread"][at]), ours["texts"][at]
-        differing.append({"sample": f"{text}, in eager mode", "program": "", **found})
+        where = f"{text}, in eager mode"
+        differing.append({"offer": "", "sample": where, "program": "", **found})
     # The shortest program first; one that cannot be written down comes last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:

@@ -30,10 +30,11 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
         except ImportError as error:
             return {**answer, "unmeasured": str(error)}
         stage("run")
-        names, profile = request["names"], request["profile"]
         return {
             **answer,
-            "operators": operator_samples.write_samples(names, profile, request["outputs"]),
+            "operators": operator_samples.write_samples(
+                request["names"], request["mentions"], request["profile"], request["outputs"]
+            ),
         }
     written = operator_samples.read_samples(request["unpatched"])
     if not request.get("patch"):
@@ -44,5 +45,5 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
     apply_patch(request, stage)
     stage("run")
     with tracing(request.get("patch")) as coverage:
-        operator_samples.run_samples(written, request["profile"], request["outputs"])
+        operator_samples.run_samples(written, request, request["outputs"])
     return cast(Operators, {**answer, **coverage})

@@ -1,0 +1,205 @@
+"""Small programs of the operators that the text of a pass or of a backend mentions: one after
+itself, two in a row, one on either side of a write, several calls that are nearly equal.
+
+The calls are torch's own samples. Eager mode tells which programs can be run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from patchgate.probe.numerics.operators import Calls, operator_in, operators_by_name, stem
+from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.sample_calls import (
+    AsWritten,
+    Sample,
+    flat,
+    named,
+    op_db,
+    plain_samples,
+    tensors_in,
+)
+
+# Names of the module `operator` -> torch's.
+_OPERATORS = {
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "and_": "bitwise_and",
+    "or_": "bitwise_or",
+    "xor": "bitwise_xor",
+    "invert": "bitwise_not",
+}
+# Operators, calls of each, those around which something is written, and rows of two operators, at
+# most.
+_MOST, _CALLS, _WRITTEN, _ROWS = 14, 4, 2, 40
+# What makes a tensor of numbers is called for these first: float32 is what it makes unasked.
+_MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
+_ELEMENTS = 600
+_LETTERS = "abcdeghijklmnopqrstuvw"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call in text, as `torch.add({0}, {1}, alpha=2)`, and the tensors for the places."""
+
+    text: str
+    tensors: tuple[torch.Tensor, ...]
+
+    def on(self, names: Sequence[str]) -> str:
+        return self.text.format(*names)
+
+
+def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
+    """Texts of programs and their inputs: of each operator alone, then of two in a row."""
+    words = {name: word for name in mentions if (word := _operator_word(name))}
+    infos = operators_by_name(words.values(), op_db())
+    found = (calls for name, word in words.items() if (calls := _calls(name, infos[word])))
+    mentioned = list(itertools.islice(found, _MOST))
+    for calls in mentioned:
+        yield from _of_one(calls)
+    rows = list(itertools.permutations(mentioned, 2))
+    random.Random(seed).shuffle(rows)
+    yield from itertools.islice(filter(None, itertools.starmap(_row, rows)), _ROWS)
+
+
+def mentioned_words(mentions: Sequence[str]) -> set[str]:
+    """The stems of the operators that are mentioned."""
+    return {stem(operator_in(word)) for name in mentions if (word := _operator_word(name))}
+
+
+def calls_one_of(words: set[str], program: Program) -> bool:
+    """True if the program calls an operator with one of these stems, as Python or as ATen has
+    it.
+    """
+    calls, functions = Calls(), _Functions()
+    with calls, functions:
+        _run(program)
+    return not words.isdisjoint(map(stem, calls.words | functions.words))
+
+
+class _Functions(TorchFunctionMode):
+    """Notes the names of torch's functions that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.words.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
+def _operator_word(name: str) -> str:
+    """The name of the operator that a mentioned function is; empty where it is none."""
+    owner, _, last = name.rpartition(".")
+    is_python = owner == "operator"
+    function = getattr(operator, last, None) if is_python else named(name.removeprefix("torch."))
+    if not callable(function) or isinstance(function, type):
+        return ""
+    return _OPERATORS.get(last, last) if is_python else name
+
+
+def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
+    """Calls of a function that give the same each time; none of what has no samples."""
+    samples = [sample for info in infos[:1] for sample in plain_samples(info)]
+    if samples and not tensors_in((samples[0].args, samples[0].kwargs)):
+        samples = flat([plain_samples(infos[0], dtype) for dtype in _MADE_DTYPES])
+    else:  # those with the fewest and with the most arguments
+        middle = len(samples) // 2
+        samples = flat([samples[middle:][::-1], samples[:middle]])
+    written = (_written(name, sample) for sample in samples)
+    return list(itertools.islice(filter(_is_steady, filter(None, written)), _CALLS))
+
+
+def _written(name: str, sample: Sample) -> _Call | None:
+    """The call in text; None for a large one, and for a method of what is no tensor."""
+    tensors: list[torch.Tensor] = []
+
+    def place(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        tensors.append(value.detach())
+        return AsWritten(f"{{{len(tensors) - 1}}}")
+
+    args, kwargs = pytree.tree_map(place, (sample.args, sample.kwargs))
+    parts = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
+    if sum(map(torch.numel, tensors)) > _ELEMENTS:
+        return None
+    owner, _, method = name.rpartition(".")
+    if owner == "torch.Tensor":
+        name = f"{{0}}.{method}"
+        if parts.pop(0) != "{0}":
+            return None
+    return _Call(f"{name}({', '.join(parts)})", tuple(tensors))
+
+
+def _is_steady(call: _Call) -> bool:
+    """True if it can be called, and random numbers change nothing."""
+    results = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        results.append(_run(_program(f"return {call.on(_LETTERS)}", call.tensors)))
+    first, second = map(pytree.tree_leaves, results)
+    return first != [None] and all(map(_is_same, first, second))
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    one, other = torch.as_tensor(one).nan_to_num(), torch.as_tensor(other).nan_to_num()
+    return bool((one == other).all())
+
+
+def _run(program: Program) -> Any:
+    """What a program gives; None where it raises."""
+    text, inputs = program
+    try:
+        return function_of(text)(*(tensor.clone() for tensor in inputs))
+    except Exception:
+        return None
+
+
+def _program(body: str, inputs: Sequence[torch.Tensor]) -> Program:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"def program({', '.join(_LETTERS[: len(inputs)])}):\n{lines}", tuple(inputs)
+
+
+def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
+    """Programs of one operator: its calls in one graph, the first twice; each after itself; some on
+    either side of a write, and with a result that is written.
+    """
+    inputs = [tensor for call in calls for tensor in call.tensors]
+    if len(inputs) <= len(_LETTERS):
+        letters = iter(_LETTERS)
+        alike = [call.on([*itertools.islice(letters, len(call.tensors))]) for call in calls]
+        yield _program(f"return {', '.join([*alike, alike[0]])}", inputs)
+    for number, call in enumerate(call for call in calls if call.tensors):
+        plain, again = call.on(_LETTERS), call.on(["x", *_LETTERS[1:]])
+        yield _program(f"x = {plain}\nreturn {again}", call.tensors)
+        if number < _WRITTEN:
+            around = f"x = a.clone()\ny = {again}\nx.fill_(1)\nreturn y, {again}"
+            yield _program(around, call.tensors)
+            yield _program(f"x = {plain}\nx.fill_(1)\nreturn x, a", call.tensors)
+
+
+def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:
+    """A call of one operator of which the result is given to another; None where none fits."""
+    for one, other in itertools.product(first, second):
+        rest = _LETTERS[len(one.tensors) :]
+        for at in range(min(2, len(other.tensors))):
+            names = [*rest[:at], "x", *rest[at:]]
+            inputs = [*one.tensors, *other.tensors[:at], *other.tensors[at + 1 :]]
+            used = ", x" if at or len(first) % 2 else ""
+            body = f"x = {one.on(_LETTERS)}\nreturn {other.on(names)}{used}"
+            program = _program(body, inputs)
+            if len(inputs) <= len(_LETTERS) and _run(program) is not None:
+                return program
+    return None
