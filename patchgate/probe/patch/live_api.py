@@ -62,6 +62,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     ]
     for name, (original, replacement) in sorted(changed.items()):
         is_static = isinstance(replacement, staticmethod)
+        original = original or _inherited(name)
         original, replacement = (
             getattr(value, "__func__", value) for value in (original, replacement)
         )
@@ -167,6 +168,23 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
         "expected": ADDED if own else after["expected"],
         "actual": "added by the patch",
     }
+
+
+def _inherited(name: str) -> Any:
+    """The method of a base class of torch's that a new method overrides; None where there is none,
+    and for one that takes anything.
+    """
+    owner_name, _, method = name.rpartition(".")
+    try:
+        owner = resolve(owner_name)
+    except LookupError:
+        return None
+    bases = owner.__mro__[1:] if isinstance(owner, type) else ()
+    found = next((vars(base)[method] for base in bases if method in vars(base)), None)
+    if not isinstance(found, types.FunctionType) or not found.__module__.startswith("torch"):
+        return None
+    takes_any = found.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return None if takes_any else found
 
 
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
