@@ -91,6 +91,8 @@ ALSO = {
     "PG411": ("samples",),
     "PG422": ("samples",),
     "PG507": ("ranks",),
+    "PG531": ("samples",),
+    "PG532": ("samples",),
     "PG806": ("late",),
 }
 # Where a sound patch must be green, these are asked before a merge in other tests: of the patch
@@ -213,7 +215,7 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(ask, path):
     assert code in {verdict.code for verdict in verdicts}
 
 
-# Three sound examples of each kind of what projects offer, and three bugs, after public ones ->
+# Sound examples of each kind of what projects offer, and bugs, after public ones ->
 # the code of the check that judges it, and whether it is red.
 KINDS = {
     "operator/rope_inplace": ("PG541", False),
@@ -234,6 +236,8 @@ KINDS = {
     "backend/first_result": ("PG532", True),
     "backend/no_constants": ("PG531", True),
     "backend/casts": ("PG532", True),
+    "backend/folds": ("PG532", False),
+    "backend/forgets_keywords": ("PG531", True),
     "fx_pass/clamp": ("PG532", False),
     "fx_pass/swaps": ("PG532", False),
     "fx_pass/twice_clamped": ("PG532", False),

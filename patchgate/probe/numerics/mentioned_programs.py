@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ _OPERATORS = {
     "xor": "bitwise_xor",
     "invert": "bitwise_not",
 }
+# An overload takes some of the calls alone, and all of them are of its operator.
+_OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # Operators, calls of each, those around which something is written, and rows of two operators, at
 # most.
 _MOST, _CALLS, _WRITTEN, _ROWS = 14, 4, 2, 40
@@ -61,7 +64,8 @@ class _Call:
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     """Texts of programs and their inputs: of each operator alone, then of two in a row."""
-    words = {name: word for name in mentions if (word := _operator_word(name))}
+    functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
+    words = {name: word for name in functions if (word := _operator_word(name))}
     infos = operators_by_name(words.values(), op_db())
     found = (calls for name, word in words.items() if (calls := _calls(name, infos[word])))
     mentioned = list(itertools.islice(found, _MOST))
@@ -117,8 +121,9 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
     else:  # those with the fewest and with the most arguments
         middle = len(samples) // 2
         samples = flat([samples[middle:][::-1], samples[:middle]])
-    written = (_written(name, sample) for sample in samples)
-    return list(itertools.islice(filter(_is_steady, filter(None, written)), _CALLS))
+    written = (call for sample in samples if (call := _written(name, sample)))
+    distinct = {call.text: call for call in written}.values()
+    return list(itertools.islice(filter(_is_steady, distinct), _CALLS))
 
 
 def _written(name: str, sample: Sample) -> _Call | None:
@@ -173,8 +178,8 @@ def _program(body: str, inputs: Sequence[torch.Tensor]) -> Program:
 
 
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
-    """Programs of one operator: its calls in one graph, the first twice; each after itself; some on
-    either side of a write, and with a result that is written.
+    """Programs of one operator: its calls in one graph, the first twice; each in front of a product
+    and after itself; some on either side of a write, and with a result that is written.
     """
     inputs = [tensor for call in calls for tensor in call.tensors]
     if len(inputs) <= len(_LETTERS):
@@ -183,6 +188,7 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
         yield _program(f"return {', '.join([*alike, alike[0]])}", inputs)
     for number, call in enumerate(call for call in calls if call.tensors):
         plain, again = call.on(_LETTERS), call.on(["x", *_LETTERS[1:]])
+        yield _program(f"return {plain} * 2", call.tensors)
         yield _program(f"x = {plain}\nreturn {again}", call.tensors)
         if number < _WRITTEN:
             around = f"x = a.clone()\ny = {again}\nx.fill_(1)\nreturn y, {again}"

@@ -85,7 +85,7 @@ _COMPILES = 8
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
-_OFFERED = 80
+_OFFERED = 40
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
 # Names of what runs only where code is made of a graph.
@@ -256,7 +256,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # Where all are as they were when traced, code can be wrong alone.
         few = _COMPILED // 2 if now else _COMPILED
-        chosen = differing if telling else range(min(few, len(samples)))
+        others = [i for i in range(len(samples)) if i not in telling]
+        chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
         # Patches of functions act on programs that are not compiled, too.
@@ -281,7 +282,7 @@ def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[i
     chosen = [i for i, each in enumerate(samples) if each.is_program and not each.how][:_OFFERED]
     outcomes: dict[int, Any] = {}
     groups, alone = _groups(samples, chosen), 0
-    while groups and alone < _TOGETHER:
+    while groups and alone < _TOGETHER // 2:
         group = groups.pop(0)
         alone += len(group) == 1
         torch._dynamo.reset()
