@@ -61,19 +61,25 @@ class _Call:
     def on(self, names: Sequence[str]) -> str:
         return self.text.format(*names)
 
+    def gives_dimensions(self) -> bool:
+        """True if the call gives a tensor with dimensions: models compute with few others."""
+        result = _run(_program(f"return {self.on(_LETTERS)}", self.tensors))
+        return isinstance(result, torch.Tensor) and result.dim() > 0
+
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: of each operator alone, then of two in a row."""
+    """Texts of programs and their inputs: in turns of one operator, and of two in a row."""
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
     infos = operators_by_name(words.values(), op_db())
     found = (calls for name, word in words.items() if (calls := _calls(name, infos[word])))
     mentioned = list(itertools.islice(found, _MOST))
-    for calls in mentioned:
-        yield from _of_one(calls)
-    rows = list(itertools.permutations(mentioned, 2))
-    random.Random(seed).shuffle(rows)
-    yield from itertools.islice(filter(None, itertools.starmap(_row, rows)), _ROWS)
+    alone = (program for calls in mentioned for program in _of_one(calls))
+    pairs = list(itertools.permutations(mentioned, 2))
+    random.Random(seed).shuffle(pairs)
+    rows = itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS)
+    turns = itertools.zip_longest(alone, rows)
+    yield from (program for turn in turns for program in turn if program)
 
 
 def mentioned_words(mentions: Sequence[str]) -> set[str]:
@@ -122,7 +128,7 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
         middle = len(samples) // 2
         samples = flat([samples[middle:][::-1], samples[:middle]])
     written = (call for sample in samples if (call := _written(name, sample)))
-    distinct = {call.text: call for call in written}.values()
+    distinct = {call.text: call for call in written if _has_dimensions(call.tensors)}.values()
     return list(itertools.islice(filter(_is_steady, distinct), _CALLS))
 
 
@@ -146,6 +152,10 @@ def _written(name: str, sample: Sample) -> _Call | None:
         if parts.pop(0) != "{0}":
             return None
     return _Call(f"{name}({', '.join(parts)})", tuple(tensors))
+
+
+def _has_dimensions(tensors: Sequence[torch.Tensor]) -> bool:
+    return not tensors or tensors[0].dim() > 0
 
 
 def _is_steady(call: _Call) -> bool:
@@ -189,7 +199,8 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
     for number, call in enumerate(call for call in calls if call.tensors):
         plain, again = call.on(_LETTERS), call.on(["x", *_LETTERS[1:]])
         yield _program(f"return {plain} * 2", call.tensors)
-        yield _program(f"x = {plain}\nreturn {again}", call.tensors)
+        if call.gives_dimensions():
+            yield _program(f"x = {plain}\nreturn {again}", call.tensors)
         if number < _WRITTEN:
             around = f"x = a.clone()\ny = {again}\nx.fill_(1)\nreturn y, {again}"
             yield _program(around, call.tensors)
@@ -198,7 +209,7 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:
     """A call of one operator of which the result is given to another; None where none fits."""
-    for one, other in itertools.product(first, second):
+    for one, other in itertools.product(filter(_Call.gives_dimensions, first), second):
         rest = _LETTERS[len(one.tensors) :]
         for at in range(min(2, len(other.tensors))):
             names = [*rest[:at], "x", *rest[at:]]

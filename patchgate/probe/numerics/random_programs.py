@@ -92,7 +92,6 @@ _POINTWISE = (
         "x.exp().log()",
     ),
     *(
-        "x.to(torch.bfloat16).to(torch.float32)",
         "x.to(torch.float32)",
         "x.clamp(-0.5, 0.5)",
         "x.rsqrt()",
