@@ -16,12 +16,14 @@ WRONG = {
     "what": "output: 1, not 2",
     "excess": 1e5,
     "raises": False,
+    "offer": "",
 }
 FAILS = {
     "sample": "add(bool[5])",
     "what": "raises TypeError: no bool",
     "excess": 1e30,
     "raises": True,
+    "offer": "",
 }
 
 
@@ -59,6 +61,9 @@ def judge(
         ([{**FAILS, "is_cast": True}], Numerics.ROUNDING, ["PG513"]),
         ([{**FAILS, "is_cast": True}], Numerics.CHANGES, ["PG514"]),
         ([WRONG, FAILS], Numerics.ROUNDING, ["PG512", "PG513"]),
+        ([{**WRONG, "offer": "backend mine"}], Numerics.ROUNDING, ["PG532"]),
+        ([{**FAILS, "offer": "pass mine"}], Numerics.ROUNDING, ["PG531"]),
+        ([{**WRONG, "offer": "backend mine"}], Numerics.CHANGES, ["PG514"]),
     ],
 )
 def test_wrong_numbers_and_failures_are_told_apart(differing, numerics, codes):

@@ -9,7 +9,13 @@ import py_compile
 import pytest
 
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.patch_source import (
+    Unreadable,
+    mentioned_operators,
+    parse,
+    read_lossy,
+    read_source,
+)
 from patchgate.model.errors import UsageError
 
 TEXT = "# a comment\nname = 'gr\u00fc\u00df'\n"
@@ -59,3 +65,21 @@ def test_a_diff_has_no_coding_line(folder):
 def test_a_file_that_cannot_be_read_is_reported_with_its_path(folder):
     with pytest.raises(UsageError, match=r"gone\.py: cannot be read"):
         read_source(folder / "gone.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import torch.nn.functional as F\nF.gelu", ["torch.nn.functional.gelu"]),
+        ("from torch.nn import functional\nX = (functional.gelu,)", ["torch.nn.functional.gelu"]),
+        ("import torch\naten = torch.ops.aten\naten.mm.default", ["torch.ops.aten.mm.default"]),
+        ("import operator\noperator.add", ["operator.add"]),
+        ("import math\nmath.sqrt", []),
+        ("node.target == 'view'", ["torch.Tensor.view"]),
+        ("node.target == 'a view'", []),
+        ("def f(x):\n    return x.softmax(-1)", ["torch.Tensor.softmax"]),
+    ],
+)
+def test_operators_that_a_source_mentions(source, names):
+    assert set(names) <= {*mentioned_operators(parse(source))}
+    assert bool(names) is bool(mentioned_operators(parse(source)))
