@@ -174,7 +174,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _run(program: Program) -> Any:
-    """What a program gives; None where it raises."""
+    """The results of a program; None where it raises."""
     text, inputs = program
     try:
         return function_of(text)(*(tensor.clone() for tensor in inputs))

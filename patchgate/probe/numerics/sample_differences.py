@@ -47,39 +47,26 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     judged, rounded = 0, 0
     differing: list[dict[str, Any]] = []
     unjudged = [*ours["unjudged"]]
-    outcomes = [
-        (offer, at, after)
-        for offer, found in {"": theirs["compiled"], **theirs["offered"]}.items()
-        for at, after in sorted(found.items())
-    ]
-    for offer, at, after in outcomes:
-        text, eager = ours["texts"][at], ours["eager"][at]
-        spread = ours["spread"][at]
-        found = departure(after, eager, spread)
-        if found["excess"] > 1 and at in ours["compiled"]:
-            before = ours["compiled"][at]
-            if not is_repeated(eager, before):
-                raises = isinstance(before, str)
-                why = f"raises {before}" if raises else "differs from eager mode"
-                unjudged.append(f"{text}: compiled it {why} unpatched")
+    for offer, outcomes in {"": theirs["compiled"], **theirs["offered"]}.items():
+        for at, after in sorted(outcomes.items()):
+            found, text = _nearest(ours, at, after), ours["texts"][at]
+            if isinstance(found, str):
+                unjudged.append(f"{text}: {found}")
                 continue
-            nearer = departure(after, before, spread)
-            found = min(found, nearer, key=lambda each: float(each["excess"]))
-        judged += 1
-        if found["excess"] > 1:
-            program = "" if offer else ours["programs"][at]
-            differing.append(
-                {"at": at, "offer": offer, "sample": text, "program": program, **found}
-            )
-        rounded += 0 < found["excess"] <= 1
+            judged += 1
+            rounded += 0 < found["excess"] <= 1
+            if found["excess"] > 1:
+                where = {"at": at, "offer": offer, "sample": text}
+                program = "" if offer else ours["programs"][at]
+                differing.append({**where, "program": program, **found})
     known = {each["at"] for each in differing}
     for at, after in theirs["called"].items():
         if at in known:
             continue
         judged += at not in theirs["compiled"]
-        found, text = departure(after, ours["eager"][at], ours["spread"][at]), ours["texts"][at]
-        where = f"{text}, in eager mode"
-        differing.append({"offer": "", "sample": where, "program": "", **found})
+        away = departure(after, ours["eager"][at], ours["spread"][at])
+        text = f"{ours['texts'][at]}, in eager mode"
+        differing.append({"offer": "", "sample": text, "program": "", **away})
     # The shortest program first; one that cannot be written down comes last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
@@ -91,6 +78,22 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         if (step := grown(before, theirs["counts"].get(at, [])))
     ]
     return {**counts, "differing": differing, "grown": more, "unjudged": unjudged[:_NAMED]}
+
+
+def _nearest(ours: Mapping[str, Any], at: int, after: Any) -> dict[str, Any] | str:
+    """How far a sample is from eager mode or from what it compiles to without the patch; a text
+    where torch itself compiles it wrongly.
+    """
+    eager, spread = ours["eager"][at], ours["spread"][at]
+    found = departure(after, eager, spread)
+    if found["excess"] <= 1 or at not in ours["compiled"]:
+        return found
+    before = ours["compiled"][at]
+    if not is_repeated(eager, before):
+        raises = isinstance(before, str)
+        why = f"raises {before}" if raises else "differs from eager mode"
+        return f"compiled it {why} unpatched"
+    return min(found, departure(after, before, spread), key=lambda each: float(each["excess"]))
 
 
 def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
