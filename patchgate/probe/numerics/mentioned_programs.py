@@ -10,6 +10,7 @@ import itertools
 import operator
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,19 +83,21 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     yield from (program for turn in turns for program in turn if program)
 
 
-def mentioned_words(mentions: Sequence[str]) -> set[str]:
-    """The stems of the operators that are mentioned."""
-    return {stem(operator_in(word)) for name in mentions if (word := _operator_word(name))}
+def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int]:
+    """The places of programs, first those that call what is mentioned and few others call."""
+    words = {stem(operator_in(word)) for name in mentions if (word := _operator_word(name))}
+    called = [words & _stems_called(program) for program in programs]
+    often = Counter(word for found in called for word in found)
+    rarest = [min((often[word] for word in found), default=len(programs)) for found in called]
+    return sorted(range(len(programs)), key=rarest.__getitem__)
 
 
-def calls_one_of(words: set[str], program: Program) -> bool:
-    """True if the program calls an operator with one of these stems, as Python or as ATen has
-    it.
-    """
+def _stems_called(program: Program) -> set[str]:
+    """The stems of all operators that a program calls, as Python and as ATen has them."""
     calls, functions = Calls(), _Functions()
     with calls, functions:
         _run(program)
-    return not words.isdisjoint(map(stem, calls.words | functions.words))
+    return {*map(stem, calls.words | functions.words)}
 
 
 class _Functions(TorchFunctionMode):
@@ -198,13 +201,18 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
         yield _program(f"return {', '.join([*alike, alike[0]])}", inputs)
     for number, call in enumerate(call for call in calls if call.tensors):
         plain, again = call.on(_LETTERS), call.on(["x", *_LETTERS[1:]])
-        yield _program(f"return {plain} * 2", call.tensors)
+        yield _program(f"return {plain} * 2", [*map(_halves, call.tensors)])
         if call.gives_dimensions():
             yield _program(f"x = {plain}\nreturn {again}", call.tensors)
         if number < _WRITTEN:
             around = f"x = a.clone()\ny = {again}\nx.fill_(1)\nreturn y, {again}"
             yield _program(around, call.tensors)
             yield _program(f"x = {plain}\nx.fill_(1)\nreturn x, a", call.tensors)
+
+
+def _halves(tensor: torch.Tensor) -> torch.Tensor:
+    """Multiples of a half, of which some are zero and some are equal."""
+    return (tensor * 2).round() / 2 if tensor.is_floating_point() else tensor
 
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:

@@ -23,11 +23,7 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
-from patchgate.probe.numerics.mentioned_programs import (
-    calls_one_of,
-    mentioned_programs,
-    mentioned_words,
-)
+from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.operators import (
     is_offer,
     module_in,
@@ -224,9 +220,8 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     others = [(program, how) for how, known in kinds.items() for program in known]
     mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
     if mentioned:
-        words = mentioned_words(mentions)
-        others.sort(key=lambda each: not calls_one_of(words, each[0]))
-        del others[_PROGRAMS:]
+        order = by_mention([program for program, _ in others], mentions)
+        others = [others[at] for at in order[:_PROGRAMS]]
     return [Sample(text, args, {}, how=how) for (text, args), how in (*mentioned, *others)]
 
 
