@@ -1,14 +1,14 @@
-"""Results of patches -> what the HTML page shows: tables for its script, and a view of each patch
-as plain text.
+"""Results of patches -> what the HTML page shows: data for its script, and a view of each patch as
+plain text.
 
-Equal rows and values are stored once, so that a sweep of a hundred thousand cells stays small.
+Equal values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,6 +41,8 @@ COLOURS = (
     ShownColour(Colour.RED, "✗", "red"),
     ShownColour(Colour.GREY, "?", "not judged"),
 )
+# Of a verdict, as they are.
+_SHOWN = ("code", "subject", "expected", "actual", "where", "why", "advice")
 _PLACES = {shown.colour: place for place, shown in enumerate(COLOURS)}
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.
 Past = Callable[[str, str], Mapping[tuple[str, str, str], Sequence[str]]]
@@ -55,29 +57,38 @@ class Address(NamedTuple):
     torch: str
 
 
-class Tables:
-    """Named tables of rows, each row once; a row is referred to by its number.
+class Placed(int):
+    """The number of a value in the pool."""
 
-    As JSON each table is the names of its columns, which the script reads rows by, and the rows
-    without them.
+
+class Pool:
+    """Values, each of them once. A mapping and a list refer to their values by number.
+
+    `rows` has a scalar as it is; of a mapping the number of its shape, and of a list -1, and then
+    the numbers of the values, which come before it. `shapes` has the keys of mappings.
     """
 
     def __init__(self) -> None:
-        self._fields: dict[str, tuple[str, ...]] = {}
-        self._rows: dict[str, dict[tuple[Hashable, ...], int]] = defaultdict(dict)
+        self.rows: list[object] = []
+        self.shapes: dict[tuple[str, ...], int] = {}
+        self._places: dict[Hashable, int] = {}
 
-    def place(self, table: str, **row: Hashable) -> int:
-        """The number of the row, which is added if it is new."""
-        self._fields[table] = tuple(row)
-        rows = self._rows[table]
-        return rows.setdefault(tuple(row.values()), len(rows))
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return {
-            table: {"fields": self._fields[table], "rows": list(rows)}
-            for table, rows in self._rows.items()
-        }
+    def place(self, value: Any) -> Placed:
+        """The number of the value, which is added if it is new; a dataclass is a mapping."""
+        if isinstance(value, Placed):
+            return value
+        if is_dataclass(value):
+            value = vars(value)
+        row = value
+        if isinstance(value, Mapping):
+            shape = self.shapes.setdefault(tuple(value), len(self.shapes))
+            row = (shape, *map(self.place, value.values()))
+        elif isinstance(value, (tuple, list)):
+            row = (-1, *map(self.place, value))
+        number = self._places.setdefault((type(row), row), len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(row)
+        return Placed(number)
 
 
 class Page:
@@ -87,12 +98,12 @@ class Page:
         self.past, self.note = past, note
         self.made_by: tuple[str, ...] = ()  # versions, commit, command, machine
         self.times: list[tuple[Patch, TimeRatio]] = []
-        self._tables = Tables()
-        self._diffs: dict[tuple[str, str], int] = {}
+        self._pool = Pool()
+        self._diffs: dict[tuple[str, str], Placed] = {}
         self._patches: dict[str, Patch] = {}
         self._torches: set[str] = set()
-        # patch -> (check, item) -> torch -> number of the cell
-        self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
+        # patch -> (check, item) -> torch -> the cell
+        self._lines: dict[str, dict[tuple[str, str], dict[str, Placed]]] = {}
         self._verdicts: dict[str, list[Verdict]] = {}
         self._quick_looks: dict[str, QuickLook | None] = {}
 
@@ -128,21 +139,19 @@ class Page:
     def data(self) -> dict[str, Any]:
         """All that the script reads, ready for JSON."""
         codes = {verdict.code for verdicts in self._verdicts.values() for verdict in verdicts}
-        matrix = Tables()
-        for patch in self._patches.values():
-            symptom = patch.claims.symptom
-            lines = sorted(self._lines[patch.id].items(), key=lambda line: reading_order(line[0]))
-            matrix.place(
-                "patches",
-                id=patch.id,
-                symptom=tuple(vars(symptom).items()) if symptom else None,
-                lines=tuple(
-                    matrix.place(
-                        "lines", check=check, item=item, cells=tuple(map(cells.get, self.torches))
+        patches = [
+            {
+                "id": patch.id,
+                "symptom": patch.claims.symptom,
+                "lines": [
+                    {"check": check, "item": item, "cells": [*map(cells.get, self.torches)]}
+                    for (check, item), cells in sorted(
+                        self._lines[patch.id].items(), key=lambda line: reading_order(line[0])
                     )
-                    for (check, item), cells in lines
-                ),
-            )
+                ],
+            }
+            for patch in self._patches.values()
+        ]
         return {
             "torches": self.torches,
             "colours": [
@@ -150,128 +159,71 @@ class Page:
                 for each in COLOURS
             ],
             "codes": {code: catalogue()[code].title for code in sorted(codes)},
-            **self._tables.data,
-            **matrix.data,
+            "patches": self._pool.place(patches),
+            "pool": self._pool.rows,
+            "shapes": [*self._pool.shapes],
         }
 
-    def _value(self, value: Hashable) -> int:
-        return self._tables.place("values", value=value)
-
-    def _place_values(self, table: str, **row: Hashable) -> int:
-        """A row whose columns are all numbers of `values`: many rows have texts in common."""
-        return self._tables.place(
-            table, **{name: self._value(value) for name, value in row.items()}
-        )
-
     def _cell(
-        self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]
-    ) -> int:
+        self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], Placed]
+    ) -> Placed:
         """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as
         evidence.
         """
         cell = cell_of(verdicts)
         names = dict.fromkeys(verdict.case.name for verdict in verdicts)
-        evidence = tuple(cases[torch, name] for name in names if (torch, name) in cases)
+        evidence = [cases[torch, name] for name in names if (torch, name) in cases]
         # Green facts are in the table of their case.
         read = [
             v
             for v in verdicts
             if v.colour is not Colour.GREEN or not (evidence and v.check in ("kernels", "graph"))
         ]
-        return self._tables.place(
-            "cells",
-            colour=_PLACES[cell.colour],
-            count=cell.count,
-            codes=cell.codes,
-            verdicts=tuple(map(self._verdict, read)),
-            cases=evidence,
-        )
-
-    def _verdict(self, verdict: Verdict) -> int:
-        commands = (
-            self._tables.place("commands", when=each.when, text=typed(each))
-            for each in verdict.commands
-        )
-        return self._place_values(
-            "verdicts",
-            colour=_PLACES[verdict.colour],
-            code=verdict.code,
-            kind=verdict.kind.value,
-            subject=verdict.subject,
-            expected=verdict.expected,
-            actual=verdict.actual,
-            where=verdict.where,
-            why=verdict.why,
-            advice=verdict.advice,
-            commands=tuple(commands),
+        return self._pool.place(
+            {
+                "colour": _PLACES[cell.colour],
+                "count": cell.count,
+                "codes": cell.codes,
+                "verdicts": [*map(_verdict, read)],
+                "cases": evidence,
+            }
         )
 
     def _case(
         self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
-    ) -> int:
+    ) -> Placed:
         environment = {**compared.patched.environment, "measured on": compared.on}
         if compared.unpatched is None and compared.golden_unpatched.recorded:
             environment["unpatched"] = "not measured: as recorded"
-        return self._tables.place(
-            "cases",
-            name=compared.case.name,
-            torch=compared.case.torch,
-            facts=self._tables.place("fact_lists", facts=tuple(self._facts(compared, verdicts))),
-            unpatched_failure=self._value(_failure_text(compared.unpatched)),
-            patched_failure=self._value(_failure_text(compared.patched)),
-            environment=self._tables.place(
-                "environments", pairs=tuple(sorted(environment.items()))
-            ),
-            diff=self._diff(compared.code),
-            history=tuple(self._history(compared)),
+        return self._pool.place(
+            {
+                "name": compared.case.name,
+                "torch": compared.case.torch,
+                "facts": [*_facts(compared, verdicts)],
+                "failures": {
+                    "unpatched": _failure_text(compared.unpatched),
+                    "patched": _failure_text(compared.patched),
+                },
+                "environment": sorted(environment.items()),
+                "diff": self._diff(compared.code),
+                "history": [*self._history(compared)],
+            }
         )
 
-    def _facts(
-        self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
-    ) -> Iterator[int]:
-        """The facts of a case, those of its kernels first; code and kind are empty where nothing
-        judged it.
-        """
-        before = (compared.unpatched or compared.golden_unpatched).facts
-        names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
-            compared.golden.facts, compared.patched.facts
-        )
-        sides = {
-            "golden": compared.golden.facts,
-            "golden_unpatched": compared.golden_unpatched.facts,
-            "unpatched": before,
-            "patched": compared.patched.facts,
-        }
-        for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
-            verdict = verdicts.get((compared.case.torch, compared.case.name, name))
-            yield self._place_values(
-                "facts",
-                name=name,
-                **{side: _fact_text(value_in(facts, name)) for side, facts in sides.items()},
-                code=verdict.code if verdict else "",
-                kind=verdict.kind.value if verdict else "",
-            )
-
-    def _diff(self, code: tuple[str, str] | None) -> int | None:
+    def _diff(self, code: tuple[str, str] | None) -> Placed | None:
         """How many kernels are equal, and the diffs of the others; None where no code was kept."""
         if code is None:
             return None
-        if (
-            code not in self._diffs
-        ):  # most patches change nothing in most cases, and comparing takes the longest
-            equal, diffs = compare_code(*code)
-            numbers = []
-            for diff in diffs:
-                lines = (self._tables.place("diff_lines", **vars(line)) for line in diff.lines)
-                kernel = vars(diff) | {"lines": tuple(lines)}
-                numbers.append(self._tables.place("kernels", **kernel))
-            calls = (self._tables.place("calls", **vars(pair)) for pair in compare_calls(*code))
-            self._diffs[code] = self._tables.place(
-                "diffs", equal=equal, kernels=tuple(numbers), calls=tuple(calls)
+        # Most patches change nothing in most cases, and comparing takes the longest.
+        if code not in self._diffs:
+            equal, kernels = compare_code(*code)
+            calls = compare_calls(*code)
+            self._diffs[code] = self._pool.place(
+                {"equal": equal, "kernels": kernels, "calls": calls}
             )
         return self._diffs[code]
 
-    def _history(self, compared: ComparedCase) -> Iterator[int]:
+    def _history(self, compared: ComparedCase) -> Iterator[dict[str, object]]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
         past = self.past(compared.case.workload, compared.case.device)
         line = release_line(compared.case.torch)
@@ -281,7 +233,44 @@ class Page:
                 for side in (UNPATCHED, str(compared.case.patch))
             )
             if max(len(old), len(new)) > 1:
-                yield self._tables.place("histories", fact=fact, unpatched=old, patched=new)
+                yield {"fact": fact, "unpatched": old, "patched": new}
+
+
+def _verdict(verdict: Verdict) -> dict[str, object]:
+    shown = {name: getattr(verdict, name) for name in _SHOWN}
+    commands = [{"when": each.when, "text": typed(each)} for each in verdict.commands]
+    return {
+        **shown,
+        "colour": _PLACES[verdict.colour],
+        "kind": verdict.kind.value,
+        "commands": commands,
+    }
+
+
+def _facts(
+    compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
+) -> Iterator[dict[str, str]]:
+    """The facts of a case, those of its kernels first; code and kind are empty where nothing judged
+    it.
+    """
+    before = (compared.unpatched or compared.golden_unpatched).facts
+    names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
+        compared.golden.facts, compared.patched.facts
+    )
+    sides = {
+        "golden": compared.golden.facts,
+        "golden_unpatched": compared.golden_unpatched.facts,
+        "unpatched": before,
+        "patched": compared.patched.facts,
+    }
+    for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
+        verdict = verdicts.get((compared.case.torch, compared.case.name, name))
+        yield {
+            "name": name,
+            **{side: _fact_text(value_in(facts, name)) for side, facts in sides.items()},
+            "code": verdict.code if verdict else "",
+            "kind": verdict.kind.value if verdict else "",
+        }
 
 
 @lru_cache(maxsize=1 << 16)

@@ -33,13 +33,13 @@ function showAddress() {
 
 function body(one, column) {
   const leaves = leavesOf(one).filter((leaf) => leaf.cells[column]);
-  const verdicts = leaves.flatMap((leaf) => leaf.cells[column].verdicts).map(verdictAt);
+  const verdicts = leaves.flatMap((leaf) => leaf.cells[column].verdicts);
   const coloured = verdicts.filter((verdict) => verdict.colour).sort((a, b) => WORST_FIRST.indexOf(a.colour) - WORST_FIRST.indexOf(b.colour));
   const good = verdicts.filter((verdict) => !verdict.colour);
   const cell = one.cells[column];
   const shown = coloured.slice(0, 40).map(verdictBlock);
   if (coloured.length > shown.length) shown.push(element("p", { class: "dim" }, `and ${coloured.length - shown.length} more: open the lines below this one`));
-  const cases = one.children.length ? [] : [...new Set(leaves[0].cells[column].cases)].map(caseAt);
+  const cases = one.children.length ? [] : leaves[0].cells[column].cases;
   return [
     element("p", {}, badge(cell.colour, `${cell.count} ${data.colours[cell.colour].word}`), ...(one.children.length ? [links(leaves, column)] : [])),
     turnsOf([...one.path, data.torches[column]].join("\n")),
@@ -69,7 +69,7 @@ function verdictBlock(verdict) {
     element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
     element("dl", {}, pair("expected", verdict.expected, "value"), pair("actual", verdict.actual, "value actual"), pair("where", verdict.where, "value"),
       pair("why", verdict.why), pair("next", verdict.advice)),
-    ...verdict.commands.map((at) => record("commands", at)).flatMap(({ when, text }) => [when ? element("p", {}, `${when}:`) : null, command(text)]),
+    ...verdict.commands.flatMap(({ when, text }) => [when ? element("p", {}, `${when}:`) : null, command(text)]),
     command(`patchgate explain ${verdict.code}`));
 }
 
@@ -118,8 +118,8 @@ function factsBlock(one) {
 }
 
 function factsTable(one, facts) {
-  const past = one.history.size > 0;
-  const heads = ["fact", "golden", "unpatched", "patched", "result", ...(past ? ["history"] : [])];
+  const past = new Map(one.history.map((each) => [each.fact, each]));
+  const heads = ["fact", "golden", "unpatched", "patched", "result", ...(past.size ? ["history"] : [])];
   const rows = facts.map((fact) => {
     const cells = [
       fact.name,
@@ -128,7 +128,7 @@ function factsTable(one, facts) {
       grouped(fact.unpatched),
       [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, grouped(fact.patched)), change(fact)],
       isNotable(fact) ? `${fact.kind} ${fact.code}` : fact.kind,
-      ...(past ? [one.history.has(fact.name) ? sparkline(one.history.get(fact.name)) : ""] : []),
+      ...(past.size ? [past.has(fact.name) ? sparkline(past.get(fact.name)) : ""] : []),
     ];
     cells.class = isNotable(fact) ? "notable" : "";
     return cells;

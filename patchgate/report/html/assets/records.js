@@ -1,42 +1,17 @@
-// The data of the page as records: rows of its tables are put together here, when they are asked for.
+// The data of the page: each value once. A row of the pool refers to those before it by number.
 
 const data = JSON.parse(byId("data").textContent);
-const rowsOf = (table) => (data[table] ? data[table].rows.map((_, at) => record(table, at)) : []);
+const pool = [];
+for (const row of data.pool) pool.push(Array.isArray(row) ? unpacked(row) : row);
 
-// A row of a table, by the names of its columns.
-function record(table, number) {
-  const { fields, rows } = data[table];
-  const made = {};
-  for (let at = 0; at < fields.length; at++) made[fields[at]] = rows[number][at];
-  return made;
+// Of a list -1 and its values, of a mapping the number of its keys and its values.
+function unpacked([shape, ...numbers]) {
+  const values = numbers.map((number) => pool[number]);
+  return shape < 0 ? values : Object.fromEntries(data.shapes[shape].map((name, at) => [name, values[at]]));
 }
 
-const value = (number) => record("values", number).value;
-const withValues = (row) => Object.fromEntries(Object.entries(row).map(([name, number]) => [name, value(number)]));
-const verdictAt = (number) => withValues(record("verdicts", number));
-const factAt = (number) => withValues(record("facts", number));
-const environmentAt = (number) => record("environments", number).pairs;
-
-function caseAt(number) {
-  const row = record("cases", number);
-  return {
-    ...row,
-    facts: record("fact_lists", row.facts).facts.map(factAt),
-    failures: { unpatched: value(row.unpatched_failure), patched: value(row.patched_failure) },
-    environment: environmentAt(row.environment),
-    diff: row.diff === null ? null : diffAt(row.diff),
-    history: new Map(row.history.map((at) => record("histories", at)).map((past) => [past.fact, past])),
-  };
-}
-
-function diffAt(number) {
-  const { equal, kernels, calls } = record("diffs", number);
-  const lines = (kernel) => kernel.lines.map((at) => record("diff_lines", at));
-  return { equal, calls: calls.map((at) => record("calls", at)), kernels: kernels.map((at) => record("kernels", at)).map((kernel) => ({ ...kernel, lines: lines(kernel) })) };
-}
-
-const PATCHES = rowsOf("patches").map((patch) => ({ ...patch, symptom: patch.symptom && Object.fromEntries(patch.symptom) }));
-const CASES = rowsOf("cases");
+const PATCHES = pool[data.patches];
+const CASES = [...new Set(PATCHES.flatMap(({ lines }) => lines.flatMap(({ cells }) => cells.flatMap((cell) => (cell ? cell.cases : [])))))];
 
 // What several cells say together: the worst colour, and how often it was found.
 const WORST_FIRST = [1, 2, 0];
@@ -59,8 +34,8 @@ function tree() {
   const deep = PATCHES.length > 1 ? 1 : 0;
   const patches = PATCHES.map(({ id, lines }) => {
     const checks = new Map();
-    for (const { check, item, cells } of lines.map((at) => record("lines", at))) {
-      const leaf = node(item, [id, check, item], deep + 2, cells.map((at) => (at === null ? null : record("cells", at))), []);
+    for (const { check, item, cells } of lines) {
+      const leaf = node(item, [id, check, item], deep + 2, cells, []);
       if (!checks.has(check)) checks.set(check, []);
       checks.get(check).push(leaf);
     }

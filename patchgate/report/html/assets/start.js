@@ -5,7 +5,7 @@ function startPlots() {
     if (PATCHES.length > 1 || !symptom) continue;
     const { fact, predicate } = symptom;
     const list = fact.replace(/\.max$/, "");
-    const records = CASES.flatMap((one, at) => (isSymptomOf(symptom, one) ? [caseAt(at)] : []))
+    const records = CASES.filter((one) => isSymptomOf(symptom, one))
       .sort((a, b) => data.torches.indexOf(a.torch) - data.torches.indexOf(b.torch));
     const drawnFor = records.flatMap((found) => {
       const listed = found.facts.find((one) => one.name === list);
@@ -24,8 +24,8 @@ function startPlots() {
 function startEnvironment() {
   const known = data.torches.map((torch) => {
     const values = new Map();
-    for (const at of new Set(CASES.filter((one) => one.torch === torch).map((one) => one.environment))) {
-      for (const [name, value] of environmentAt(at)) values.set(name, (values.get(name) ?? new Set()).add(value));
+    for (const one of CASES.filter((each) => each.torch === torch)) {
+      for (const [name, value] of one.environment) values.set(name, (values.get(name) ?? new Set()).add(value));
     }
     return values;
   });

@@ -18,7 +18,7 @@ from patchgate.model.records import (
     Kind,
     Observation,
 )
-from patchgate.report.html.page_data import Page, Tables
+from patchgate.report.html.page_data import Page, Pool
 from patchgate.report.last_lines import count_line
 from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults
 
@@ -66,36 +66,25 @@ def one(verdicts, *cases, torches=("2.9.0",), name="mine"):
     )
 
 
-def rows(data, table):
-    """The rows of a table by the names of its columns, as the script reads them."""
-    found = data.get(table, {"fields": (), "rows": []})
-    return [dict(zip(found["fields"], row, strict=True)) for row in found["rows"]]
-
-
-def with_values(data, row):
-    return {name: rows(data, "values")[number]["value"] for name, number in row.items()}
-
-
-def read(data, number):
-    """A cell of the data with its verdicts and facts put together again, as the script does it."""
-    cell = rows(data, "cells")[number]
-    verdicts = [with_values(data, rows(data, "verdicts")[at]) for at in cell["verdicts"]]
-    lists = [
-        rows(data, "fact_lists")[rows(data, "cases")[case]["facts"]]["facts"]
-        for case in cell["cases"]
-    ]
-    facts = [with_values(data, rows(data, "facts")[at]) for numbers in lists for at in numbers]
-    return (
-        (cell["colour"], cell["count"], cell["codes"]),
-        verdicts,
-        [list(fact.values()) for fact in facts],
-    )
+def patches(data):
+    """The patches of the page, as the script reads them."""
+    pool = []
+    for row in data["pool"]:
+        if not isinstance(row, tuple):
+            pool.append(row)
+            continue
+        shape, values = row[0], [pool[number] for number in row[1:]]
+        pool.append(values if shape < 0 else dict(zip(data["shapes"][shape], values, strict=True)))
+    return pool[data["patches"]]
 
 
 def cells(data):
-    lines = rows(data, "lines")
-    numbers = rows(data, "patches")[0]["lines"]
-    return {(line["check"], line["item"]): line["cells"] for line in (lines[at] for at in numbers)}
+    lines = patches(data)[0]["lines"]
+    return {(line["check"], line["item"]): line["cells"] for line in lines}
+
+
+def facts_of(cell):
+    return [list(fact.values()) for case in cell["cases"] for fact in case["facts"]]
 
 
 def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
@@ -110,9 +99,8 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
     )
     data = page(one([told], compared(after=5))).data
     (cell,) = cells(data)["kernels", "stack.h200"]
-    said, verdicts, facts = read(data, cell)
-    assert said == (1, 1, ("PG301",))
-    assert verdicts == [
+    assert (cell["colour"], cell["count"], cell["codes"]) == (1, 1, ["PG301"])
+    assert cell["verdicts"] == [
         {
             "colour": 1,
             "code": "PG301",
@@ -123,11 +111,10 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
             "where": None,
             "why": "w",
             "advice": "mend it",
-            "commands": (0,),
+            "commands": [{"when": "then", "text": "patchgate index drift torch.x"}],
         }
     ]
-    assert rows(data, "commands") == [{"when": "then", "text": "patchgate index drift torch.x"}]
-    assert facts == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
+    assert facts_of(cell) == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
 
 
 def test_a_side_that_was_not_measured_is_shown_as_recorded() -> None:
@@ -137,8 +124,8 @@ def test_a_side_that_was_not_measured_is_shown_as_recorded() -> None:
     )
     data = page(one([fact()], case)).data
     (cell,) = cells(data)["kernels", "stack.h200"]
-    assert read(data, cell)[2] == [["loads.max", "6", "6", "6", "6", "PG300", "pass"]]
-    assert ("unpatched", "not measured: as recorded") in rows(data, "environments")[0]["pairs"]
+    assert facts_of(cell) == [["loads.max", "6", "6", "6", "6", "PG300", "pass"]]
+    assert ["unpatched", "not measured: as recorded"] in cell["cases"][0]["environment"]
 
 
 def test_green_facts_are_reported_by_their_table_alone_and_other_greens_by_their_verdict():
@@ -147,18 +134,15 @@ def test_green_facts_are_reported_by_their_table_alone_and_other_greens_by_their
     )
     data = page(one([fact(), symptom], compared())).data
     (kernels,), (gate,) = cells(data)["kernels", "stack.h200"], cells(data)["gate", "symptom"]
-    assert read(data, kernels)[1:] == ([], [["loads.max", "4", "6", "6", "4", "PG300", "pass"]])
-    assert [row["actual"] for row in read(data, gate)[1]] == ["cured"]
-    assert read(data, gate)[2] == read(data, kernels)[2], (
-        "a symptom is drilled down to its workload's facts"
-    )
+    assert kernels["verdicts"] == []
+    assert facts_of(kernels) == [["loads.max", "4", "6", "6", "4", "PG300", "pass"]]
+    assert [row["actual"] for row in gate["verdicts"]] == ["cured"]
+    assert gate["cases"] == kernels["cases"], "a symptom is drilled down to its workload's facts"
 
 
 def test_without_the_case_even_a_green_verdict_is_reported():
-    data = page(one([fact(actual="4")])).data
-    assert [row["actual"] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == [
-        "4"
-    ]
+    (cell,) = cells(page(one([fact(actual="4")])).data)["kernels", "stack.h200"]
+    assert [row["actual"] for row in cell["verdicts"]] == ["4"]
 
 
 def test_rows_of_one_patch_that_come_one_by_one_share_its_lines():
@@ -166,7 +150,7 @@ def test_rows_of_one_patch_that_come_one_by_one_share_its_lines():
     data = page(*parts).data
     assert data["torches"] == ("2.9.0", "2.12.1")
     assert None not in cells(data)["kernels", "stack.h200"]
-    assert len(rows(data, "patches")) == 1
+    assert len(patches(data)) == 1
 
 
 def test_where_nothing_was_judged_there_is_nothing():
@@ -180,12 +164,10 @@ def test_equal_tables_verdicts_and_code_are_kept_once():
         for t in ("2.9.0", "2.12.1")
     ]
     data = page(*parts).data
-    assert [len(rows(data, table)) for table in ("fact_lists", "diffs", "environments")] == [
-        1,
-        1,
-        1,
-    ]
-    assert len(rows(data, "cases")) == 2
+    (first,), (second,) = [cell["cases"] for cell in cells(data)["kernels", "stack.h200"]]
+    assert first is not second
+    for name in ("facts", "diff", "environment"):
+        assert first[name] is second[name]
 
 
 def test_a_side_that_failed_says_how():
@@ -197,19 +179,16 @@ def test_a_side_that_failed_says_how():
         where="p.py:3",
     )
     data = page(one([fact(Kind.REGRESSED, "PG305")], compared(failure=failure))).data
-    case = rows(data, "cases")[0]
-    sides = with_values(data, {side: case[f"{side}_failure"] for side in ("unpatched", "patched")})
-    assert (sides["unpatched"], sides["patched"]) == (
-        "",
-        "raised in compile: KeyError: 1\nat p.py:3\nTraceback",
-    )
+    assert cells(data)["kernels", "stack.h200"][0]["cases"][0]["failures"] == {
+        "unpatched": "",
+        "patched": "raised in compile: KeyError: 1\nat p.py:3\nTraceback",
+    }
 
 
 def test_code_that_was_not_kept_is_no_equal_code():
-    assert rows(page(one([fact()], compared())).data, "cases")[0]["diff"] is None
-    assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [
-        {"equal": 0, "kernels": (), "calls": ()}
-    ]
+    for code, diff in ((None, None), (("a", "a"), {"equal": 0, "kernels": [], "calls": []})):
+        (cell,) = cells(page(one([fact()], compared(code=code))).data)["kernels", "stack.h200"]
+        assert cell["cases"][0]["diff"] == diff
 
 
 def test_history_is_reported_where_there_is_more_than_one_run():
@@ -221,9 +200,9 @@ def test_history_is_reported_where_there_is_more_than_one_run():
         ("2.12.1", "mine", "stores"): ["1", "2"],
     }
     data = page(one([fact()], compared()), past=lambda workload, device: past).data
-    assert [rows(data, "histories")[at] for at in rows(data, "cases")[0]["history"]] == [
-        {"fact": "loads", "unpatched": (), "patched": ("[2 1]", "[3 1]")},
-        {"fact": "loads.max", "unpatched": ("6", "6"), "patched": ("4", "5")},
+    assert cells(data)["kernels", "stack.h200"][0]["cases"][0]["history"] == [
+        {"fact": "loads", "unpatched": [], "patched": ["[2 1]", "[3 1]"]},
+        {"fact": "loads.max", "unpatched": ["6", "6"], "patched": ["4", "5"]},
     ]
 
 
@@ -265,11 +244,10 @@ def test_only_codes_that_were_given_are_named():
     assert page(one([fact()])).data["codes"] == {"PG300": catalogue()["PG300"].title}
 
 
-def test_a_row_is_kept_once_and_its_columns_are_named_once():
-    tables = Tables()
-    assert [tables.place("letters", letter=letter, size=1) for letter in ("a", "b", "a")] == [
-        0,
-        1,
-        0,
-    ]
-    assert tables.data == {"letters": {"fields": ("letter", "size"), "rows": [("a", 1), ("b", 1)]}}
+def test_a_value_is_kept_once_and_the_keys_of_a_mapping_too():
+    pool = Pool()
+    told = [{"letter": letter, "size": [1]} for letter in ("a", "b", "a")]
+    assert [*map(pool.place, told)] == [3, 5, 3]
+    assert pool.rows == ["a", 1, (-1, 1), (0, 0, 2), "b", (0, 4, 2)]
+    assert [*pool.shapes] == [("letter", "size")]
+    assert pool.rows[pool.place(True)] is True, "no number"
