@@ -5,6 +5,7 @@ prompts, 64 tokens each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,7 +86,8 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     share = counts["changed_tokens"] / counts["tokens"]
     more = "; ".join([_chances(counts), *([_parting(counts)] if flips else [])])
     expected, actual = patch.stated_numerics, (_changes(counts), more)
-    return verdict(code, kind, case, fact, expected, actual, where, share=share)
+    found = verdict(code, kind, case, fact, expected, actual, where, share=share)
+    return replace(found, chance=flips_within(1, counts)) if flips else found
 
 
 def _changes(counts: Counts) -> str:

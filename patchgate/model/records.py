@@ -275,6 +275,8 @@ class Verdict:
     actual: str = ""  #: one phrase
     brief: str = ""  #: how `actual` begins, where a list has no room for all of it
     share: float = 0.0  #: how much it is, where that is a share: of elements that differ, of growth
+    #: that one sampled token changes: how probable, and the ends of its interval
+    chance: tuple[float, float, float] | None = None
     applies: bool = True  #: running the patch does something on this torch
     before: str | None = None  #: the fact's value without the patch, where the verdict is on a fact
     after: str | None = None  #: the fact's value with the patch

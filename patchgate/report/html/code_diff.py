@@ -7,11 +7,12 @@ of the wrapper.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from keyword import kwlist
+from operator import itemgetter
 
 from patchgate.model.records import record
 
@@ -38,7 +39,10 @@ _CPP = re.compile(
     re.MULTILINE,
 )
 
-# (class, text) of each piece of a line; no class is "".
+# Two lines that are less alike are not compared word by word.
+_ALIKE = 0.5
+# (class, text) of each piece of a line; no class is "", and the class "x" is what two lines that
+# belong together do not share.
 Tokens = tuple[tuple[str, str], ...]
 
 
@@ -129,10 +133,37 @@ def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
             if kind == "equal":
                 lines += [DiffLine(" ", a + n + 1, c + n + 1, before[a + n]) for n in range(b - a)]
                 continue
+            for left, right in zip(range(a, b), range(c, d), strict=False):
+                before[left], after[right] = _marked(before[left], after[right])
             lines += [DiffLine("-", n + 1, None, before[n]) for n in range(a, b)]
             lines += [DiffLine("+", None, n + 1, after[n]) for n in range(c, d)]
     return KernelDiff(
         old=old.name if old else None, new=new.name if new else None, lines=tuple(lines)
+    )
+
+
+def _marked(old: Tokens, new: Tokens) -> tuple[Tokens, Tokens]:
+    """Two lines, with the words marked that only one of them has."""
+    sides = [
+        [(kind, word) for kind, text in line for word in re.findall(r"\w+|\W", text)]
+        for line in (old, new)
+    ]
+    matcher = SequenceMatcher(None, *sides, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return old, new
+    for change, a, b, c, d in matcher.get_opcodes():
+        for side, first, last in ((sides[0], a, b), (sides[1], c, d)):
+            if change != "equal":
+                side[first:last] = [(f"{kind} x".strip(), word) for kind, word in side[first:last]]
+    before, after = map(_joined, sides)
+    return before, after
+
+
+def _joined(words: Iterable[tuple[str, str]]) -> Tokens:
+    """Neighbours of one class as one piece."""
+    return tuple(
+        (kind, "".join(text for _, text in group))
+        for kind, group in groupby(words, key=itemgetter(0))
     )
 
 
@@ -143,11 +174,9 @@ def highlight(kernel: Kernel) -> list[Tokens]:
         for number, part in enumerate(text.split("\n")):
             if number:
                 lines.append([])
-            if part and lines[-1] and lines[-1][-1][0] == letter:
-                lines[-1][-1] = letter, lines[-1][-1][1] + part
-            elif part:
+            if part:
                 lines[-1].append((letter, part))
-    return [tuple(line) for line in lines] if kernel.text else []
+    return [*map(_joined, lines)] if kernel.text else []
 
 
 def _tokens(kernel: Kernel) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Latency ratios with their intervals against tokens, as one self-contained SVG.
+"""Latency ratios, or chances, with their intervals against tokens, as one self-contained SVG.
 
 Drawn here and not by a plotting library: the page's policy allows no inline style, and equal input
 must give equal text. The page's script draws the rest (`plots.js`): that depends on the cell that
@@ -17,6 +17,8 @@ from patchgate.model.statistics import Interval
 # Of the drawing and of its margins, in pixels.
 WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
+# Lengths of text for which it is drawn how likely it changes.
+_TEXTS = (16, 32, 64, 128, 256, 512, 1024)
 # At most so many grid lines, and the distances between them, in per cent.
 _LINES = 6
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
@@ -32,6 +34,10 @@ class _Scale:
     low: float
     high: float
     step: float
+    sign: str  #: of a figure that is positive
+
+    def label(self, change: float) -> str:
+        return f"{change:{self.sign}.4g} %"
 
     def x(self, tokens: int) -> float:
         first, last = map(log2, self.tokens)
@@ -42,8 +48,23 @@ class _Scale:
         return TOP + (self.high - change) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
 
 
+def draw_flips(chance: tuple[float, float, float]) -> str:
+    """How likely a text of so many tokens changes, where every token has the same `chance`."""
+    flips = {tokens: [2 - (1 - one) ** tokens for one in chance] for tokens in _TEXTS}
+    ratios = {
+        tokens: Interval(ratio=flip, low=low, high=high)
+        for tokens, (flip, low, high) in flips.items()
+    }
+    return draw_latency(ratios, "Chance that an exact-text test fails", sign="")
+
+
 def draw_latency(
-    ratios: Mapping[int, Interval], title: str, budget: Budget | None = None, *, style: str = ""
+    ratios: Mapping[int, Interval],
+    title: str,
+    budget: Budget | None = None,
+    *,
+    style: str = "",
+    sign: str = "+",
 ) -> str:
     """`ratios` maps tokens to patched / unpatched; `budget` is a band behind them.
 
@@ -54,7 +75,7 @@ def draw_latency(
     if not ratios:
         raise ValueError("nothing was measured, so there is nothing to draw")
     ratios = dict(sorted(ratios.items()))
-    scale = _scale(ratios, budget)
+    scale = _scale(ratios, budget, sign)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{escape(title)}</title>" + (f"<style>{style}</style>" if style else ""),
@@ -68,7 +89,7 @@ def draw_latency(
     return "\n".join(parts) + "\n"
 
 
-def _scale(ratios: Mapping[int, Interval], budget: Budget | None) -> _Scale:
+def _scale(ratios: Mapping[int, Interval], budget: Budget | None, sign: str) -> _Scale:
     """A scale that holds every interval, the budget and no change at all."""
     ends = [
         (end - 1) * 100 for interval in ratios.values() for end in (interval.low, interval.high)
@@ -81,6 +102,7 @@ def _scale(ratios: Mapping[int, Interval], budget: Budget | None) -> _Scale:
         low=low,
         high=high if high > low else low + step,
         step=step,
+        sign=sign,
     )
 
 
@@ -105,7 +127,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
         kind = "one" if abs(change) < scale.step / 2 else "grid"
         y = scale.y(change)
         yield f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        label = f"{change:+.4g} %" if kind == "grid" else "equal"
+        label = "equal" if kind == "one" and scale.sign else scale.label(change)
         yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
 
 
@@ -113,24 +135,17 @@ def _curve(scale: _Scale, ratios: Mapping[int, Interval]) -> Iterator[str]:
     """A line through the ratios, and for each a dot, its interval as whiskers, and its figures as a
     tooltip.
     """
-    pixels = [
-        (
-            scale.x(tokens),
-            *(
-                scale.y((ratio - 1) * 100)
-                for ratio in (interval.ratio, interval.low, interval.high)
-            ),
-        )
+    changes = {
+        tokens: [(each - 1) * 100 for each in (interval.ratio, interval.low, interval.high)]
         for tokens, interval in ratios.items()
-    ]
+    }
+    pixels = [(scale.x(tokens), *map(scale.y, each)) for tokens, each in changes.items()]
     if len(pixels) > 1:
-        yield (
-            '<polyline class="ratio" points="'
-            + " ".join(f"{x:.1f},{y:.1f}" for x, y, *_ in pixels)
-            + '"/>'
-        )
-    for (tokens, interval), (x, y, low, high) in zip(ratios.items(), pixels, strict=True):
-        yield f"<g><title>{tokens:,} tokens: {interval}</title>"
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y, *_ in pixels)
+        yield f'<polyline class="ratio" points="{points}"/>'
+    for (tokens, figures), (x, y, low, high) in zip(changes.items(), pixels, strict=True):
+        middle, least, most = map(scale.label, figures)
+        yield f"<g><title>{tokens:,} tokens: {middle} ({least} to {most})</title>"
         whiskers = "".join(f"M{x - 4:.1f} {end:.1f}h8" for end in (low, high))
         yield f'<path class="ratio" d="M{x:.1f} {high:.1f}V{low:.1f}{whiskers}"/>'
         yield f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"/></g>'

@@ -23,7 +23,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import GOLDEN
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
-from patchgate.report.html.latency_plot import draw_latency
+from patchgate.report.html.latency_plot import draw_flips, draw_latency
 from patchgate.report.html.page_data import COLOURS, Address, Page
 from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import typed
@@ -109,6 +109,7 @@ def _templates() -> Environment:
     }
     environment.filters |= {"lines_at": partial(lines_at, around=_AROUND)}
     environment.filters |= {"counts": count_line, "sentence": verdict_text, "step": step_text}
+    environment.filters |= {"flips": draw_flips}
     style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return environment

@@ -75,6 +75,17 @@ def test_the_wrapper_is_compared_with_the_wrapper_only():
     ]
 
 
+def test_words_that_differ_are_marked_in_lines_that_are_alike():
+    _, (diff,) = compare_code(code(calls="f(buf0, 1)"), code(calls="f(buf1, 1)"))
+    assert [line.tokens for line in diff.lines if line.sign in "-+"] == [
+        (("", "    f("), ("x", buffer), ("", ", "), ("m", "1"), ("", ")"))
+        for buffer in ("buf0", "buf1")
+    ]
+    _, (diff,) = compare_code(code(calls="f(buf0, 1)"), code(calls="other = [2, 3]"))
+    kinds = {kind for line in diff.lines for kind, _ in line.tokens}
+    assert not any("x" in kind for kind in kinds), "two other lines"
+
+
 def test_lines_far_from_a_change_are_left_out():
     far = "\n".join(f"    x{number} = 1" for number in range(20))
     _, (diff,) = compare_code(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from patchgate.model.records import Budget
 from patchgate.model.statistics import Interval
-from patchgate.report.html.latency_plot import HEIGHT, WIDTH, draw_latency
+from patchgate.report.html.latency_plot import HEIGHT, WIDTH, draw_flips, draw_latency
 
 NAME = "{http://www.w3.org/2000/svg}"
 RATIOS = st.floats(0.2, 5)
@@ -53,7 +53,7 @@ def test_larger_is_higher_and_more_tokens_are_further_right(points):
 def test_nothing_is_fetched_and_each_point_says_its_figures():
     text = draw_latency({4096: Interval(ratio=0.9869, low=0.9856, high=0.9882)}, "a <b> & c")
     assert "a &lt;b&gt; &amp; c" in text
-    assert "4,096 tokens: 0.9869 [0.9856, 0.9882]" in text
+    assert "4,096 tokens: -1.31 % (-1.44 % to -1.18 %)" in text
     assert re.findall(r"(?:href|src|url)", text) == []
 
 
@@ -67,6 +67,13 @@ def test_a_budget_is_a_band_that_lies_on_the_page_and_without_a_style_there_is_n
     assert list(root.iter(f"{NAME}style")) == []
     alone = ElementTree.fromstring(draw_latency(point, "t", style=".dot{fill:red}"))
     assert (list(alone.iter(f"{NAME}rect")), len(list(alone.iter(f"{NAME}style")))) == ([], 1)
+
+
+def test_the_chance_that_a_text_changes_grows_with_its_length():
+    text = draw_flips((0.0005, 0.0001, 0.002))
+    assert "64 tokens: 3.15 % (0.638 % to 12.03 %)" in text
+    assert "1,024 tokens: 40.08 % (9.734 % to 87.13 %)" in text
+    assert ">0 %</text>" in text and "equal" not in text
 
 
 def test_nothing_measured_is_no_drawing():
