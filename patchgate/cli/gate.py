@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TextIO
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -187,17 +186,13 @@ class Terminal(NamedTuple):
         show_usage_error(error)
 
 
+@contextlib.contextmanager
 def _progress(
     run: Run, patch: Patch, *, workers: int, cells: bool, form: str
-) -> AbstractContextManager[RunProgress]:
+) -> Iterator[RunProgress]:
     """Say what is judged; within the context it is shown how far that is."""
     file = None if form == "text" else sys.stderr
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
-    return _shown(run, workers, cells, file)
-
-
-@contextlib.contextmanager
-def _shown(run: Run, workers: int, cells: bool, file: TextIO | None) -> Iterator[RunProgress]:
     before, waits = times_before(Path(run.folder)), f"starting torch {', '.join(run.torches)}"
     console = stdout_console(file)
     with RunProgress(console, before, workers=workers, cells=cells, waits=waits) as progress:

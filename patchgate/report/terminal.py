@@ -53,8 +53,8 @@ _SOURCE, _INLINE = 70, 90
 _LABEL, _LOG = 7, 140
 # Grey kinds that have a line of their own.
 _ELSEWHERE = (Kind.NEW, Kind.STOPPED)
-# Columns of a title and of a place in the list of problems.
-_WHAT, _PLACE = 28, 20
+# Most columns of a place in the list of problems that are kept free.
+_PLACE = 20
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
@@ -113,7 +113,8 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     for line in scope:
         console.print(Text(escape_control(line)))
     if view.causes:
-        console.print(_problems(view))
+        for problem in _problems(view):
+            print_line(console, problem, _STYLES[Colour.RED])
     for line in last[:-1]:
         console.print(Text(escape_control(line)))
     console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
@@ -123,41 +124,20 @@ def _notes(grey: Sequence[Block]) -> int:
     return sum(len(block.entries) for block in grey if not block.unjudged)
 
 
-def _problems(view: RunView) -> Table:
-    """A line for each cause: its code and what that says, the evidence, and the place."""
-    places = [(group.evidence.where or "").rpartition("/")[2] for group in view.causes]
-    table = Table.grid(padding=(0, 1), expand=True)
-    for width in (
-        len(f"{len(places)}."),
-        len("PG301"),
-        _WHAT,
-        None,
-        min(_PLACE, max(map(len, places))),
-    ):
-        table.add_column(no_wrap=True, overflow="ellipsis", width=width, ratio=None if width else 1)
+def _problems(view: RunView) -> Iterator[str]:
+    """A line for each cause: its code, the place, what the code says, and the evidence."""
+    places = [(group.evidence.where or "-").rpartition("/")[2] for group in view.causes]
+    width = min(_PLACE, max(map(len, places)))
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
         first = group.evidence
-        # A line has room for what happened, not for where.
-        anywhere = replace(first, case=replace(first.case, torch=""))
-        texts = (
-            f"{number}.",
-            first.code,
-            title_of(first.code),
-            headline_text(anywhere),
-            place,
-        )
-        table.add_row(
-            *(
-                Text(escape_control(" ".join(text.split())), style=_STYLES[Colour.RED])
-                for text in texts
-            )
-        )
-    return table
+        # A line has room for what happened, not for the release.
+        evidence = headline_text(replace(first, case=replace(first.case, torch="")))
+        yield f"{number}. {first.code} {place:{width}} {title_of(first.code)}: {evidence}"
 
 
-def print_line(console: Console, text: str) -> None:
+def print_line(console: Console, text: str, style: str = "") -> None:
     """Print one line, cut where the terminal ends."""
-    line = Text(escape_control(" ".join(text.splitlines())))
+    line = Text(escape_control(" ".join(text.splitlines())), style=style)
     console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
 

@@ -113,12 +113,9 @@ def _pairs(
     old: Sequence[Kernel], new: Sequence[Kernel]
 ) -> Iterator[tuple[Kernel | None, Kernel | None]]:
     """Kernels in order; the wrapper only with the wrapper."""
-    yield from zip_longest(
-        *([kernel for kernel in side if kernel.name != WRAPPER] for side in (old, new))
-    )
-    yield from zip_longest(
-        *([kernel for kernel in side if kernel.name == WRAPPER] for side in (old, new))
-    )
+    for of_wrapper in (False, True):
+        sides = ([k for k in side if (k.name == WRAPPER) is of_wrapper] for side in (old, new))
+        yield from zip_longest(*sides)
 
 
 def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
@@ -148,7 +145,7 @@ def _marked(old: Tokens, new: Tokens) -> tuple[Tokens, Tokens]:
         [(kind, word) for kind, text in line for word in re.findall(r"\w+|\W", text)]
         for line in (old, new)
     ]
-    matcher = SequenceMatcher(None, *sides, autojunk=False)
+    matcher = SequenceMatcher(None, sides[0], sides[1], autojunk=False)
     if matcher.ratio() < _ALIKE:
         return old, new
     for change, a, b, c, d in matcher.get_opcodes():

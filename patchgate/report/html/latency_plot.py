@@ -7,8 +7,9 @@ the reader opens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain
 from math import ceil, floor, log2
 
 from patchgate.model.records import Budget, record
@@ -25,27 +26,37 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
 @record
-class _Scale:
-    """Pixels of a number of tokens (logarithmic) and of a ratio; `low`, `high` and `step` are
-    changes in per cent.
-    """
+class Axis:
+    """Changes in per cent, from one end to the other in round steps."""
 
-    tokens: tuple[int, int]  #: fewest and most
     low: float
     high: float
     step: float
-    sign: str  #: of a figure that is positive
+    sign: str  #: of a change that is positive
+
+    def share(self, change: float) -> float:
+        """How far a change is along the axis: 0 to 1."""
+        return (change - self.low) / (self.high - self.low)
 
     def label(self, change: float) -> str:
         return f"{change:{self.sign}.4g} %"
 
-    def x(self, tokens: int) -> float:
-        first, last = map(log2, self.tokens)
-        share = (log2(tokens) - first) / (last - first) if last > first else 0.5
-        return LEFT + 24 + share * (WIDTH - LEFT - RIGHT - 48)
+    def lines(self) -> Iterator[tuple[float, str, str]]:
+        """Change, class and label of each grid line."""
+        for number in range(round((self.high - self.low) / self.step) + 1):
+            change = self.low + number * self.step
+            is_one = abs(change) < self.step / 2
+            label = "equal" if is_one and self.sign else self.label(change)
+            yield change, "one" if is_one else "grid", label
 
-    def y(self, change: float) -> float:
-        return TOP + (self.high - change) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
+
+def axis_over(changes: Iterable[float], sign: str = "+") -> Axis:
+    """The axis that holds these changes and none at all, with few grid lines."""
+    ends = [0.0, *changes]
+    spread = max(ends) - min(ends) or _STEPS[0]
+    step = next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
+    low, high = floor(min(ends) / step) * step, ceil(max(ends) / step) * step
+    return Axis(low=low, high=max(high, low + step), step=step, sign=sign)
 
 
 def draw_flips(chance: tuple[float, float, float]) -> str:
@@ -74,77 +85,65 @@ def draw_latency(
     """
     if not ratios:
         raise ValueError("nothing was measured, so there is nothing to draw")
-    ratios = dict(sorted(ratios.items()))
-    scale = _scale(ratios, budget, sign)
+    changes = {
+        tokens: [(each - 1) * 100 for each in (one.ratio, one.low, one.high)]
+        for tokens, one in sorted(ratios.items())
+    }
+    ends = [budget.low * 100, budget.high * 100] if budget else []
+    axis = axis_over([*ends, *chain(*changes.values())], sign)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{escape(title)}</title>" + (f"<style>{style}</style>" if style else ""),
         f'<text x="{LEFT}" y="20">{escape(title)}</text>',
-        *_band(scale, budget),
-        *_grid(scale),
-        *_curve(scale, ratios),
+        *_band(axis, budget),
+        *_grid(axis),
+        *_curve(axis, changes),
         f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">tokens</text>',
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _scale(ratios: Mapping[int, Interval], budget: Budget | None, sign: str) -> _Scale:
-    """A scale that holds every interval, the budget and no change at all."""
-    ends = [
-        (end - 1) * 100 for interval in ratios.values() for end in (interval.low, interval.high)
-    ]
-    ends += [0.0, budget.low * 100, budget.high * 100] if budget else [0.0]
-    step = grid_step(max(ends) - min(ends))
-    low, high = floor(min(ends) / step) * step, ceil(max(ends) / step) * step
-    return _Scale(
-        tokens=(min(ratios), max(ratios)),
-        low=low,
-        high=high if high > low else low + step,
-        step=step,
-        sign=sign,
-    )
+def _x(tokens: int, fewest: int, most: int) -> float:
+    """Pixels of a number of tokens, on a logarithmic scale."""
+    share = log2(tokens / fewest) / log2(most / fewest) if most > fewest else 0.5
+    return LEFT + 24 + share * (WIDTH - LEFT - RIGHT - 48)
 
 
-def grid_step(spread: float) -> float:
-    """Per cent between grid lines, so that few of them hold a spread of so many per cent."""
-    spread = spread or _STEPS[0]
-    return next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
+def _y(axis: Axis, change: float) -> float:
+    return TOP + (1 - axis.share(change)) * (HEIGHT - TOP - BOTTOM)
 
 
-def _band(scale: _Scale, budget: Budget | None) -> Iterator[str]:
+def _band(axis: Axis, budget: Budget | None) -> Iterator[str]:
     if budget:
-        top, bottom = scale.y(budget.high * 100), scale.y(budget.low * 100)
+        top, bottom = _y(axis, budget.high * 100), _y(axis, budget.low * 100)
         size = f'width="{WIDTH - LEFT - RIGHT}" height="{bottom - top:.1f}"'
         yield (
             f'<rect class="budget" x="{LEFT}" y="{top:.1f}" {size}><title>the budget</title></rect>'
         )
 
 
-def _grid(scale: _Scale) -> Iterator[str]:
-    for number in range(round((scale.high - scale.low) / scale.step) + 1):
-        change = scale.low + number * scale.step
-        kind = "one" if abs(change) < scale.step / 2 else "grid"
-        y = scale.y(change)
+def _grid(axis: Axis) -> Iterator[str]:
+    for change, kind, label in axis.lines():
+        y = _y(axis, change)
         yield f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        label = "equal" if kind == "one" and scale.sign else scale.label(change)
         yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
 
 
-def _curve(scale: _Scale, ratios: Mapping[int, Interval]) -> Iterator[str]:
-    """A line through the ratios, and for each a dot, its interval as whiskers, and its figures as a
-    tooltip.
+def _curve(axis: Axis, changes: Mapping[int, Sequence[float]]) -> Iterator[str]:
+    """A line through the changes, and for each a dot, its interval as whiskers, and its figures as
+    a tooltip.
     """
-    changes = {
-        tokens: [(each - 1) * 100 for each in (interval.ratio, interval.low, interval.high)]
-        for tokens, interval in ratios.items()
-    }
-    pixels = [(scale.x(tokens), *map(scale.y, each)) for tokens, each in changes.items()]
+    ends = min(changes), max(changes)
+    pixels = [
+        (_x(tokens, *ends), *(_y(axis, each) for each in figures))
+        for tokens, figures in changes.items()
+    ]
     if len(pixels) > 1:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y, *_ in pixels)
         yield f'<polyline class="ratio" points="{points}"/>'
     for (tokens, figures), (x, y, low, high) in zip(changes.items(), pixels, strict=True):
-        middle, least, most = map(scale.label, figures)
+        middle, least, most = map(axis.label, figures)
         yield f"<g><title>{tokens:,} tokens: {middle} ({least} to {most})</title>"
         whiskers = "".join(f"M{x - 4:.1f} {end:.1f}h8" for end in (low, high))
         yield f'<path class="ratio" d="M{x:.1f} {high:.1f}V{low:.1f}{whiskers}"/>'

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from math import ceil, floor
 
 from patchgate.model.public_model_figures import BYTES, TELLS, Impact, ModelImpact
-from patchgate.model.records import record
-from patchgate.report.html.latency_plot import grid_step
+from patchgate.report.html.latency_plot import Axis, axis_over
 from patchgate.report.html.page_file import render_page
 from patchgate.report.models import cell_text, change_text, row_texts
 
@@ -35,60 +33,44 @@ def impact_html(title: str, impact: Impact, *, at: str) -> str:
     )
 
 
-@record
-class _Scale:
-    """Pixels of a change in per cent."""
-
-    low: float
-    high: float
-    step: float  #: between grid lines
-
-    def x(self, change: float) -> float:
-        return LEFT + (change - self.low) / (self.high - self.low) * (WIDTH - LEFT - RIGHT)
-
-
 def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
     """A dumbbell for each model: from no change to the change of the bytes that it moves, in per
     cent.
     """
-    ends = [-TELLS * 100, TELLS * 100, *(row.share(BYTES) * 100 for row in rows)]
-    step = grid_step(max(ends) - min(ends))
-    scale = _Scale(
-        low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step
-    )
+    axis = axis_over([-TELLS * 100, TELLS * 100, *(row.share(BYTES) * 100 for row in rows)])
     height = TOP + ROW * len(rows) + 8
     title = f"Bytes moved by {len(rows)} models, {impact.after} against {impact.before}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(title)}: {escape(impact.summary)}</title>",
-        *_grid(scale, height),
+        *_grid(axis, height),
         *(
             line
             for number, row in enumerate(rows)
-            for line in _dumbbell(row, scale, TOP + ROW * (number + 0.5))
+            for line in _dumbbell(row, axis, TOP + ROW * (number + 0.5))
         ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _grid(scale: _Scale, height: float) -> Iterator[str]:
-    for number in range(round((scale.high - scale.low) / scale.step) + 1):
-        change = scale.low + number * scale.step
-        kind, label = (
-            ("one", "equal") if abs(change) < scale.step / 2 else ("grid", f"{change:+.4g} %")
-        )
-        x = f"{scale.x(change):.1f}"
+def _x(axis: Axis, change: float) -> float:
+    return LEFT + axis.share(change) * (WIDTH - LEFT - RIGHT)
+
+
+def _grid(axis: Axis, height: float) -> Iterator[str]:
+    for change, kind, label in axis.lines():
+        x = f"{_x(axis, change):.1f}"
         yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{TOP}" y2="{height}"/>'
         yield f'<text class="tick" x="{x}" y="{TOP - 10}" text-anchor="middle">{label}</text>'
 
 
-def _dumbbell(row: ModelImpact, scale: _Scale, y: float) -> Iterator[str]:
+def _dumbbell(row: ModelImpact, axis: Axis, y: float) -> Iterator[str]:
     """A hollow dot without the change, a solid one with it, the line between them, and the figures
     as a tooltip.
     """
     change = row.changes[BYTES.name]
-    start, end = scale.x(0), scale.x(row.share(BYTES) * 100)
+    start, end = _x(axis, 0), _x(axis, row.share(BYTES) * 100)
     yield (
         f'<g class="{_colour(row)}"><title>{escape(row.model)}: {cell_text(change, BYTES)}</title>'
     )

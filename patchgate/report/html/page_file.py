@@ -102,14 +102,16 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "typed": typed,
         "address": address,
         "cell_address": cell_address,
+        "counts": count_line,
+        "flips": draw_flips,
+        "lines_at": partial(lines_at, around=_AROUND),
+        "sentence": verdict_text,
+        "step": step_text,
         "title_of": title_of,
+        "typed": typed,
     }
-    environment.filters |= {"lines_at": partial(lines_at, around=_AROUND)}
-    environment.filters |= {"counts": count_line, "sentence": verdict_text, "step": step_text}
-    environment.filters |= {"flips": draw_flips}
     style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return environment

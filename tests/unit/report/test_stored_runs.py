@@ -132,10 +132,10 @@ replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0
 
 judged: 13 workloads on h200 (simulated), cpu (codegen); torch 2.11.0, 2.12.1
 not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
-1. PG510 sampled tokens change        decoder.cpu sampled tokens: 1.6% of 4096 change,~ patch.toml
-2. PG203 version check too narrow: t~ symptom residual_stack.h200 loads.max > 4: loads~ patch.toml:3
-3. PG701 stale cached code hides the~ residual_chain.cpu patched after unpatched: the ~ patch.py:42
-4. PG601 compiling costs more than i~ residual_chain.h200: 483,298 -> 562,800 Python c~ patch.toml
+1. PG510 patch.toml   sampled tokens change: decoder.cpu sampled tokens: 1.6% of 4096 change, 2 of ~
+2. PG203 patch.toml:3 version check too narrow: the symptom is present where the patch does not app~
+3. PG701 patch.py:42  stale cached code hides the patch: residual_chain.cpu patched after unpatched~
+4. PG601 patch.toml   compiling costs more than its budget: residual_chain.h200: 483,298 -> 562,800~
 4 causes, 10 red results, 2519 green; exit code 1""",
     )
 
@@ -169,7 +169,7 @@ recorded yet; they are recorded together with the changes of cause 1, by its com
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
-1. PG301 kernel facts changed         gated_sum.h200: memory.peak 21,028,864 -~ gated_sum.h200.2.11~
+1. PG301 gated_sum.h200.2.11.0.fused_norm.py kernel facts changed: gated_sum.h200: memory.peak 21,0~
 1 cause, 8 red results, 32 green, 4 grey notes; exit code 1""",
     )
 
@@ -213,7 +213,7 @@ patch
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
-1. PG103 attribute used by the patch~ attribute StorageBox.reads_per_user: no ~ PG103-missing-attri~
+1. PG103 PG103-missing-attribute.py:9 attribute used by the patch is missing: attribute StorageBox.~
 1 cause, 4 red results, 14 green, 2 not judged; exit code 1""",
     )
 

@@ -51,8 +51,8 @@ others    machine, graph   2 ok      -
 
 not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
   next: install g++
-1. PG201 applies where it is not cla~ versions: a|b <c>
-2. PG301 kernel facts changed         stack.h200 loads: [2 6]                               stack.py
+1. PG201 -        applies where it is not claimed: versions: a|b <c>
+2. PG301 stack.py kernel facts changed: stack.h200 loads: [2 6]
 2 causes, 4 red results, 3 green, 1 not judged""",
     )
 
