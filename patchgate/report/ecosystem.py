@@ -10,7 +10,6 @@ from patchgate.lint.ecosystem import Project
 from patchgate.lint.findings import Finding, When, first_after
 from patchgate.lint.run import Report
 from patchgate.model.versions import in_order
-from patchgate.report.lint import finding_as_json
 
 Judged = tuple[Project, Report, str]
 # Findings of a project that the page shows.
@@ -83,6 +82,11 @@ def _findings(report: Report, root: str) -> Iterator[dict[str, object]]:
     for each in report.findings:
         if each.when is not None:
             yield {
-                **finding_as_json(each),
+                "when": each.when.value,
+                "code": each.code,
                 "path": each.path.removeprefix(root),
+                "line": each.span.line,
+                "name": each.name,
+                "message": each.message,
+                "releases": list(each.releases),
             }

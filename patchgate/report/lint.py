@@ -224,27 +224,26 @@ def _json(report: Report) -> dict[str, object]:
         "schema": _JSON_SCHEMA,
         "files": list(report.files),
         "releases": list(report.releases),
-        "findings": [*map(finding_as_json, report.findings)],
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.severity.value,
+                "path": finding.path,
+                "name": finding.name,
+                "when": finding.when.value if finding.when else "",
+                **asdict(finding.span),
+                "also": [asdict(span) for span in finding.also],
+                "releases": list(finding.releases),
+                "range": finding.shown_releases,
+                "message": finding.message,
+                "fix": finding.fix,
+                "evidence": finding.evidence,
+                "detail": finding.detail,
+            }
+            for finding in report.findings
+        ],
         "ranges": list(report.ranges),
         "ahead": list(report.ahead),
-    }
-
-
-def finding_as_json(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "path": finding.path,
-        "name": finding.name,
-        "when": finding.when.value if finding.when else "",
-        **asdict(finding.span),
-        "also": [*map(asdict, finding.also)],
-        "releases": finding.releases,
-        "range": finding.shown_releases,
-        "message": finding.message,
-        "fix": finding.fix,
-        "evidence": finding.evidence,
-        "detail": finding.detail,
     }
 
 

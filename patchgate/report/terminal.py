@@ -132,7 +132,8 @@ def _problems(view: RunView) -> Iterator[str]:
         first = group.evidence
         # A line has room for what happened, not for the release.
         evidence = headline_text(replace(first, case=replace(first.case, torch="")))
-        yield f"{number}. {first.code} {place:{width}} {title_of(first.code)}: {evidence}"
+        title = title_of(first.code).partition(":")[0]
+        yield f"{number}. {first.code} {place:{width}} {title}: {evidence}"
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:

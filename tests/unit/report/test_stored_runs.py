@@ -133,7 +133,7 @@ replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0
 judged: 13 workloads on h200 (simulated), cpu (codegen); torch 2.11.0, 2.12.1
 not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
 1. PG510 patch.toml   sampled tokens change: decoder.cpu sampled tokens: 1.6% of 4096 change, 2 of ~
-2. PG203 patch.toml:3 version check too narrow: the symptom is present where the patch does not app~
+2. PG203 patch.toml:3 version check too narrow: symptom residual_stack.h200 loads.max > 4: loads.ma~
 3. PG701 patch.py:42  stale cached code hides the patch: residual_chain.cpu patched after unpatched~
 4. PG601 patch.toml   compiling costs more than its budget: residual_chain.h200: 483,298 -> 562,800~
 4 causes, 10 red results, 2519 green; exit code 1""",
