@@ -27,9 +27,8 @@ from patchgate.checks.framework import (
 )
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
-from patchgate.lint.index.records import Function
+from patchgate.lint.index.records import Function, misfit
 from patchgate.lint.index.release import Release, load, releases
-from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
@@ -123,8 +122,7 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
         if not isinstance(function, Function):
             return True
         bound = function.form in ("method", "class") and site.receiver != ":"
-        theirs = function.parameters[int(bound) :]
-        if misfit(theirs, site.positional, site.keywords, starred=site.star) is None:
+        if misfit(function.parameters, site, bound=bound) is None:
             return True
     return False
 

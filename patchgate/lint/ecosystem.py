@@ -71,9 +71,10 @@ def write_tree(history: Path, commit: str, into: Path) -> None:
     if listed.returncode:
         got = listed.stderr.decode(errors="replace").strip()
         raise UsageError("no such commit", where=str(history), got=got, next="git fetch there")
+    lines = listed.stdout.decode(errors="surrogateescape").split("\0")
     wanted = [
         (name, entry.split()[2])
-        for entry, _, name in (line.partition("\t") for line in _lines(listed.stdout))
+        for entry, _, name in (line.partition("\t") for line in lines)
         if entry.startswith("100") and _READ.search(name) and ".." not in Path(name).parts
     ]
     text = _git(history, "cat-file", "--batch", given="\n".join(each for _, each in wanted)).stdout
@@ -87,10 +88,6 @@ def write_tree(history: Path, commit: str, into: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text[at : at + size])
             at += size + 1
-
-
-def _lines(text: bytes) -> list[str]:
-    return text.decode(errors="surrogateescape").split("\0")
 
 
 def _git(history: Path, *what: str, given: str = "") -> subprocess.CompletedProcess[bytes]:

@@ -20,7 +20,8 @@ from patchgate.inputs.torch_range import TorchRange, torch_range
 from patchgate.lint.findings import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
+from patchgate.lint.interpret.project_files import is_of_tests
+from patchgate.lint.interpret.values import OwnFiles
 from patchgate.lint.interpret.version_gates import HELPERS
 from patchgate.model.paths import display_path, leaves_project
 from patchgate.model.records import record

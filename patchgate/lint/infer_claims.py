@@ -11,6 +11,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.split_patches import SCOPES, chosen_installer, uncalled_installers
+from patchgate.lint.index.read_module import imported_names
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
-from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
+from patchgate.lint.interpret.values import OwnFiles
 from patchgate.model.records import record
 from patchgate.model.versions import show_releases
 
@@ -101,7 +103,10 @@ def infer_claims(
         applies_to=applies_to,
         scope=scope,
         effects=tuple(effects),
-        unnamed=tuple(_unnamed(tree)),
+        # `decompositions[op] = f`
+        unnamed=tuple(
+            node.lineno for node, _ in _assigned(tree) if isinstance(node, ast.Subscript)
+        ),
         holds_on=holds_on,
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
@@ -324,40 +329,23 @@ def _reachable_lines(usage: Usage) -> set[int]:
     return replaced | {each.span.line for each in usage.references if each.reachable}
 
 
-def _unnamed(tree: ast.Module) -> Iterator[int]:
-    """Lines that write into a table of torch: `decompositions[op] = f`."""
-    return (node.lineno for node, _ in _assigned(tree) if isinstance(node, ast.Subscript))
-
-
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
     """Assignments below a name that was imported from torch, and what they are called from torch
     on.
     """
-    names = dict(_imported(tree))
+    names = {
+        local: origin
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for local, origin in imported_names(node)
+        if origin.partition(".")[0] in ("torch", "triton")
+    }
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
             first, dot, rest = ast.unparse(node).partition(".")
             origin = names.get(first.partition("[")[0])
             if origin is not None:
                 yield node, f"{origin}{dot}{rest}"
-
-
-def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for each in node.names:
-                if each.name.partition(".")[0] in ("torch", "triton"):
-                    yield (
-                        (each.asname, each.name)
-                        if each.asname
-                        else (each.name.partition(".")[0],) * 2
-                    )
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
-            "torch",
-            "triton",
-        ):
-            for each in node.names:
-                yield each.asname or each.name, f"{node.module}.{each.name}"
 
 
 def manifest_text(
@@ -393,10 +381,7 @@ def _toml_string(text: str) -> str:
 
 def versions_named(tree: ast.AST) -> set[str]:
     """Versions that a source writes down: `"2.11.0"`, `"2.12.0.dev0"`, `(2, 11)`."""
-    return set(_named(tree))
-
-
-def _named(tree: ast.AST) -> Iterator[str]:
+    found: set[str] = set()
     for node in ast.walk(tree):
         text = None
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
@@ -406,11 +391,10 @@ def _named(tree: ast.AST) -> Iterator[str]:
             if len(parts) == len(node.elts) and all(type(part) is int for part in parts):
                 text = ".".join(map(str, parts))
         if text is not None:
-            try:
+            with suppress(InvalidVersion):
                 Version(text)
-            except InvalidVersion:
-                continue
-            yield text
+                found.add(text)
+    return found
 
 
 def points_around(releases: Sequence[str], named: set[str]) -> list[str]:

@@ -21,12 +21,11 @@ from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, When, folded, merged, when
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.interpret.project_files import OwnFiles
-from patchgate.lint.interpret.project_values import same_own_values
+from patchgate.lint.interpret.project_files import same_own_values
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.state import SECONDS, OutOfTime, check_time, time_limit
 from patchgate.lint.interpret.statements import interpret
-from patchgate.lint.interpret.values import OwnName
+from patchgate.lint.interpret.values import OwnFiles, OwnName
 from patchgate.lint.rules import RULES
 from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff

@@ -55,7 +55,8 @@ def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
 
 
 def _module(before: Module, after: Module) -> Iterator[tuple[str, str]]:
-    yield from _values("option ", before.config, after.config)
+    for name, kind, old, new in _compared(before.config, after.config):
+        yield name, f"{kind} option {name} = {f'{old} -> {new}' if kind == '~' else new or old}"
     yield from _body("", before, after)
     for name, kind, old, new in _compared(before.classes, after.classes):
         if old is None or new is None:
@@ -90,18 +91,6 @@ def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator
             yield owner + name, f"~ {signature(old, owner)} -> {signature(new)}{body}"
         elif old.body != new.body:
             yield owner + name, f"~ {owner}{name}{_BODY}"
-
-
-def _values(
-    what: str, before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    for name, kind, old, new in _compared(before, after):
-        change = (
-            f"{old} -> {new}"
-            if old is not None and new is not None
-            else f"{new if old is None else old}"
-        )
-        yield name, f"{kind} {what}{name} = {change}"
 
 
 def _compared(

@@ -12,7 +12,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
 
@@ -25,9 +25,11 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     reader = _Reader(name, package, options=name.endswith("config") or _installs_options(tree))
     for node, certain in flat(tree.body):
         reader.statement(node, certain)
-    for each in _lazy_imports(tree):
-        for local, origin in reader.bound(each):
-            reader.lazy.setdefault(local, origin)
+    eager = {id(node) for node, _ in flat(tree.body)}
+    for each in nodes_of(tree):
+        if isinstance(each, (ast.Import, ast.ImportFrom)) and id(each) not in eager:
+            for local, origin in reader.bound(each):
+                reader.lazy.setdefault(local, origin)
     held = {(keeper, reader.origin(local)) for keeper, local in handed_over(tree)}
     called = {callee for callee, _ in reader.calls}
     handed_on = CallSite(module=name, function="", positional=0, receiver="=")
@@ -35,9 +37,30 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     return reader.record(held=tuple(sorted(held)), makes_names=_makes_names(tree)), reader.calls
 
 
+def imported_names(
+    node: ast.Import | ast.ImportFrom, module: str = "", *, package: bool = False
+) -> Iterator[tuple[str, str]]:
+    """(local name, dotted origin) for each name that an import statement of a module binds."""
+    if isinstance(node, ast.Import):
+        for each in node.names:
+            first = each.name.split(".")[0]
+            yield (each.asname, each.name) if each.asname else (first, first)
+        return
+    origin = node.module or ""
+    if node.level:
+        parents = module.split(".")
+        kept = parents[: len(parents) - node.level + package]
+        origin = ".".join([*kept, *filter(None, [node.module])])
+    for each in node.names:
+        # A star has no name of its own; a module may have several.
+        local = f"{origin}.*" if each.name == "*" else each.name
+        yield each.asname or local, f"{origin}.{each.name}"
+
+
 class _Reader:
     def __init__(self, name: str, package: bool, *, options: bool) -> None:
-        self.name, self.package, self.options = name, package, options
+        self.name, self.options = name, options
+        self.bound = partial(imported_names, module=name, package=package)
         self.functions: dict[str, Function] = {}
         self.nodes: dict[str, ast.ClassDef] = {}
         self.attributes: dict[str, str | None] = {}
@@ -81,25 +104,6 @@ class _Reader:
                 for target, _annotation, value in _assigned(each):
                     if value is not None and not target.startswith("__"):
                         self.config.setdefault(f"{name}.{target}", ast.unparse(value))
-
-    def bound(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-        """(local name, dotted origin) for each name that an import statement binds."""
-        if isinstance(node, ast.Import):
-            for each in node.names:
-                first = each.name.split(".")[0]
-                yield (each.asname, each.name) if each.asname else (first, first)
-            return
-        origin = node.module or ""
-        if node.level:
-            parents = self.name.split(".")
-            kept = parents[: len(parents) - node.level + self.package]
-            origin = ".".join([*kept, *filter(None, [node.module])])
-        for each in node.names:
-            # A star has no name of its own; a module may have several.
-            yield (
-                each.asname or (f"{origin}.*" if each.name == "*" else each.name),
-                f"{origin}.{each.name}",
-            )
 
     def origin(self, local: str) -> str:
         return self.imports.get(local) or self.lazy.get(local) or f"{self.name}.{local}"
@@ -235,13 +239,6 @@ def _makes_names(tree: ast.Module) -> bool:
         ):
             return True
     return False
-
-
-def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    eager = {id(node) for node, _ in flat(tree.body)}
-    for node in nodes_of(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in eager:
-            yield node
 
 
 def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Protocol
 
 from patchgate.lint.index.records import Class, Function, Module
@@ -131,21 +131,12 @@ def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | N
 def member(release: Modules, class_dotted: str, name: str) -> Found | None:
     """`name` on a class or on a base of it."""
     maybe = None
-    todo, seen = [class_dotted], set()
-    while todo:
-        dotted = todo.pop(0)
-        if dotted in seen or dotted == "builtins.object":
-            continue
-        seen.add(dotted)
-        if dotted in _PLAIN:
-            if name in _PLAIN[dotted]:
+    for dotted, found in _with_bases(release, class_dotted):
+        if dotted in _PLAIN or dotted.startswith("builtins."):
+            builtin = getattr(builtins, dotted.removeprefix("builtins."), object)
+            if name in _PLAIN[dotted] if dotted in _PLAIN else hasattr(builtin, name):
                 return Found(kind="attribute", origin=f"{dotted}.{name}")
             continue
-        if dotted.startswith("builtins."):
-            if hasattr(getattr(builtins, dotted[9:], object), name):
-                return Found(kind="attribute", origin=f"{dotted}.{name}")
-            continue
-        found = release.resolve(dotted)
         if found is None or not isinstance(found.symbol, Class):
             maybe = Found(kind="maybe", origin=class_dotted)
             continue
@@ -161,23 +152,29 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
             return inner
         if symbol.has_getattr:
             maybe = Found(kind="maybe", origin=found.origin)
-        todo = [*symbol.bases, *todo]
     return maybe
+
+
+def _with_bases(release: Modules, class_dotted: str) -> Iterator[tuple[str, Found | None]]:
+    """A class and its bases, in the order in which Python looks names up; `object` left out."""
+    todo, seen = [class_dotted], {"builtins.object"}
+    while todo:
+        dotted = todo.pop(0)
+        if dotted not in seen:
+            seen.add(dotted)
+            found = release.resolve(dotted)
+            yield dotted, found
+            if found is not None and isinstance(found.symbol, Class):
+                todo = [*found.symbol.bases, *todo]
 
 
 def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
     """The names that a class and its bases spell out."""
     names: set[str] = set()
-    todo, seen = [class_dotted], {"builtins.object"}
-    while todo:
-        dotted = todo.pop()
-        if dotted in seen:
-            continue
-        seen.add(dotted)
+    for dotted, found in _with_bases(release, class_dotted):
         names |= _PLAIN.get(dotted, frozenset())
         if dotted.startswith("builtins."):
             names.update(dir(getattr(builtins, dotted[9:], object)))
-        found = release.resolve(dotted)
         if found is not None and isinstance(found.symbol, Class):
             symbol = found.symbol
             module = release.module(module_of(found.origin, release.modules()))
@@ -192,7 +189,6 @@ def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
                 *symbol.attributes,
                 *(each.partition(".")[0] for each in inner),
             }
-            todo += symbol.bases
     return frozenset(names)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from patchgate.lint.index.read_module import last_name
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_values import own_value
+from patchgate.lint.interpret.project_files import own_value
 from patchgate.lint.interpret.references import (
     FunctionNode,
     Hook,
@@ -22,10 +22,16 @@ from patchgate.lint.interpret.references import (
     Rebinding,
     Reference,
     Span,
-    Usage,
 )
 from patchgate.lint.interpret.state import State, read
-from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
+from patchgate.lint.interpret.torch_names import (
+    covered,
+    definition_of,
+    has_module,
+    has_options,
+    look_up,
+    promised,
+)
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -136,7 +142,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
     if isinstance(owner, Symbol) and (
         owner.dotted == "torch.ops" or owner.dotted.startswith("torch.ops.")
     ):
-        return _operator(f"{owner.dotted}.{name}")
+        return Symbol(dotted=f"{owner.dotted}.{name}", kind="module")  # no name of torch's API
     presence, value, holder = state.release.ask(look_up, owner, name)
     if isinstance(owner, Instance) or owner.kind in ("module", "class"):
         late = isinstance(owner, Instance) or owner.kind == "class"
@@ -148,14 +154,6 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
     )
     return UNKNOWN if replaced else value
-
-
-@lru_cache(maxsize=4096)
-def _operator(dotted: str) -> Symbol:
-    """A name below `torch.ops`, which is no name of torch's API: files that were generated have
-    thousands.
-    """
-    return Symbol(dotted=dotted, kind="module")
 
 
 def dotted_value(path: str, span: Span, state: State) -> Value:
@@ -177,15 +175,25 @@ def _external(dotted: str, state: State) -> Value:
 
 
 def version_spellings(state: State) -> tuple[str, ...]:
-    """How builds of this release call themselves; whatever is made of it is made for this release
-    alone.
+    """The versions that builds of this release report; what is made of them is made for this
+    release alone.
     """
-    state.release.ask(_version)
-    return spellings(state.release.version)
+    return state.release.ask(_spellings)
 
 
-def _version(release: Release) -> str:
-    return release.version
+def _spellings(release: Release) -> tuple[str, ...]:
+    return spellings(release.version)
+
+
+def import_module(dotted: str, span: Span, state: State) -> bool:
+    """Note the module as referred to; False when this release does not have it."""
+    if not state.release.ask(covered, dotted):
+        return True
+    there = state.release.ask(has_module, dotted)
+    owner, _, name = dotted.rpartition(".")
+    presence = Presence.PRESENT if there else Presence.MISSING
+    note_reference("module", owner, name, presence, span, state)
+    return there
 
 
 def promised_by(annotation: ast.expr | None, state: State) -> Value:
@@ -217,9 +225,7 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
         nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
         starred = [isinstance(node, ast.Starred) for node in target.elts]
         paired = len(nodes) == len(target.elts) and not any(starred)
-        again = replace(
-            state, usage=Usage()
-        )  # the source has been read, and its names noted, already
+        again = state.silent  # the source has been read, and its names noted, already
         for at, part in enumerate(target.elts):
             each = read(nodes[at], again) if paired else unpacked(value, at, starred)
             bind(part, each, state, nodes[at] if paired else None)
@@ -243,7 +249,7 @@ def define_by_call(node: ast.Call, state: State) -> None:
     )
     if method == "install_config_module":
         for each in node.args[:1]:
-            owner = read(each, replace(state, usage=Usage()))
+            owner = read(each, state.silent)
             state.usage.define(owner.dotted if isinstance(owner, Symbol) else "*", "*", state.path)
     elif method in _FILLERS and isinstance(node.func, ast.Attribute):
         keys = [key for each in node.args[:1] for key in _keys(each)]
@@ -251,8 +257,8 @@ def define_by_call(node: ast.Call, state: State) -> None:
         _define_entry(node.func.value, keys, state)
     elif method in ("setattr", "__setattr__") and node.args:
         *owners, name = node.args[:2]
-        silent = replace(state, usage=Usage())
-        owner, text = read(owners[0], silent) if owners else UNKNOWN, read(name, silent)
+        owner = read(owners[0], state.silent) if owners else UNKNOWN
+        text = read(name, state.silent)
         known = isinstance(text, Known) and isinstance(text.values[0], str)
         if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):
             dotted = owner.dotted if isinstance(owner, Symbol) else owner.classes[0]
@@ -280,9 +286,9 @@ def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> No
         holder = table.value
     else:
         return
-    owner = read(holder, replace(state, usage=Usage()))
+    owner = read(holder, state.silent)
     dotted = owner.dotted if isinstance(owner, Symbol) else "*"
-    texts = [read(key, replace(state, usage=Usage())) for key in keys]
+    texts = [read(key, state.silent) for key in keys]
     for text in texts:
         name = (
             str(text.values[0])
@@ -345,61 +351,46 @@ def rebind(
     if state.release.ask(has_options, owner.dotted):
         note_reference("config", owner.dotted, name, presence, span, state)
         return
-    on_class, target = owner.kind == "class", f"{owner.dotted}.{name}"
-    origin, original = state.release.ask(definition_of, owner, name)
-    form = _form_of(value)
-    if isinstance(value, LocalFunction) and on_class and form not in ("static", "class"):
+    if (
+        isinstance(value, LocalFunction)
+        and owner.kind == "class"
+        and _form_of(value) not in ("static", "class")
+    ):
         value.receivers.add(owner.dotted)
     # A mock puts nothing there that was missing: it raises, or says that the name may be missing.
     if not mocked:
         state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
-    state.usage.rebindings.append(
-        Rebinding(
-            span=span,
-            target=target,
-            on_class=on_class,
-            presence=presence,
-            origin=origin,
-            original=original,
-            function=value.node if isinstance(value, LocalFunction) else None,
-            reachability=state.reachability,
-            form=form,
-            gates=state.gates,
-            wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
-            left_by=state.left_by,
-            mocked=mocked,
-        )
+    rebinding = _rebinding(owner, name, value, span, state)
+    state.usage.rebindings.append(replace(rebinding, presence=presence, mocked=mocked))
+
+
+def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State) -> Rebinding:
+    origin, original = state.release.ask(definition_of, owner, name)
+    return Rebinding(
+        span=span,
+        target=f"{owner.dotted}.{name}",
+        on_class=owner.kind == "class",
+        presence=Presence.PRESENT,
+        origin=origin,
+        original=original,
+        function=value.node if isinstance(value, LocalFunction) else None,
+        reachability=state.reachability,
+        form=_form_of(value),
+        gates=state.gates,
+        wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
+        left_by=state.left_by,
     )
 
 
 def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
     """Note that a class of the patch defines `name`, where a base of torch does too."""
     for base in bases:
-        if (
-            not isinstance(base, Symbol)
-            or base.kind != "class"
-            or isinstance(function.node, ast.Lambda)
-        ):
+        if not isinstance(base, Symbol) or isinstance(function.node, ast.Lambda):
             continue
-        origin, original = state.release.ask(definition_of, base, name)
-        if original is None:
-            continue
-        state.usage.overrides.append(
-            Rebinding(
-                span=Span.of_function_name(function.node),
-                target=f"{base.dotted}.{name}",
-                on_class=True,
-                presence=Presence.PRESENT,
-                origin=origin,
-                original=original,
-                function=function.node,
-                reachability=state.reachability,
-                form=_form_of(function),
-                gates=state.gates,
-                inherited=True,
-                wrapped=_is_wrapped(function),
-            )
-        )
+        if base.kind == "class" and state.release.ask(definition_of, base, name)[1] is not None:
+            span = Span.of_function_name(function.node)
+            rebinding = _rebinding(base, name, function, span, state)
+            state.usage.overrides.append(replace(rebinding, inherited=True))
 
 
 def _form_of(value: Value) -> str | None:

@@ -16,24 +16,24 @@ from itertools import islice
 from typing import Any
 
 from patchgate.lint.index.read_module import last_name
+from patchgate.lint.index.records import Arguments, misfit
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     FORMS,
     attribute,
     define_by_call,
     dotted_value,
+    import_module,
     note_reference,
     promised_by,
     put,
     rebind,
     version_spellings,
 )
-from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
-from patchgate.lint.interpret.project_values import apart, may_tell, own_value
+from patchgate.lint.interpret.project_files import apart, is_of_tests, may_tell, own_value
 from patchgate.lint.interpret.references import (
     Call,
     Comparison,
-    Passed,
     Presence,
     Reachability,
     Span,
@@ -60,6 +60,7 @@ from patchgate.lint.interpret.values import (
     LocalFunction,
     LocalObject,
     Method,
+    OwnFiles,
     OwnFunction,
     OwnModule,
     OwnName,
@@ -79,7 +80,6 @@ from patchgate.lint.interpret.version_gates import (
     DISTRIBUTIONS,
     HELPERS,
     METADATA,
-    PURE_FUNCTIONS,
     NotKnown,
     ParameterName,
     ParameterNames,
@@ -145,7 +145,7 @@ def read_call(node: ast.Call, state: State) -> Value:
             note_passed_options(callee, keywords, state)
             value = _call_torch(node, callee, state)
         case Known():
-            value = _call_known(callee, arguments)
+            value = _computed(callee, arguments)
         case External(dotted="functools.partial") if arguments and isinstance(arguments[0], Symbol):
             note_passed_options(arguments[0], keywords, state)
             value = _call_external(node, callee, arguments, state)
@@ -187,28 +187,23 @@ def _callee(node: ast.expr, state: State) -> Value:
     return value
 
 
-def _call_known(callee: Known, arguments: list[Value]) -> Value:
-    """A call of what a table of operators has."""
-    known = [each for each in arguments if isinstance(each, Known)]
-    pure = all(any(value is each for each in PURE_FUNCTIONS) for value in callee.values)
-    if len(known) != len(arguments) or not pure:
-        return UNKNOWN
-    return fold(lambda function, *given: function(*given), callee, *known) or UNKNOWN
-
-
 def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     """The value of a call that asks for or changes names; None when it is an ordinary call."""
     name = dotted.rpartition(".")[2]
     texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
     first, second = [text if isinstance(text, str) else None for text in (*texts, None, None)][:2]
-    if dotted in ("hasattr", "getattr", "setattr") and second is not None:
+    if dotted in ("hasattr", "getattr") and second is not None:
         return _by_name(dotted, node, second, state)
     if (dotted in _OBJECT_PATCHERS or name == "setattr") and second is not None:
         owner = read(node.args[0], state)
-        _needed_by_mock(dotted, node, owner, second, Span.of(node.args[1]), state)
-        return _set_by_name(node, owner, second, state, mocked=_is_mock(dotted, state))
+        return _set_by_name(dotted, node, owner, second, 1, state)
     if (dotted in _PATCHERS or name == "setattr") and first is not None:
-        return _patch_path(dotted, node, first, state)
+        path, _, last = first.rpartition(".")
+        owner = dotted_value(path, Span.of(node.args[0]), state)
+        if isinstance(owner, Symbol):
+            return _set_by_name(dotted, node, owner, last, 0, state)
+        read(_replacement(node, 1), state)
+        return UNKNOWN
     if dotted == "super" and not node.args:
         base = state.scope.base_of_class()
         return (
@@ -217,7 +212,9 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
             else UNKNOWN
         )
     if dotted == "importlib.import_module" and first is not None:
-        return _import_module(node, first, state)
+        is_known = state.release.ask(covered, first) or first.split(".")[0] == "torch"
+        there = import_module(first, Span.of(node.args[0]), state)
+        return Symbol(dotted=first, kind="module") if is_known and there else UNKNOWN
     if (
         dotted == "importlib.util.find_spec"
         and first is not None
@@ -248,8 +245,6 @@ def _parameter_names(function: Value, state: State) -> Value:
 
 def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
     owner = read(node.args[0], state)
-    if function == "setattr":
-        return _set_by_name(node, owner, name, state)
     for rest in node.args[2:]:
         read(rest, state)
     if function == "getattr":
@@ -282,55 +277,27 @@ def _is_mock(dotted: str, state: State) -> bool:
     return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
 
 
+def _replacement(node: ast.Call, at: int) -> ast.expr | None:
+    return node.args[at] if len(node.args) > at else _keyword(node, "new", "side_effect")
+
+
 def _set_by_name(
-    node: ast.Call, owner: Value, name: str, state: State, *, mocked: bool = False
+    dotted: str, node: ast.Call, owner: Value, name: str, at: int, state: State
 ) -> Value:
-    new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
-    _accept_missing(node, owner, name, state)
-    rebind(owner, name, read(new, state), Span.of(node.args[1]), state, mocked=mocked)
-    return UNKNOWN
-
-
-def _accept_missing(node: ast.Call, owner: Value, name: str, state: State) -> None:
-    """`create=True` of `mock.patch` and `raising=False` of `monkeypatch` say that the name may be
-    missing.
-    """
+    """A call that replaces `owner.name`: argument `at` names it, the next is the new value."""
+    span = Span.of(node.args[at])
+    if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
+        attribute(owner, name, span, state)  # `mock.patch` raises for a name that is not there
     flags = {
         each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)
     }
-    if isinstance(owner, Symbol) and (flags.get("create") is True or flags.get("raising") is False):
+    # `create` of `mock.patch` and `raising` of `monkeypatch`: the name may be missing.
+    accepted = flags.get("create") is True or flags.get("raising") is False
+    if isinstance(owner, Symbol) and accepted:
         state.usage.tested.add(f"{owner.dotted}.{name}")
-
-
-def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
-    owner_path, _, name = path.rpartition(".")
-    new = node.args[1] if len(node.args) > 1 else _keyword(node, "new", "side_effect")
-    replacement = read(new, state)
-    span = Span.of(node.args[0])
-    owner = dotted_value(owner_path, span, state)
-    if isinstance(owner, Symbol):
-        _needed_by_mock(dotted, node, owner, name, span, state)
-        _accept_missing(node, owner, name, state)
-        rebind(owner, name, replacement, span, state, mocked=_is_mock(dotted, state))
+    new = read(_replacement(node, at + 1), state)
+    rebind(owner, name, new, span, state, mocked=_is_mock(dotted, state))
     return UNKNOWN
-
-
-def _needed_by_mock(
-    dotted: str, node: ast.Call, owner: Value, name: str, span: Span, state: State
-) -> None:
-    """`mock.patch` raises for a name that is not there, unless `create` is set."""
-    if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
-        attribute(owner, name, span, state)
-
-
-def _import_module(node: ast.Call, path: str, state: State) -> Value:
-    module = Symbol(dotted=path, kind="module")
-    if not state.release.ask(covered, path):
-        return module if path.split(".")[0] == "torch" else UNKNOWN
-    presence = Presence.PRESENT if state.release.ask(has_module, path) else Presence.MISSING
-    owner, _, name = path.rpartition(".")
-    note_reference("module", owner, name, presence, Span.of(node.args[0]), state)
-    return module if presence is Presence.PRESENT else UNKNOWN
 
 
 def _call_method(
@@ -370,24 +337,21 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
         if node.keywords:
             return Unknown(VERSION)
         return _call_version_helper(node, helper, arguments, state)
-    if callee.dotted == "isinstance" and len(arguments) == 2:
-        return _is_instance(*arguments)
-    # `map(int, ...)`: a function may be an argument too.
-    function, operands = pure_function(callee.dotted), [as_known(each) for each in arguments]
-    known = [each for each in operands if isinstance(each, Known)]
-    if function is not None:
-        return (len(known) == len(arguments) and fold(function, *known)) or UNKNOWN
+    function = as_known(callee)
+    if isinstance(function, Known):
+        return _computed(function, arguments)
     asks = callee.dotted in _ASKING or callee.dotted.startswith("inspect.")
     about_torch = asks and any(isinstance(each, (Symbol, Instance)) for each in arguments)
     return Unknown(PRESENCE) if about_torch else UNKNOWN
 
 
-def _is_instance(value: Value, kind: Value) -> Value:
-    """`isinstance` of what is known, for the types that a gate may make."""
-    wanted = pure_function(kind.dotted) if isinstance(kind, External) else None
-    if not isinstance(value, Known) or not isinstance(wanted, type):
+def _computed(function: Known, arguments: list[Value]) -> Value:
+    """The value of a function that a gate may call; `map(int, ...)` has one as an argument too."""
+    operands = [as_known(each) for each in arguments]
+    known = [each for each in operands if isinstance(each, Known)]
+    if len(known) != len(operands):
         return UNKNOWN
-    return fold(lambda each: isinstance(each, wanted), value) or UNKNOWN
+    return fold(lambda called, *given: called(*given), function, *known) or UNKNOWN
 
 
 def _call_version_helper(
@@ -466,17 +430,17 @@ def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
 
 def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> None:
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
-    passed = Passed(
-        bound=bound,
+    passed = Arguments(
         positional=positional,
         keywords=tuple(each.arg for each in node.keywords if each.arg),
-        starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
+        star=positional < len(node.args) or any(each.arg is None for each in node.keywords),
     )
-    problem = state.release.ask(_problem, dotted, passed)
+    problem = state.release.ask(_problem, dotted, passed, bound)
     call = Call(
         span=Span.of(node.func),
         dotted=dotted,
         passed=passed,
+        bound=bound,
         problem=problem,
         reachability=state.reachability,
     )
@@ -486,12 +450,12 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
     state.usage.calls.append(call)
 
 
-def _problem(release: Release, dotted: str, passed: Passed) -> str | None:
+def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
     """Why the function does not take the arguments: of its signature a reading depends on no
     more.
     """
     function = callable_behind(release, dotted)
-    return passed.misfit(function) if function is not None else None
+    return misfit(function.parameters, passed, bound=bound) if function is not None else None
 
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:
@@ -715,7 +679,7 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
     """The state after a call that leaves the program, or that refuses this release."""
     if not isinstance(node, ast.Call):
         return None
-    silent = state.having(usage=Usage(), inlined=state.inlined or 1)
+    silent = state.silent.having(inlined=state.inlined or 1)
     callee, name = read(node.func, silent), last_name(node.func)
     if name == "skipTest" or (isinstance(callee, External) and callee.dotted in _LEAVING):
         return End(Reachability.GUARDED)
@@ -748,7 +712,7 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     code out.
     """
     call = decorator if isinstance(decorator, ast.Call) else None
-    silent = state.having(usage=Usage(), inlined=state.inlined or 1)
+    silent = state.silent.having(inlined=state.inlined or 1)
     name = last_name(call.func if call is not None else decorator)
     given = [*call.args, *(each.value for each in call.keywords)] if call is not None else []
     tests = [read(each, silent) for each in given]

@@ -15,8 +15,8 @@ from typing import Any
 
 from patchgate.lint.interpret.bindings import attribute, bind, put, read_owner
 from patchgate.lint.interpret.calls import member_of_own
-from patchgate.lint.interpret.project_values import own_value
-from patchgate.lint.interpret.references import Comparison, Span, Usage
+from patchgate.lint.interpret.project_files import own_value
+from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (
     PRESENCE,
@@ -366,9 +366,7 @@ def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state:
         state.scope.narrow(key, _instances(argument, state))
     elif function == "hasattr" and isinstance(argument, ast.Constant):
         state.scope.guarded |= {f"{key}.{argument.value!s}"}
-    elif function not in _HARMLESS and isinstance(
-        read(subject, replace(state, usage=Usage())), Instance
-    ):
+    elif function not in _HARMLESS and isinstance(read(subject, state.silent), Instance):
         # A TypeGuard, or anything else that may say more of the object than we know.
         state.scope.narrow(key, UNKNOWN)
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from patchgate.lint.index.records import Function
+from patchgate.lint.index.records import Arguments, Function
 from patchgate.lint.index.resolve import Found, Modules, member
-from patchgate.lint.index.signatures import misfit
 from patchgate.model.records import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -201,25 +200,11 @@ class Call(Use):
     """A call of a function of torch from the patch."""
 
     dotted: str
-    passed: Passed
+    passed: Arguments
+    #: The first parameter is passed already.
+    bound: bool
     #: Why the function does not take the arguments; None where it does.
     problem: str | None
-
-
-@record
-class Passed:
-    """The arguments of a call; `bound` calls leave out the first parameter."""
-
-    bound: bool
-    positional: int
-    keywords: tuple[str, ...]
-    #: It unpacks arguments (`*` or `**`).
-    starred: bool
-
-    def misfit(self, function: Function) -> str | None:
-        """Why the function does not take them; None where it does."""
-        parameters = function.parameters[1:] if self.bound else function.parameters
-        return misfit(parameters, self.positional, self.keywords, starred=self.starred)
 
 
 @record

@@ -16,7 +16,6 @@ from time import process_time
 from typing import Any, Generic, TypeVar
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.references import Reachability, Span, Usage
 from patchgate.lint.interpret.values import (
     PRESENCE,
@@ -24,6 +23,7 @@ from patchgate.lint.interpret.values import (
     VERSION,
     LocalClass,
     LocalFunction,
+    OwnFiles,
     Scope,
     Value,
     because_of,
@@ -112,6 +112,11 @@ class State:
         other = object.__new__(State)
         other.__dict__.update(self.__dict__, **changes)
         return other
+
+    @property
+    def silent(self) -> State:
+        """This point, where nothing that is read is noted."""
+        return self.having(usage=Usage())
 
     def at(self, reachability: Reachability) -> State:
         return self if reachability is self.reachability else self.having(reachability=reachability)

@@ -16,13 +16,20 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from patchgate.lint.index.read_module import last_name
+from patchgate.lint.index.read_module import last_name, nodes_of
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
+from patchgate.lint.interpret.bindings import (
+    attribute,
+    bind,
+    import_module,
+    note_reference,
+    override,
+    promised_by,
+)
 from patchgate.lint.interpret.calls import end_of_call, kept_by
 from patchgate.lint.interpret.expressions import narrow
 from patchgate.lint.interpret.loaded_modules import loads_from
-from patchgate.lint.interpret.project_files import OwnFiles, file_of
+from patchgate.lint.interpret.project_files import file_of
 from patchgate.lint.interpret.references import Gate, Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import (
     Attempt,
@@ -33,7 +40,7 @@ from patchgate.lint.interpret.state import (
     execute_block,
     read,
 )
-from patchgate.lint.interpret.torch_names import covered, has_module, look_up
+from patchgate.lint.interpret.torch_names import covered, look_up
 from patchgate.lint.interpret.values import (
     UNKNOWN,
     VERSION,
@@ -43,6 +50,7 @@ from patchgate.lint.interpret.values import (
     LocalClass,
     LocalFunction,
     LocalObject,
+    OwnFiles,
     OwnModule,
     OwnName,
     Scope,
@@ -74,7 +82,12 @@ def interpret(
     With `lines`, of the functions only those are walked that have one of these lines.
     """
     state = State(release=release, own=own, scope=Scope(file=file))
-    postponed = any(_postpones(node) for node in tree.body)
+    postponed = any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and node.names[0].name == "annotations"
+        for node in tree.body
+    )
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
     # A package runs its `__init__` before.
     alone = file is not None and not file.with_name("__init__.py").exists()
@@ -86,14 +99,6 @@ def interpret(
     execute_block(tree.body, state)
     _execute_functions(tree, state, lines)
     return state.usage
-
-
-def _postpones(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.ImportFrom)
-        and node.module == "__future__"
-        and node.names[0].name == "annotations"
-    )
 
 
 @lru_cache(maxsize=1)
@@ -116,7 +121,10 @@ def _has_own_backend(tree: ast.Module) -> bool:
 
 def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
     """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
-    mentions = _mentions(tree, state) if lines is None else Counter[str]()
+    #: In how many other functions each name stands.
+    mentions = Counter[str]()
+    for node in state.pending if lines is None else ():
+        mentions.update(_words_by_function(tree)[node] - {getattr(node, "name", "")})
     count = 0
     while state.pending:
         first = _first(state, mentions)
@@ -163,15 +171,6 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
 
 
-def _mentions(tree: ast.Module, state: State) -> Counter[str]:
-    """In how many other functions each name stands."""
-    counts: Counter[str] = Counter()
-    words = words_by_function(tree)
-    for node in state.pending:
-        counts.update(words[node] - {getattr(node, "name", "")})
-    return counts
-
-
 def _assign_parameters(function: LocalFunction, state: State) -> None:
     arguments = function.node.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -206,7 +205,7 @@ def execute_import(node: ast.Import, state: State) -> None:
             )
             state.scope.assign(name, whole)
         else:
-            known = _import_module(alias.name, Span.of(alias), state) or alias.asname is None
+            known = import_module(alias.name, Span.of(alias), state) or alias.asname is None
             state.scope.assign(name, _module_or_object(target, state) if known else UNKNOWN)
 
 
@@ -226,7 +225,7 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
             value = _imported_own(node, module, alias.name, state)
             state.scope.assign(alias.asname or alias.name, value)
         return
-    there = _import_module(module, Span.of(node.names[0]), state)
+    there = import_module(module, Span.of(node.names[0]), state)
     for alias in node.names:
         value = _imported(Symbol(dotted=module, kind="module"), alias, state) if there else UNKNOWN
         state.scope.assign(alias.asname or alias.name, value)
@@ -266,18 +265,6 @@ def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
             Import(span=span, reachability=state.reachability, gates=state.gates, file=file)
         )
     return file
-
-
-def _import_module(dotted: str, span: Span, state: State) -> bool:
-    """Note the module as referred to; False when this release does not have it."""
-    if not state.release.ask(covered, dotted):
-        return True
-    there = state.release.ask(has_module, dotted)
-    owner, _, name = dotted.rpartition(".")
-    note_reference(
-        "module", owner, name, Presence.PRESENT if there else Presence.MISSING, span, state
-    )
-    return there
 
 
 def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
@@ -666,35 +653,13 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @lru_cache(maxsize=1)
-def words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
-    """Each function of a file -> the names in it, and the private names that are looked up
-    there.
-    """
+def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
+    """Each function of a file -> the names in it, and the private attributes."""
     found: dict[ast.AST, set[str]] = {}
-    _gather(tree, found)
+    for function in nodes_of(tree):
+        if isinstance(function, _FUNCTIONS):
+            nodes = nodes_of(function)
+            found[function] = {each.id for each in nodes if isinstance(each, ast.Name)}
+            attributes = (each.attr for each in nodes if isinstance(each, ast.Attribute))
+            found[function].update(name for name in attributes if name.startswith("_"))
     return found
-
-
-def _gather(top: ast.AST, found: dict[ast.AST, set[str]]) -> set[str]:
-    words: set[str] = set()
-    todo = [top]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name):
-            words.add(node.id)
-            continue
-        if isinstance(node, ast.Constant):
-            continue
-        if node is not top and isinstance(node, _FUNCTIONS):
-            words |= _gather(node, found)
-            continue
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            words.add(node.attr)
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                todo += [each for each in value if isinstance(each, ast.AST)]
-            elif isinstance(value, ast.AST) and field != "ctx":
-                todo.append(value)
-    found[top] = words
-    return words

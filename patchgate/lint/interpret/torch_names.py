@@ -196,9 +196,9 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     for dotted in owner.classes:
         found = release.member(dotted, name)
         if found is None:
-            heirs = release.subclasses(dotted)
+            heirs = (class_symbol(release, each) for each in release.subclasses(dotted))
             if name in release.ask(_names_of_family, dotted) or any(
-                _answers(release, each) for each in heirs
+                each is not None and each.has_getattr for each in heirs
             ):
                 return Presence.MAYBE, UNKNOWN, dotted
             continue
@@ -209,12 +209,6 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     if not values:
         return presence, UNKNOWN, shown
     return presence, values[0] if len(values) == 1 else either(values), shown
-
-
-def _answers(release: Release, class_dotted: str) -> bool:
-    """True for a class that answers names which it does not spell out."""
-    symbol = class_symbol(release, class_dotted)
-    return symbol is not None and symbol.has_getattr
 
 
 def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:

@@ -203,6 +203,29 @@ Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 
 
 @dataclass(eq=False)
+class OwnFiles:
+    """Files of one project, and what names in them came to.
+
+    With each value are the questions of the release on which it depends.
+    """
+
+    #: `Owner.name` that files of the project set -> these files.
+    set_in: dict[str, set[Path]] = field(default_factory=dict)
+    #: By file, name and release; "" where it is the same in each.
+    values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
+    #: By file and name: releases with what was read there, to be shared with those that answer
+    #: alike.
+    readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(
+        default_factory=dict
+    )
+    #: The names that were followed since somebody emptied it.
+    followed: set[OwnName] = field(default_factory=set)
+    #: Names that are being read, the outermost first: what they came to is not to be relied on
+    #: meanwhile.
+    unfinished: list[tuple[Path, str]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class Scope:
     """Names and what they stand for."""
 

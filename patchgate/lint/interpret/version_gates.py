@@ -9,6 +9,7 @@ tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
@@ -87,10 +88,6 @@ class NotKnown(Exception):
     """The value of an expression depends on more than the release."""
 
 
-def at_least(target: str) -> Callable[[str], bool]:
-    return lambda torch: Version(torch) >= Version(target)
-
-
 def _exactly(target: str) -> Callable[[str], bool]:
     """vLLM's: everything that calls itself x.y.z, local parts and prereleases of x.y.z.1
     included.
@@ -119,7 +116,7 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
             "is_torch_min_version", "is_torch_version_at_least",
             "is_torch_version_greater_or_equal", "torch_version_ge",
         ),
-        at_least,
+        partial(_ordered, ">="),
     ),
     "is_torch_version": _ordered,
     "compare_version": _compared,
@@ -144,6 +141,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "float": float,
     "any": any,
     "all": all,
+    "isinstance": isinstance,
     "map": lambda function, items: [function(item) for item in items],
     "packaging.specifiers.SpecifierSet": SpecifierSet,
     "packaging.specifiers.Specifier": SpecifierSet,
@@ -151,7 +149,6 @@ _PURE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_VERSION_MAKERS, lambda value: Version(str(value))),
     **{f"operator.{function.__name__}": function for function in _SYMBOLS},
 }
-PURE_FUNCTIONS = frozenset(_PURE.values())
 
 
 class ParameterName(str):

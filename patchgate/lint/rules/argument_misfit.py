@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
-from patchgate.lint.index.records import Function
+from patchgate.lint.index.records import Function, misfit
 from patchgate.lint.interpret.references import Call
 from patchgate.lint.interpret.torch_names import class_made_by, class_symbol
 from patchgate.model.records import read_codes
@@ -34,7 +34,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             )
             if not call.reachable or name in replaced or view.usage.is_set_elsewhere(call.dotted):
                 continue
-            if not any(call.passed.misfit(other) is None for other in _derived(view, call)):
+            others = (each.parameters for each in _derived(view, call))
+            if all(misfit(each, call.passed, bound=call.bound) for each in others):
                 name = ".".join(call.dotted.split(".")[-2:])
                 yield view.finding(MISFIT, call.span, f"`{name}` {call.problem}", of=call)
 
@@ -44,7 +45,7 @@ def _derived(view: View, call: Call) -> Iterator[Function]:
     meets none.
     """
     owner, _, name = call.dotted.rpartition(".")
-    for each in view.release.subclasses(owner) if call.passed.bound and name != "__init__" else ():
+    for each in view.release.subclasses(owner) if call.bound and name != "__init__" else ():
         symbol = class_symbol(view.release, each)
         if symbol is not None and name in symbol.functions:
             yield symbol.functions[name]

@@ -13,9 +13,8 @@ from dataclasses import replace
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_module import parameters_of
-from patchgate.lint.index.records import CallSite, Function, Parameter
+from patchgate.lint.index.records import CallSite, Function, Parameter, accepts, misfit, written
 from patchgate.lint.index.resolve import module_of
-from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 from patchgate.lint.interpret.torch_names import class_symbol, innermost_module
 from patchgate.model.records import read_codes, record
@@ -75,15 +74,12 @@ class _Pair:
             each.kind for each in self.theirs
         }:
             return []
-        form, theirs = self.original.form, self.original.parameters
-        return [
-            site for site in self.sites if _misfit(self._passed(form, site, theirs), site) is None
-        ]
+        return [site for site in self.sites if self._fits(self.original, site)]
 
     def misfits(self) -> list[tuple[CallSite, str]]:
         """Calls in torch that fit torch's own function and not the replacement, and why."""
         form, own = self.rebinding.form or "method", parameters_of(self.function.args)
-        judged = [(site, _misfit(self._passed(form, site, own), site)) for site in self.fitting()]
+        judged = [(site, self._problem(form, own, site)) for site in self.fitting()]
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
@@ -174,22 +170,15 @@ class _Pair:
     def _fits(self, function: object, site: CallSite) -> bool:
         if not isinstance(function, Function):
             return False
-        return _misfit(self._passed(function.form, site, function.parameters), site) is None
+        return self._problem(function.form, function.parameters, site) is None
 
-    def _passed(
-        self, form: str, site: CallSite, parameters: Sequence[Parameter]
-    ) -> Sequence[Parameter]:
-        """The parameters that are left to the arguments of a call, by how the function is bound and
-        what it is on.
+    def _problem(self, form: str, parameters: Sequence[Parameter], site: CallSite) -> str | None:
+        """Why a call does not fit. The form of the function, and what it is called on, decide
+        whether it has got its first parameter already.
         """
         bound = form == "class" or (form == "method" and site.receiver != ":")
-        takes = (
-            self.rebinding.on_class
-            and bound
-            and parameters
-            and not parameters[0].kind.startswith("var-")
-        )
-        return parameters[1:] if takes else parameters
+        first = parameters[0].kind if parameters and self.rebinding.on_class else "var-"
+        return misfit(parameters, site, bound=bound and not first.startswith("var-"))
 
     def evidence(self, sites: Sequence[CallSite]) -> str:
         sites = list({(site.module, site.function): site for site in sites}.values())
@@ -327,10 +316,6 @@ def _called_on_class(original: Function, rebinding: Rebinding) -> bool:
     return original.form in ("static", "class") and rebinding.form is None
 
 
-def _misfit(parameters: Sequence[Parameter], site: CallSite) -> str | None:
-    return misfit(parameters, site.positional, site.keywords, starred=site.star)
-
-
 def _form(pair: _Pair) -> Iterator[Finding]:
     original, rebinding = pair.original, pair.rebinding
     wanted = original.form if original.form not in ("function", "method") else None
@@ -446,14 +431,12 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
         inside = pair.function.lineno <= call.span.line <= (pair.function.end_lineno or 0)
         if (
             not inside
-            or call.passed.starred
+            or call.passed.star
             or call.dotted != pair.rebinding.origin
             or not call.reachable
         ):
             continue
-        reached = {
-            p.name for p in pair.original.parameters[: call.passed.positional + call.passed.bound]
-        }
+        reached = {p.name for p in pair.original.parameters[: call.passed.positional + call.bound]}
         for name in sorted(taken & passed - reached - set(call.passed.keywords)):
             message = (
                 f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"

@@ -1,8 +1,9 @@
-"""PG122: the body of the replaced function is another one in some release where the patch applies.
+"""PG122, PG130: the body of the replaced function differs between releases where the patch applies.
 
-Red when the override is a copy of an older body, which takes the later edits away again; else a
-note: a body of a newer release is a backport. Quiet for an override that calls the original. Bodies
-of all indexed releases are compared.
+An override that is a copy of an older body takes the later edits away again: red. Any other
+difference is a note: a body of a newer release is a backport. Bodies of all indexed releases are
+compared. PG122 is quiet for a wrapper, which calls the original; PG130 is a note on a wrapper
+behind a version check without an upper bound, unless the manifest ends before the change.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.model.records import read_codes, record
 from patchgate.model.versions import show_releases
 
-(BODY_CHANGED,) = read_codes("""
+BODY_CHANGED, OPEN_END = read_codes("""
 PG122 replaced body changed upstream
     The body of the replaced function differs between the releases that the patch claims.
     Why: A copied override removes the upstream changes of later releases.
     Fix: Port the edits (`--details` shows base, upstream and override), or narrow the claim.
+PG130 version check without an upper bound
+    The version check is true on every later release, and the function that the patch wraps has
+    another body there than in the first release on which the check is true.
+    Why: Whether the defect is still present, and whether the wrapper is still right, was decided
+    for a body that no longer exists.
+    Fix: Add an upper bound before the change, or state the symptom in the manifest:
+    `patchgate gate` then measures on every release whether the patch is needed.
 """)
 
 
@@ -85,6 +93,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 by_target.setdefault(each.target, []).append(pair)
     for pairs in by_target.values():
         applied = [pair for pair in pairs if pair.view.claimed and pair.rebinding.reachable]
+        if applied:
+            yield from _open_end(applied, views)
         applied = [pair for pair in applied if not calls_original(pair.view, pair.rebinding)]
         bodies = _bodies(applied[-1]) if applied else {}
         if len(bodies) < 2:
@@ -99,6 +109,22 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 if pair.body != base.body
                 for finding in _differing(pair, base)
             )
+
+
+def _open_end(applied: Sequence[_Pair], views: Sequence[View]) -> Iterator[Finding]:
+    first, last = applied[0], applied[-1]
+    bounded_above = last.view is not views[-1] or not last.rebinding.gates
+    if first.view is views[0] or bounded_above or not calls_original(last.view, last.rebinding):
+        return
+    original = first.rebinding.original
+    changed = [pair.view for pair in applied if pair.rebinding.original != original]
+    if changed:
+        message = (
+            f"the version check has no upper bound, and `{last.rebinding.short_target}`, which "
+            f"this wraps, has another body in {changed[0].version} than in {first.view.version}"
+        )
+        span = last.rebinding.span
+        yield last.view.finding(OPEN_END, span, message, severity=Severity.NOTE)
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:

@@ -45,7 +45,10 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for rebinding in view.usage.rebindings:
             release = view.release
-            if not rebinding.reachable or not _is_called_by_name(rebinding):
+            original = rebinding.original
+            if not rebinding.reachable or original is None:
+                continue
+            if rebinding.name.startswith(_DISPATCHED) or "property" in original.form:
                 continue
             operations = class_symbol(release, _OPERATIONS) if rebinding.on_class else None
             if operations is not None and rebinding.name in operations.functions:
@@ -76,9 +79,3 @@ def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
     names = [name for name in symbol.functions if not name.startswith("__")]
     uncalled = sum(not view.release.uses(name) for name in names)
     return uncalled > 2 and uncalled >= _UNCALLED * len(names)
-
-
-def _is_called_by_name(rebinding: Rebinding) -> bool:
-    if rebinding.original is None or rebinding.name.startswith(_DISPATCHED):
-        return False
-    return rebinding.original.form not in ("property", "cached-property")

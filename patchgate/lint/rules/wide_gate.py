@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
-from patchgate.lint.interpret.references import Presence, Reference, Span
+from patchgate.lint.interpret.references import Presence, Span
 from patchgate.lint.rules.missing_name import in_some_release, missing_references
 from patchgate.model.records import read_codes
 from patchgate.model.versions import show_releases
@@ -25,10 +25,12 @@ PG121 version check too wide
 def check(views: Sequence[View]) -> Iterator[Finding]:
     missing: dict[Span, dict[str, set[str]]] = {}
     for view, reference in missing_references(views):
-        if reference.reachable and reference.gates and not _in_no_release(view, reference):
-            missing.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(
-                reference.name
-            )
+        if not reference.reachable or not reference.gates:
+            continue
+        may_be_own = reference.kind in ("attribute", "config")
+        if not may_be_own or in_some_release(view, reference.owner, reference.name):
+            by_version = missing.setdefault(reference.gates[-1], {})
+            by_version.setdefault(view.version, set()).add(reference.name)
     known = [view.version for view in views]
     for gate, names_by_version in missing.items():
         good = [
@@ -50,12 +52,6 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 )
                 more = ", which the code after `else` needs" if otherwise else ""
                 yield view.finding(WIDE_GATE, gate, message + more, fix=fix)
-
-
-def _in_no_release(view: View, reference: Reference) -> bool:
-    return reference.kind in ("attribute", "config") and not in_some_release(
-        view, reference.owner, reference.name
-    )
 
 
 def _runs(view: View, gate: Span) -> bool:

@@ -10,7 +10,7 @@ from toytorch import TORCHES
 
 from patchgate.lint import workers
 from patchgate.lint.find_patches import Place
-from patchgate.lint.interpret.project_files import OwnFiles
+from patchgate.lint.interpret.values import OwnFiles
 from patchgate.lint.run import lint
 
 
