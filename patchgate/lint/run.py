@@ -177,19 +177,15 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
     is left of it.
     """
     for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
-        lines = {
-            each.span.line
-            for each in findings
-            if each.code == code and each.severity is Severity.RED
-        }
-        otherwise = _otherwise(lines, place, holds)
+        red = [each for each in findings if (each.code, each.severity) == (code, Severity.RED)]
+        otherwise = _otherwise({each.span.line for each in red}, place, holds)
         findings = [
             replace(
                 each,
                 severity=Severity.NOTE,
                 message=f"{each.message}; it is otherwise on others, not judged",
             )
-            if each.code == code and each.severity is Severity.RED and each.span.line in otherwise
+            if each in red and each.span.line in otherwise
             else each
             for each in findings
         ]
@@ -246,15 +242,17 @@ def lint_source(
         return [not_python(1, "nested too deeply", path, source)], []
     known = [release.version for release in releases]
     outside = {view.version for view in views if not view.claimed}
-    findings = merged(
-        (each for each in by_release if each.releases[0] not in outside), path, known, source
+    findings, beyond = (
+        merged(
+            (each for each in by_release if (each.releases[0] in outside) is is_outside),
+            path,
+            known,
+            source,
+        )
+        for is_outside in (False, True)
     )
-    beyond = merged(
-        (each for each in by_release if each.releases[0] in outside), path, known, source
-    )
-    findings += _beyond_the_claims(
-        [each for each in beyond if each.severity is Severity.RED], known
-    )
+    red = [each for each in beyond if each.severity is Severity.RED]
+    findings += _beyond_the_claims(red, known)
     return folded(apply_ignores(findings, source, path), source), views
 
 

@@ -412,9 +412,7 @@ def _call_local(
     if helper is not None and not keywords:
         return _call_version_helper(node, helper, arguments, state)
     if promised is None:
-        promised = promised_by(
-            getattr(function.node, "returns", None), state.having(scope=function.scope)
-        )
+        promised = _returned_by(function, state)
     return promised if promised != UNKNOWN else unknown(value)
 
 
@@ -590,9 +588,14 @@ def value_of_own_call(
         return value, promised
     if state.own is not None:
         state.own.followed.add(callee.own)
-    outside = replace(state, scope=callee.function.scope)
-    promised = promised_by(getattr(callee.function.node, "returns", None), outside)
-    return inline(callee.function, arguments, keywords, state), promised
+    value = inline(callee.function, arguments, keywords, state)
+    return value, _returned_by(callee.function, state)
+
+
+def _returned_by(function: LocalFunction, state: State) -> Value:
+    """The value that the annotation of a function promises."""
+    returns = getattr(function.node, "returns", None)
+    return promised_by(returns, state.having(scope=function.scope))
 
 
 def _types(value: Value) -> tuple[type, ...] | None:
@@ -629,12 +632,7 @@ def _own_call(
             value, Known
         ):  # nothing else of it is asked, and releases compare what they answer
             value = unknown(value)
-        outside = replace(state, scope=callee.function.scope)
-        return (
-            callee.function.node,
-            value,
-            promised_by(getattr(callee.function.node, "returns", None), outside),
-        )
+        return callee.function.node, value, _returned_by(callee.function, state)
 
 
 def inline(

@@ -132,18 +132,24 @@ def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value,
         return _on_instance(release, owner, name)
     if not isinstance(owner, Symbol):
         return Presence.MAYBE, UNKNOWN, ""
+    presence: Presence = Presence.MAYBE
+    value: Value = UNKNOWN
     if owner.kind == "class":
-        if name.startswith("__") and name.endswith("__"):
-            return Presence.MAYBE, _own_dunder(release, owner, name, bound=False), owner.dotted
-        if hasattr(type, name):
-            return Presence.PRESENT, UNKNOWN, owner.dotted
-        found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
-        if found is None:
-            return Presence.MISSING, UNKNOWN, owner.dotted
-        return _presence(found), from_found(release, found, owner, bound=False), owner.dotted
-    if owner.kind == "module":
-        return _on_module(release, owner, name)
-    return Presence.MAYBE, UNKNOWN, owner.dotted
+        presence, value = _on_class(release, owner, name)
+    elif owner.kind == "module":
+        presence, value = _on_module(release, owner, name)
+    return presence, value, owner.dotted
+
+
+def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Value]:
+    if name.startswith("__") and name.endswith("__"):
+        return Presence.MAYBE, _own_dunder(release, owner, name, bound=False)
+    if hasattr(type, name):
+        return Presence.PRESENT, UNKNOWN
+    found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
+    if found is None:
+        return Presence.MISSING, UNKNOWN
+    return _presence(found), from_found(release, found, owner, bound=False)
 
 
 def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
@@ -159,31 +165,31 @@ def _presence(found: Found) -> Presence:
     return Presence.MAYBE if found.kind == "maybe" else Presence.PRESENT
 
 
-def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Value, str]:
+def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Value]:
     dotted = f"{owner.dotted}.{name}"
     found = release.resolve(dotted)
     if found is not None:
-        return _presence(found), from_found(release, found, owner, bound=False), owner.dotted
+        return _presence(found), from_found(release, found, owner, bound=False)
     if dotted in release.modules():
-        return Presence.PRESENT, Symbol(dotted=dotted, kind="module"), owner.dotted
+        return Presence.PRESENT, Symbol(dotted=dotted, kind="module")
     module = release.module(owner.dotted)
     if (
         module is None
         or not covered(release, dotted)
         or (name.startswith("__") and name.endswith("__"))
     ):
-        return Presence.MAYBE, Symbol(dotted=dotted, kind="module"), owner.dotted
+        return Presence.MAYBE, Symbol(dotted=dotted, kind="module")
     if (owner.dotted in _WITH_TYPES and name.endswith("Tensor")) or name in _BY_INITIALISATION.get(
         owner.dotted, ()
     ):
-        return Presence.MAYBE, UNKNOWN, owner.dotted
+        return Presence.MAYBE, UNKNOWN
     if module.config and name in CONFIG_METHODS:
-        return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method"), owner.dotted
+        return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method")
     if name in module.imports or name in module.config:
-        return Presence.PRESENT, UNKNOWN, owner.dotted
+        return Presence.PRESENT, UNKNOWN
     if module.has_getattr or any(option.startswith(f"{name}.") for option in module.config):
-        return Presence.MAYBE, UNKNOWN, owner.dotted
-    return Presence.MISSING, UNKNOWN, owner.dotted
+        return Presence.MAYBE, UNKNOWN
+    return Presence.MISSING, UNKNOWN
 
 
 def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence, Value, str]:
