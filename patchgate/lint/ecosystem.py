@@ -1,4 +1,4 @@
-"""Many projects at named commits -> what lint finds in each."""
+"""Lint many projects, each at a named commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)README[^/]*$")
 
 @record
 class Project:
-    """A project at a commit; `below`: the folder that is judged, all of it where empty."""
+    """A project at a commit; `below` is the folder that is judged, empty for all of it."""
 
     repository: str
     commit: str
@@ -33,9 +33,10 @@ class _List:
 
 
 def judge_projects(file: Path, folder: Path, jobs: int) -> Iterator[tuple[Project, Report, str]]:
-    """Each project of the list, what lint finds, and the folder that paths of findings begin with.
+    """Yield each project of the list, its report, and the folder with which paths of findings
+    begin.
 
-    Raises UsageError where the folder lacks a project, or a project its commit.
+    Raises UsageError if the folder lacks a project, or a project its commit.
     """
     known = [load(each) for each in releases()]
     for project in load_toml_record(_List, file).project:
@@ -47,7 +48,9 @@ def judge_projects(file: Path, folder: Path, jobs: int) -> Iterator[tuple[Projec
 
 
 def history_of(folder: Path, repository: str) -> Path:
-    """The git directory of a project in a folder of projects. Raises UsageError for none."""
+    """Return the git directory of a project in a folder of projects. Raises UsageError if there is
+    none.
+    """
     owner, _, name = repository.partition("/")
     places = (folder / repository, folder / f"{owner}+{name}", folder / name)
     for place in places:
@@ -63,9 +66,9 @@ def history_of(folder: Path, repository: str) -> Path:
 
 
 def write_tree(history: Path, commit: str, into: Path) -> None:
-    """Write the files of a commit that lint reads; those that a partial copy lacks are left out.
+    """Write the files of a commit that lint reads; files that a partial copy lacks are left out.
 
-    Raises UsageError for no such commit.
+    Raises UsageError if there is no such commit.
     """
     listed = _git(history, "ls-tree", "-r", "-z", commit)
     if listed.returncode:

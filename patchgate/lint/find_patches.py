@@ -1,7 +1,6 @@
-"""Paths -> the patches at them, each with the releases on which it is judged.
+"""Find the patches at some paths, each with the releases on which it is judged.
 
-Of a folder every file is looked at, and only what has to do with torch's compiler is a place to
-judge.
+In a folder every file is looked at, and only a file that uses torch's compiler is judged.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Place:
 class Walk:
     """The files at some paths.
 
-    `files` counts all that were looked at; `ranges` are the projects' own, in words.
+    `files` counts all that were looked at; `ranges` are the projects' own ranges, in words.
     """
 
     places: list[Place] = field(default_factory=list)
@@ -106,10 +105,10 @@ class Walk:
 def walk(
     paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = ""
 ) -> Walk:
-    """Every patch at `paths`, to be judged on the releases that its project supports; on all of
-    them where `whole`.
+    """Return every patch at `paths` with the releases that its project supports; all releases if
+    `whole`, and none older than `since`.
 
-    Where `since` is given, no older ones. Raises UsageError for a path that is not there.
+    Raises UsageError for a path that does not exist.
     """
     result = Walk()
     known = [each.version for each in releases]
@@ -172,7 +171,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
-    """`Owner.name` that a file of the project sets -> the files that do; a test puts it back."""
+    """Map `Owner.name` to the files of the project that set it; tests restore what they set."""
     found: dict[str, set[Path]] = {}
     for file in (each for each in files if not is_of_tests(each)):
         for owner, name, holder, text in (
@@ -184,9 +183,7 @@ def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:
-    """The files that have to do with torch's compiler, and those that import such names from
-    them.
-    """
+    """The files that use torch's compiler, and the files that import its names from them."""
     texts = {file: read_lossy(file) for file in files}
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {file: frozenset(_names(_FROM_TORCH, texts[file])) for file in touching}
@@ -218,7 +215,7 @@ def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
-    """The claims of the manifest next to a patch; any other table may lie in the folder."""
+    """Read the claims of the manifest beside a patch; the folder may have other tables."""
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
         return None

@@ -1,7 +1,7 @@
-"""The views that rules read (a file in single releases), and their findings, merged into ranges of
-releases.
+"""The views that rules read (one file in one release each), and their findings.
 
-Findings that say the same of several releases become one. `When` says when a finding hurts.
+Findings that say the same of several releases are merged into one. `When` says when a finding
+hurts.
 """
 
 from __future__ import annotations
@@ -32,24 +32,22 @@ class When(str, Enum):
 
 
 def when(releases: Sequence[str], admitted: Sequence[str], installed: str = "") -> When:
-    """When it hurts that something is wrong on `releases`, of those that a project admits, oldest
-    first.
-    """
+    """When a fault on `releases` hurts, of the releases that a project admits, oldest first."""
     if not releases or not admitted or {admitted[-1], installed} & {*releases}:
         return When.NOW
     return When.LOWER_BOUND if list(releases) == list(admitted[: len(releases)]) else When.OLDER
 
 
 def first_after(releases: Collection[str], admitted: Sequence[str]) -> str:
-    """The oldest release that all of these releases are older than: the lower bound that the code
-    needs.
+    """The oldest admitted release that is newer than all of `releases`: the lower bound that the
+    code needs.
     """
     newest = max(map(Version, releases))
     return next((each for each in admitted if Version(each) > newest), "")
 
 
 def newer(known: Sequence[str], admitted: Sequence[str]) -> list[str]:
-    """The known releases that are newer than all that the project admits."""
+    """The known releases that are newer than every release that the project admits."""
     return [each for each in known if admitted and Version(each) > Version(admitted[-1])]
 
 
@@ -68,11 +66,11 @@ class Severity(str, Enum):
 
 @record
 class Finding:
-    """One line of a file, one code, the releases for which it holds.
+    """One line of a file, one code, and the releases for which it holds.
 
-    A rule gives one for each release; `merged` makes one of those that say the same, and fills in
-    `path`, `line` (the text of the line) and `shown_releases` (`releases` as ranges). From then on
-    `span` counts characters.
+    A rule makes one for each release. `merged` joins those that say the same and fills in `path`,
+    `line` (the text of the line) and `shown_releases` (`releases` as ranges); from then on `span`
+    counts characters.
     """
 
     code: str
@@ -102,7 +100,7 @@ class Finding:
 class View:
     """One release, what the file does in it, whether the manifest claims it and the matrix runs it.
 
-    `asked`: whoever runs lint names the releases, and not the project.
+    `asked`: the user named the releases, not the project.
     """
 
     release: Release
@@ -155,8 +153,8 @@ def finding_in_file(
 def merged(
     findings: Iterable[Finding], path: str, known: Sequence[str], source: str
 ) -> list[Finding]:
-    """One finding for all releases in which a rule finds a fault at the same place: the newest's,
-    others as detail.
+    """Join the findings of a rule at one place into one for all its releases: the text is the
+    newest release's, other texts become details.
     """
     groups: dict[tuple[object, ...], dict[str, Finding]] = {}
     for finding in findings:
@@ -185,8 +183,8 @@ def merged(
 
 
 def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
-    """One finding for all places of a file of which the same is said, and one note for all that a
-    gate keeps out.
+    """Make one finding of those that say the same of several places, and one note of all that a
+    version check excludes.
     """
     by_gate: dict[Span, list[Finding]] = {}
     alike: dict[tuple[object, ...], list[Finding]] = {}
@@ -229,7 +227,7 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
 def _other_wordings(
     group: Mapping[str, Finding], last: Finding, known: Sequence[str]
 ) -> Iterator[str]:
-    """`message [releases]` for each wording that the newest release no longer has."""
+    """`message [releases]` for each message that the newest release does not have."""
     wordings: dict[str, list[str]] = {}
     for version, finding in group.items():
         wordings.setdefault(finding.message, []).append(version)

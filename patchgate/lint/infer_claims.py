@@ -1,7 +1,7 @@
-"""Infers a patch's claims from its text, without running it, and writes a manifest of them.
+"""Infer a patch's claims from its text, without running it, and write a manifest of them.
 
-Each inferred claim has the line that suggests it; in the manifest, a comment says which command or
-code settles it. `applies_to` comes from version checks: the patch is read at each release, at each
+Each claim has the line that suggests it; in the manifest, a comment says which command or code
+verifies it. `applies_to` comes from version checks: the patch is read at each release, at each
 version that it names, and near them.
 """
 
@@ -48,12 +48,11 @@ class Inferred:
 
 @record
 class InferredClaims:
-    """`applies_to` is None where the patch has no version check, or one that no two bounds can say.
+    """`applies_to` is None if the patch has no version check, or one that no two bounds can say.
 
-    `unnamed` are lines that change torch in a way whose name only running the patch would tell,
-    `checks` those of version checks that decide on a part of it, `open_checks` those of checks that
-    could not be followed, and `apply` functions that change torch and that nothing in the file
-    calls.
+    `unnamed` are lines that change torch under a name that only running the patch would tell;
+    `checks` are lines of version checks, `open_checks` lines of those that could not be followed;
+    `apply` are functions that change torch and that nothing in the file calls.
     """
 
     title: Inferred | None
@@ -70,7 +69,7 @@ class InferredClaims:
 
 
 def infer_claims_of_diff(text: str) -> InferredClaims:
-    """The title and the source of a diff: the words before its first file."""
+    """Infer the title and the source of a diff from the words before its first file."""
     head = _DIFF_BEGINS.split(text, maxsplit=1)[0]
     subject = re.search(
         r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", head, re.M
@@ -82,9 +81,7 @@ def infer_claims_of_diff(text: str) -> InferredClaims:
 def infer_claims(
     text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None
 ) -> InferredClaims:
-    """The claims that the source of a Python patch suggests; names of its project's other files are
-    followed.
-    """
+    """Infer the claims of a Python patch; names of its project's other files are followed."""
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
     apply = chosen_installer(text)
@@ -138,11 +135,11 @@ def _targets(
     usages: Mapping[str, Usage],
     dead: Collection[str],
 ) -> list[Inferred]:
-    """The targets that the patch may replace, named as the gate does: a method by the module that
+    """The names that the patch may replace, as the gate names them: a method by the module that
     defines its class.
 
-    A name that no release has is the patch's own, and replaces nothing; nor does a function of
-    `dead` names.
+    A name that no release has is the patch's own and replaces nothing; the functions with `dead`
+    names never run.
     """
     functions = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead
@@ -197,7 +194,7 @@ def _targets(
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
     """True if the name is new in torch.
 
-    What a class answers by `__getattr__` its instances have, and not the class.
+    Names that a class answers by `__getattr__` belong to its instances, not to the class.
     """
     if rebinding.on_class and hasattr(
         type, rebinding.name
@@ -269,8 +266,8 @@ def _compiles(tree: ast.Module) -> Iterator[Inferred]:
 
 
 def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
-    """The one context manager of the patch that has to do with torch, itself or by a function of
-    the file.
+    """The only context manager of the patch that touches torch, itself or through a function of the
+    file.
     """
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions}
@@ -292,11 +289,11 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
 def _applies_to(
     tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred], file: Path | None
 ) -> tuple[tuple[str, ...], Inferred | None]:
-    """The releases on which the patch does something, and a specifier for them where a version
-    check decides it.
+    """The releases on which the patch does something, and a specifier for them if a version check
+    decides it.
 
-    One release is read under other versions, as the gate runs one torch under others: what decides
-    is then the version alone, and not which names a release has.
+    One release is read under other version numbers, as the gate runs one torch under others: then
+    the version alone decides, not the names that a release has.
     """
     lines, own = {change.line for change in changes}, OwnFiles()
 
@@ -330,9 +327,7 @@ def _reachable_lines(usage: Usage) -> set[int]:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
-    """Assignments below a name that was imported from torch, and what they are called from torch
-    on.
-    """
+    """Assignments to names that were imported from torch, and their full names."""
     names = {
         local: origin
         for node in ast.walk(tree)
@@ -398,8 +393,8 @@ def versions_named(tree: ast.AST) -> set[str]:
 
 
 def points_around(releases: Sequence[str], named: set[str]) -> list[str]:
-    """The versions to ask about: each release, each named version, and what is near them; oldest
-    first.
+    """The versions to ask about, oldest first: each release, each named version, and those next to
+    them.
     """
     near = [text for each in (*releases, *named) for text in _near(Version(each))]
     points = {Version(text): text for text in near}
@@ -417,10 +412,10 @@ def _near(version: Version) -> Iterator[str]:
 def specifier(
     points: Sequence[str], holds: Callable[[str], bool], releases: Sequence[str]
 ) -> str | None:
-    """The bounds of the one stretch of `points` (oldest first) on which it holds; "" for all of
-    them.
+    """The bounds of the only range of `points` (oldest first) on which it holds; "" if it holds on
+    all.
 
-    None where it holds nowhere, or on several stretches, which no two bounds can say.
+    None if it holds nowhere, or on several ranges, which no two bounds can say.
     """
     answers = [holds(point) for point in points]
     if all(answers):
@@ -437,9 +432,7 @@ def specifier(
 
 
 def _before(text: str) -> str:
-    """`<2.14` leaves out the nightlies of 2.14 too, so it is the short way to say
-    `<2.14.0.dev0`.
-    """
+    """Shorten a bound: `<2.14` excludes the nightlies of 2.14 too, so it means `<2.14.0.dev0`."""
     version = Version(text)
     return (
         f"{version.major}.{version.minor}"

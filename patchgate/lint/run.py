@@ -1,5 +1,4 @@
-"""Patches and releases -> findings: each file is read once for each release, and every rule is
-asked.
+"""Patches and releases -> findings: each file is read for each release, and every rule is applied.
 
 A file that cannot be read is a finding of its own. Diffs are judged hunk by hunk.
 """
@@ -60,8 +59,8 @@ class Report:
     """The result of lint: the files and releases that it read, and the findings in the order of the
     files.
 
-    `walked` counts the files that were looked at, where a folder was given; `ranges` are what
-    projects require; `ahead` are the releases after those, which were looked at too.
+    `walked` counts the files that were looked at in folders; `ranges` are those that projects
+    require; `ahead` are newer releases, which were looked at too.
     """
 
     files: tuple[str, ...]
@@ -94,13 +93,12 @@ def lint(
     since: str = "",
     installed: str = "",
 ) -> Report:
-    """Findings for every patch at `paths`; `matrix` has the releases of a project that states no
-    range.
+    """Return the findings for every patch at `paths`; `matrix` has the releases of a project
+    without a range.
 
-    A patch is judged on the releases that its project supports and its manifest claims, on all
-    where `whole`. Large folders are shared out to as many processes as `jobs` says. No release is
-    judged that is older than `since`; what breaks on the `installed` one is broken now.
-    Raises UsageError for a path that is not there.
+    A patch is judged on the releases that its project supports and its manifest claims, on all if
+    `whole`, and on none older than `since`. Up to `jobs` processes share large folders. A fault on
+    the `installed` release is broken now. Raises UsageError for a path that does not exist.
     """
     found = walk(paths, releases, whole=whole, since=since)
     judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix, installed=installed)
@@ -152,8 +150,8 @@ def _lint_place(
 
 
 def _breaking_next(source: str, place: Place) -> list[Finding]:
-    """Notes of what is red on the first newer release that breaks anything, and not on the newest
-    one supported.
+    """Notes on faults of the first newer release that breaks anything, unless the newest supported
+    one has them too.
     """
     if not place.ahead or place.claimed is not None:
         return []
@@ -173,8 +171,8 @@ def _breaking_next(source: str, place: Place) -> list[Finding]:
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """A check that comes out otherwise on a release which is not judged by it is no mistake: a note
-    is left of it.
+    """Turn a finding about a check into a note if the check has another outcome on a release that
+    is not judged.
     """
     for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
         red = [each for each in findings if (each.code, each.severity) == (code, Severity.RED)]
@@ -193,8 +191,8 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
-    """The lines with a gate that may come out otherwise on any release, of those older than the
-    index too.
+    """The lines whose check may have another outcome on some release, also on those older than the
+    index.
     """
     if not lines:
         return set()
@@ -229,7 +227,7 @@ def lint_source(
     matrix: Collection[str] = (),
     place: Place | None = None,
 ) -> tuple[list[Finding], list[View]]:
-    """The findings of one Python file, ignores applied, and what it does in each release.
+    """The findings of one Python file, after ignore comments, and its view in each release.
 
     With `place`, names that it imports from its project's other files are followed.
     """
@@ -263,7 +261,7 @@ def _in_time(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:
-    """One note for all that is wrong only on releases that the manifest does not claim."""
+    """One note for everything that is wrong only on releases that the manifest does not claim."""
     if not red:
         return []
     versions = [version for version in known if any(version in each.releases for each in red)]
@@ -308,8 +306,8 @@ def views_of(
 
 
 def _shorten_numbers(tree: ast.Module) -> None:
-    """Python reads a number of any length in hexadecimal digits, and refuses to write it in decimal
-    ones.
+    """Shorten long numbers: Python reads hexadecimal digits of any length, but refuses to write
+    that many decimal ones.
     """
     for node in ast.walk(tree):
         if (
@@ -326,10 +324,9 @@ def _readings(
     place: Place | None,
     lines: Collection[int] | None = None,
 ) -> Iterator[tuple[str, Usage]]:
-    """By release.
+    """Yield the usage in each release.
 
-    Where all that was asked of one release has the same answers in the next, the reading is the
-    same.
+    A release that answers all questions of an earlier reading alike shares it.
     """
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []

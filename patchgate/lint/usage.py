@@ -57,10 +57,10 @@ class UsageReport:
 def usage(
     paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None
 ) -> UsageReport:
-    """The private names behind the patches at `paths`, on `chosen` releases or those that their
+    """Return the private names in the patches at `paths`, on `chosen` releases or those that their
     projects support.
 
-    Raises UsageError for a path that is not there.
+    Raises UsageError for a path that does not exist.
     """
     found = walk(paths, known if chosen is None else chosen, whole=chosen is not None)
     uses: dict[str, list[tuple[str, View, Reference]]] = {}
@@ -96,7 +96,7 @@ def usage(
 
 
 def is_private(dotted: str) -> bool:
-    """True if a part of the name says that nobody outside may use it."""
+    """True if a part of the name begins with an underscore, and is no special name."""
     return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
 
 
@@ -131,7 +131,7 @@ def _used(
 
 
 def _presence(release: Release, reference: Reference) -> Presence:
-    """The presence of a name that is not referred to when the patch runs there."""
+    """The presence of a name in a release in which the patch does not refer to it."""
     if reference.kind == "module":
         return Presence.PRESENT if reference.dotted in release.modules() else Presence.MISSING
     on_module = reference.owner in release.modules()

@@ -1,5 +1,4 @@
-"""Many files in less time: they are shared out to processes, garbage is collected seldom, and one
-that takes too long is left out."""
+"""Judge many files in less time: share them out to processes, and collect garbage seldom."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _OBJECTS = 300_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Meanwhile Python looks for garbage seldom: to look is half of the time that reading takes."""
+    """Let Python collect garbage seldom, which takes half of the time of reading otherwise."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS, 5, 10)
     try:
@@ -35,8 +34,8 @@ def rare_collections() -> Iterator[None]:
 def shared_out(
     judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int
 ) -> list[Answer]:
-    """`judge(place)` of each place, in their order, by as many processes as are asked for and worth
-    it.
+    """Return `judge(place)` of each place, in order, from as many processes as are allowed and
+    worth their start.
     """
     sizes = [each.file.stat().st_size for each in places]
     judge = partial(_judged_tidily, judge)
@@ -53,7 +52,7 @@ def shared_out(
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """The answer; all that was made of a large file is dropped before the next one is read."""
+    """Judge a place; everything that was made of a large file is dropped before the next one."""
     answer = judge(place)
     if place.file.stat().st_size > _WORTH:
         gc.collect()
@@ -63,7 +62,7 @@ def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
 def _judged(
     judge: Callable[[Place], Answer], places: Sequence[Place], shares: Sequence[list[int]]
 ) -> list[Answer]:
-    """The first share is judged here, and so is one whose process has died."""
+    """Judge the first share here, and also the share of a process that died."""
     fork = get_context("fork")
     answers: dict[int, Answer] = {}
 

@@ -21,7 +21,6 @@ STILL_LONGER = {
     "_monitored",
     "_targets",
     "apply",
-    "rebind",
 }
 # Calls that fail by themselves, besides those whose name begins with `assert`.
 FAILING = {"pytest.fail", "pytest.raises", "pytest.warns"}

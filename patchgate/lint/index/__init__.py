@@ -1,3 +1,1 @@
-"""The private API of each torch release: reading it from sources, keeping it, and answering
-questions about it.
-"""
+"""The private API of each torch release: read from sources, stored, and queried."""

@@ -1,8 +1,7 @@
-"""Builds the records of one release from its sources, and adds a release to the index, which is
-written anew.
+"""Build the records of one release from its sources, and add a release to the index.
 
-Every file of the index is a function of the records alone: adding a release twice, or in another
-order, gives the same bytes.
+Every file of the index depends on the records alone: adding a release twice, or in another order,
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ def files_in_scope(site_packages: Path) -> dict[str, Path]:
 
 
 def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> ReleaseRecords:
-    """The records of (path below site-packages, text) pairs; files that this Python cannot read are
-    left out.
+    """Make the records of (path below site-packages, text) pairs, without files that this Python
+    cannot parse.
     """
     built = ReleaseRecords(version=version, triton=triton)
     for path, text in sorted(files):
@@ -65,9 +64,7 @@ def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -
 
 
 def _drop_unknown_names(built: ReleaseRecords) -> None:
-    """Only calls of functions and classes, and only functions held, that the index knows are worth
-    their place.
-    """
+    """Drop calls of names, and held functions, that are not in the index."""
     known: set[str] = set()
     read: set[str] = set()
     for module in built.modules.values():
@@ -94,7 +91,7 @@ def _drop_unknown_names(built: ReleaseRecords) -> None:
 
 
 def add(index: Index, version: str, fetch: Fetch) -> list[str]:
-    """Index `version` and the triton that it requires; returns a line on the reading of each."""
+    """Index `version` and the triton that it requires; return one line about each download."""
     torch = fetch("torch", f"=={version}", in_scope)
     version = Version(torch.version).public  # 2.8 means 2.8.0
     fetched = [torch]

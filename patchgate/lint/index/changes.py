@@ -1,8 +1,8 @@
 """Changes between releases, as lines of text: of a whole part of torch, or of named symbols step by
 step.
 
-A change is one of presence, signature (return annotations apart), body, bases, or the default of an
-option.
+A change is one of presence, signature (without the return annotation), body, bases, or the default
+of an option.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def signature(function: Function, owner: str = "") -> str:
 
 
 def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
-    """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of
-    bodies come last.
+    """List the changes of the modules (or the one symbol's module) that begin with `prefix`;
+    changes of bodies come last.
     """
     for name in sorted(old.modules() | new.modules()):
         inside = not prefix or name == prefix or name.startswith(f"{prefix}.")

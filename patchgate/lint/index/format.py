@@ -87,7 +87,7 @@ def _line(key: tuple[Any, ...], masks: Mapping[Any, int], sets: ReleaseSets) -> 
 
 
 def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
-    """All that is stored of a module in one release."""
+    """Everything that is stored of a module in one release."""
     api, package = f"api/{module.name}", ".".join(module.name.split(".")[:2])
     yield "modules", (module.name,), module.has_getattr
     yield from ((api, ("", "option", name), text) for name, text in module.config.items())
@@ -153,7 +153,7 @@ def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:
 class IndexFiles:
     """The files below one folder, each read at most once. Sets of releases are masks of `sets`.
 
-    Raises UsageError for a file that is not as it was written.
+    Raises UsageError for a file that was changed since it was written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -174,7 +174,7 @@ class IndexFiles:
 
     @cache  # noqa: B019  an index lives as long as the process
     def _text(self, path: str) -> str:
-        """A file of the index, empty for one that it does not have."""
+        """The text of a file; empty if the index does not have it."""
         if path not in self._digests:
             return ""
         try:
@@ -206,7 +206,7 @@ class IndexFiles:
             at = text.find(needle, end)
 
     def _everywhere(self, folder: str, needle: str) -> Iterator[tuple[int, list[Any], Any]]:
-        """The same in each file of a folder."""
+        """(releases, key, value) of such lines in each file of a folder."""
         for path in self._digests:
             if path.startswith(folder):
                 yield from self._facts(path.removesuffix(".jsonl"), needle)
@@ -217,7 +217,7 @@ class IndexFiles:
         return _masks((name, mask) for mask, (name,), _ in self._facts("modules"))
 
     def modules_in(self, bit: int) -> frozenset[str]:
-        """The modules of the release of that bit, and the packages around them."""
+        """The modules of one release, and the packages around them."""
         names = [name for name, mask in self.modules.items() if mask & bit]
         return frozenset(names) | {name.partition(".")[0] for name in names}
 
@@ -244,8 +244,8 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def bindings(self, name: str, kind: str) -> list[tuple[int, str, str]]:
-        """(releases, MODULE.LOCAL, origin) wherever something of that last name is imported
-        (`from`) or `held`.
+        """(releases, MODULE.LOCAL, origin) of each place that imports (`from`) something of that
+        last name, or that holds it (`held`).
         """
         found = (
             (key, _import(mask, key, value))
@@ -287,7 +287,7 @@ class IndexFiles:
         return found
 
     def read_module(self, module: str, bit: int) -> Module:
-        """A module in the release of that bit, which has it."""
+        """Return a module as it is in one release, which must have it."""
         tables: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         for mask, table, name, value in self._api(module):
             if mask & bit:
@@ -327,7 +327,7 @@ class IndexFiles:
 
 
 def _masks(found: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Each name once, with its releases."""
+    """Map each name to all its releases."""
     masks: dict[str, int] = defaultdict(int)
     for name, mask in found:
         masks[name] |= mask
@@ -374,7 +374,7 @@ def _function(
 
 
 class Lazy(Mapping[str, Value]):
-    """Values that are made when they are first looked at."""
+    """A mapping whose values are made on first use."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Value]) -> None:
         self._values: dict[str, Value | None] = dict.fromkeys(names)

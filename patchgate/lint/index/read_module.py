@@ -1,7 +1,7 @@
-"""Reads a module's syntax tree into its record: functions with fingerprints of their bodies,
+"""Read a module's syntax tree into its record: functions with fingerprints of their bodies,
 classes, imports, calls.
 
-It decides which of several definitions of one name counts, and how annotations are spelled.
+This decides which of several definitions of one name counts, and how annotations are spelled.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Reader:
         )
 
     def _dotted(self, base: ast.expr) -> str:
-        """A base class as a dotted name; a call that makes one, as its own name with `()`."""
+        """A base class as a dotted name; `f()` for a base that a call of `f` makes."""
         if isinstance(base, ast.Call):
             return f"{self._dotted(base.func)}()"
         text = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
@@ -182,8 +182,8 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None
 
 
 def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str | None]]:
-    """(name, annotation) for each `self.name = ...` in a method, whatever it calls its first
-    parameter.
+    """(name, annotation) for each `self.name = ...` in a method, whatever its first parameter is
+    called.
     """
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments or any(
@@ -205,7 +205,7 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
 
 
 def _installs_options(tree: ast.Module) -> bool:
-    """True if the module makes itself one of options:
+    """True if the module turns itself into a config module:
     `install_config_module(sys.modules[__name__])`.
     """
     calls = (
@@ -217,9 +217,7 @@ def _installs_options(tree: ast.Module) -> bool:
 
 
 def _makes_names(tree: ast.Module) -> bool:
-    """True if the module gives itself names that no source spells out, by `globals()[...]` or
-    `setattr`.
-    """
+    """True if the module gives itself names at run time, by `globals()[...]` or `setattr`."""
     itself = {"sys.modules[__name__]"}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign):
@@ -242,8 +240,8 @@ def _makes_names(tree: ast.Module) -> bool:
 
 
 def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(who keeps it, local name) for each name that is handed over; not yet known to be a
-    function's.
+    """(registry or table, local name) for each name that the module passes on; it may be no
+    function.
     """
     inside: set[int] = set()
     for node in nodes_of(tree):
@@ -287,7 +285,7 @@ Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def function_text(text: str, name: str) -> str | None:
-    """The source of `f` or `Class.f`, decorators apart; None when the module defines no such
+    """The source of `f` or `Class.f` without decorators; None if the module defines no such
     function.
     """
     node = defined(text, name)
@@ -297,7 +295,7 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def call_line(text: str, callee: str, site: CallSite) -> int | None:
-    """The line of the first such call in that function, or in the module itself."""
+    """The line of the first such call in its function, or in the module itself."""
     node = defined(text, site.function) if site.function else parsed(text)
     for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():
         if name == callee and call == site:
@@ -312,7 +310,7 @@ def defined(text: str, name: str) -> Node | None:
 
 
 def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
-    """The same inside a module or class that has been read."""
+    """The definition of `f` or `Class.f` that counts, in a parsed module or class."""
     body, found = owner.body, None
     for part in name.split("."):
         found = None
@@ -328,7 +326,7 @@ def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of what this Python can read."""
+    """The syntax tree; None if this Python cannot parse the text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -338,9 +336,9 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
-    """Statements of a body and of the blocks in it, and whether each runs whatever the conditions.
+    """The statements of a body and of its blocks, and whether each runs under any condition.
 
-    What stands below `if TYPE_CHECKING` never runs; its imports count as those inside functions do.
+    Code below `if TYPE_CHECKING` never runs; its imports count like those inside functions.
     """
     for node in body:
         yield node, certain
@@ -357,7 +355,9 @@ def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt,
 
 
 def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Typing overloads, and the setter and deleter of a property: the name is defined elsewhere."""
+    """True for typing overloads and for the setter and deleter of a property, which do not define
+    the name.
+    """
     names = [ast.unparse(each).rpartition(".")[2] for each in node.decorator_list]
     return any(name in ("overload", "setter", "deleter") for name in names)
 
@@ -424,8 +424,8 @@ def _spell(value: object, write: Callable[[str], None]) -> None:
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
-    """`node` and everything below it: `ast.walk` at three times its speed, which is most of an
-    index's time.
+    """`node` and everything below it, three times as fast as `ast.walk`; building an index mostly
+    does this.
     """
     found = [node]
     for each in found:
@@ -461,8 +461,8 @@ def _receiver(called: ast.expr) -> str:
 
 
 def values_in(node: ast.AST) -> set[str]:
-    """Last names of what is handed on and not called: arguments, elements, what is assigned, text
-    that is a name.
+    """Last names of values that are passed on, not called: arguments, elements, assigned values,
+    text that is a name.
     """
     found: set[str] = set()
     for each in nodes_of(node):
@@ -534,7 +534,7 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
 
 
 def spelled(node: ast.expr) -> str:
-    """The annotation as today's Python writes it: `Optional[List["X"]]` is `list[X] | None`."""
+    """An annotation in today's spelling: `Optional[List["X"]]` is `list[X] | None`."""
     return _spelled(ast.unparse(node))
 
 

@@ -128,7 +128,7 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What a call passes."""
+    """The arguments of a call."""
 
     #: How many positional arguments, starred ones not counted.
     positional: int
@@ -149,7 +149,7 @@ class CallSite(Arguments):
 
 @dataclass(kw_only=True)
 class ReleaseRecords:
-    """All of one release."""
+    """Everything that is recorded of one release."""
 
     version: str
     #: The version of triton that it requires; empty for none.
@@ -165,9 +165,9 @@ _POSITIONAL = ("positional-only", "positional")
 def misfit(
     parameters: Sequence[Parameter], passed: Arguments, *, bound: bool = False
 ) -> str | None:
-    """Why a call does not bind, or None when it does. A starred call may pass anything more.
+    """Return why a call does not bind, or None if it does. A starred call may pass anything more.
 
-    A `bound` function has got its first parameter already.
+    A `bound` function has already received its first parameter.
     """
     parameters, positional, keywords = parameters[bound:], passed.positional, passed.keywords
     slots = [each for each in parameters if each.kind in _POSITIONAL]
@@ -206,7 +206,7 @@ def accepts(parameters: Sequence[Parameter], wanted: Parameter, position: int) -
 
 
 def written(parameters: Sequence[Parameter]) -> str:
-    """Parameters as one would type them: `*, graph_reuse=True`."""
+    """Parameters as they are typed: `*, graph_reuse=True`."""
     plain = [_one(each) for each in parameters if each.kind in _POSITIONAL]
     named = [_one(each) for each in parameters if each.kind == "keyword"]
     star = ["*"] if named else []

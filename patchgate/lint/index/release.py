@@ -1,5 +1,5 @@
-"""An index and its releases: what a name means in one, who imports, holds, derives from and calls
-it.
+"""An index and its releases: the meaning of a name in a release, and who imports, holds, derives
+from and calls it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def releases() -> tuple[str, ...]:
 
 
 def load(version: str, sources: Sources | None = None) -> Release:
-    """One release, with the texts that `sources` has; raises KeyError for one that is not
-    indexed.
-    """
+    """One release, with the texts that `sources` has. Raises KeyError if it is not indexed."""
     return opened(FOLDER).release(version, sources)
 
 
@@ -63,9 +61,7 @@ class Release:
 
     @property
     def questions(self) -> set[Question] | None:
-        """The questions that this thread asks meanwhile, if it wants to know on what a reading
-        depends.
-        """
+        """The questions that this thread has asked, if it records on what a reading depends."""
         return getattr(self._recording, "questions", None)
 
     @questions.setter
@@ -73,7 +69,7 @@ class Release:
         self._recording.questions = questions
 
     def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
-        """`question(release, *about)`, answered once."""
+        """Answer `question(release, *about)`, computed once."""
         key = (question, about)
         if self.questions is not None:
             self.questions.add(key)
@@ -83,7 +79,7 @@ class Release:
         return answer
 
     def answers_as(self, other: Release, questions: Iterable[Question]) -> bool:
-        """True if all of these have the same answer in both releases."""
+        """True if both releases answer all these questions alike."""
         return all(
             self.ask(question, *about) == other.ask(question, *about)
             for question, about in questions
@@ -91,9 +87,7 @@ class Release:
 
     @cache  # noqa: B019
     def others(self) -> tuple[Release, ...]:
-        """All releases of the index, oldest first, with the same sources at hand; this one is one
-        of them.
-        """
+        """All releases of the index, oldest first, with the same sources, including this one."""
         known = self.index.sets.releases
         return tuple(
             self if each == self.version else self.index.release(each, self._sources)
@@ -101,7 +95,7 @@ class Release:
         )
 
     def records(self) -> ReleaseRecords:
-        """All of the release, as it was built."""
+        """All records of the release, as they were built."""
         names = [name for name, releases in self.index.modules.items() if releases & self._bit]
         records = ReleaseRecords(version=self.version, triton=self.index.triton[self.version])
         for name in names:
@@ -140,8 +134,8 @@ class Release:
 
     @cache  # noqa: B019
     def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
-        """The modules loaded once torch and these are imported: they, their packages, and all that
-        these import.
+        """The modules that are loaded once torch and these are imported: these, their packages, and
+        everything that they import.
         """
         known, loaded = self.modules(), set[str]()
         todo = [*WITH_TORCH, *modules]
@@ -168,7 +162,7 @@ class Release:
         return self._bound(dotted, "from")
 
     def registries(self, dotted: str) -> tuple[str, ...]:
-        """MODULE.NAME of what registers the function, or of the table that it is in."""
+        """MODULE.NAME of each registry or table that has the function."""
         return self._bound(dotted, "held")
 
     def _bound(self, dotted: str, kind: str) -> tuple[str, ...]:
@@ -191,17 +185,15 @@ class Release:
         return tuple(found)
 
     def calls(self, name: str) -> tuple[CallSite, ...]:
-        """Calls of whatever has that last name."""
+        """Calls of anything that has that last name."""
         return tuple(site for site in self.uses(name) if site.receiver != "=")
 
     def uses(self, name: str) -> tuple[CallSite, ...]:
-        """The same, and where it is handed on without a call."""
+        """The same calls, and places that pass the name on without calling it."""
         return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
-        """How a function is written; None where no sources are at hand: the index has fingerprints
-        only.
-        """
+        """The text of a function; None without sources, because the index has fingerprints only."""
         module = module_of(dotted, self.index.modules)
         _, text = self._file(module)
         if not text:
@@ -235,7 +227,7 @@ class Release:
 
 
 def renamed(release: Release, version: str) -> Release:
-    """A release under another version: whatever else it is asked, it answers as itself."""
+    """The release under another version number; all its other answers stay the same."""
     other = copy(release)
     other.version, other._answers, other._recording = version, {}, threading.local()
     return other

@@ -1,4 +1,4 @@
-"""Following a dotted name through a release: imports by value, nested classes, base classes."""
+"""Follow a dotted name through a release: imports by value, nested classes, base classes."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def module_of(dotted: str, modules: Container[str]) -> str:
 
 
 def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
-    """The object that `dotted` names; a name bound in a package hides the submodule of the same
-    name.
+    """Return the object that `dotted` names; a name bound in a package hides the submodule of the
+    same name.
     """
     modules = release.modules()
     if dotted in modules:
@@ -84,7 +84,7 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
 
 
 def _hidden(package: Module, name: str) -> bool:
-    """True if something else of that name stands in the package instead of the submodule."""
+    """True if a function, class or import of the package hides the submodule of that name."""
     own = f"{package.name}.{name}"
     return (
         name in package.functions
@@ -156,7 +156,7 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
 
 
 def _with_bases(release: Modules, class_dotted: str) -> Iterator[tuple[str, Found | None]]:
-    """A class and its bases, in the order in which Python looks names up; `object` left out."""
+    """A class and its bases in the order in which Python looks names up, without `object`."""
     todo, seen = [class_dotted], {"builtins.object"}
     while todo:
         dotted = todo.pop(0)

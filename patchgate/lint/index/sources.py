@@ -31,7 +31,7 @@ OpenWheel = Callable[[str, str], Wheel]  # project, requirement
 
 
 class Sources:
-    """Texts by release and path below site-packages. `trouble` tells why a wheel could not be read.
+    """Texts by release and path below site-packages. `trouble` says why a wheel could not be read.
 
     Raises UsageError for a folder that has no torch.
     """
@@ -52,7 +52,7 @@ class Sources:
         self.trouble = ""
 
     def text(self, version: str, path: str) -> str | None:
-        """A file of one release; nothing in it when the release has no such file, None when that is
+        """The text of a file in one release; empty if the release has no such file, None if that is
         not known.
         """
         parts = PurePosixPath(path).parts
@@ -72,7 +72,7 @@ class Sources:
         return text
 
     def texts(self, versions: Sequence[str], path: str) -> dict[str, str | None]:
-        """The same of several releases: those that come over the network are read side by side."""
+        """The text of a file in several releases; wheels are read in parallel."""
         if self._open is None or len(versions) < 2:
             return {version: self.text(version, path) for version in versions}
         from concurrent.futures import ThreadPoolExecutor
@@ -124,7 +124,7 @@ def _read(file: Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def version_in(folder: Path) -> str | None:
-    """The release of an installed torch, which torch/version.py tells."""
+    """The release of an installed torch, from torch/version.py."""
     text = _read(folder / "torch" / "version.py") or ""
     line = next((each for each in text.splitlines() if each.startswith("__version__")), "")
     return Version(line.split("=")[1].strip(" '\"")).public if "=" in line else None

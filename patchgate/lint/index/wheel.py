@@ -1,8 +1,8 @@
-"""Python sources of a torch release, read from its wheel on the package index: some megabytes of
+"""Read Python sources of a torch release from its wheel on the package index: some megabytes of
 half a gigabyte.
 
 unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which
-zipfile then reads; a reader of one range for each member would need a thousand requests.
+zipfile then reads; one range for each member would need a thousand requests.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PipSettings:
 
     @classmethod
     def load(cls) -> PipSettings:
-        """As pip has them here."""
+        """The settings of pip in this environment."""
         settings = _settings()
         words = {name: tuple(value.split()) for name, value in settings.items()}
         default = [
@@ -82,7 +82,9 @@ class PipSettings:
 
 
 def _settings() -> dict[str, str]:
-    """The settings that pip itself prints: those of its files, and of the environment over them."""
+    """The settings that pip itself prints: from its files, and from environment variables, which
+    win.
+    """
     command = [sys.executable, "-m", "pip", "config", "list"]
     # Not where we stand: it may be a stranger's checkout, with a module `pip` of its own.
     listed = subprocess.run(command, capture_output=True, text=True, cwd="/").stdout.splitlines()
@@ -208,9 +210,8 @@ class RemoteWheel:
             return [self._zip.read(each).decode("utf-8", "replace") for each in members]
 
     def text(self, path: str) -> str | None:
-        """One file; None when the wheel has none of that name.
-
-        The whole is never downloaded for it.
+        """One file, without downloading the whole wheel; None if the wheel has no file of that
+        name.
         """
         if not self.answers_ranges:
             raise self._unreadable(_NO_RANGES)

@@ -1,6 +1,6 @@
-"""Names: references to torch's, assignments, and replacements of torch's by the patch.
+"""Names of torch in a patch: references, assignments, and replacements.
 
-A replacement is noted in whatever way it is written; setting an option of a config module is only a
+A replacement is noted however it is written. An option of a config module that is set is only a
 reference.
 """
 
@@ -175,8 +175,8 @@ def _external(dotted: str, state: State) -> Value:
 
 
 def version_spellings(state: State) -> tuple[str, ...]:
-    """The versions that builds of this release report; what is made of them is made for this
-    release alone.
+    """The versions that builds of this release report. A value made of them holds for this release
+    alone.
     """
     return state.release.ask(_spellings)
 
@@ -243,7 +243,7 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
 
 
 def define_by_call(node: ast.Call, state: State) -> None:
-    """Names that a call gives to something else than by plain `setattr`."""
+    """Note names that a call other than a plain `setattr` creates."""
     method = (
         node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     )
@@ -272,14 +272,16 @@ def define_by_call(node: ast.Call, state: State) -> None:
 
 
 def _keys(node: ast.expr) -> list[ast.expr]:
-    """The keys that `update`, `add` and their kin put into a table."""
+    """The keys that `update`, `add` and similar methods put into a table."""
     if isinstance(node, ast.Dict):
         return [ast.Name(id="") if key is None else key for key in node.keys]
     return [*node.elts] if isinstance(node, (ast.Set, ast.List, ast.Tuple)) else [node]
 
 
 def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> None:
-    """An entry of `config._config` or of `module.__dict__`: a name of that module from now on."""
+    """Note an entry of `config._config` or of `module.__dict__`, which is a name of that module
+    from then on.
+    """
     if isinstance(table, ast.Call) and ast.unparse(table.func) in ("vars", "globals"):
         holder = table.args[0] if table.args else None
     elif isinstance(table, ast.Attribute) and table.attr in _TABLES:
@@ -300,18 +302,15 @@ def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> No
 
 
 def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
-    """Add a key to a dictionary of the patch, where it is a text that is the same for each spelling
-    of the release.
-    """
+    """Add a key to a dictionary of the patch if it is one text in all spellings of the release."""
     texts = set(known.values) if isinstance(known, Known) else set()
     if len(texts) == 1 and isinstance(text := texts.pop(), str):
         table.keys[text] = key, state
 
 
 def read_owner(node: ast.Attribute, state: State) -> Value:
-    """The owner of an attribute.
-
-    A mark on a function of the patch, or a look at one, does not run it.
+    """Return the owner of an attribute. To set or read a mark on a function of the patch does not
+    run it.
     """
     function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
     return function if isinstance(function, LocalFunction) else read(node.value, state)
@@ -320,7 +319,7 @@ def read_owner(node: ast.Attribute, state: State) -> Value:
 def rebind(
     owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False
 ) -> None:
-    """Note `owner.name = value` when `owner` is a class or module of torch.
+    """Note `owner.name = value` if `owner` is a class or module of torch.
 
     An option that is set is a reference.
     """
@@ -383,7 +382,7 @@ def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State)
 
 
 def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
-    """Note that a class of the patch defines `name`, where a base of torch does too."""
+    """Note that a class of the patch defines `name`, which a base of torch defines too."""
     for base in bases:
         if not isinstance(base, Symbol) or isinstance(function.node, ast.Lambda):
             continue
@@ -394,7 +393,7 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 
 
 def _form_of(value: Value) -> str | None:
-    """How the replacement will be bound: by what wraps it, else by its decorators."""
+    """How a call will bind the replacement: by what wraps it, else by its decorators."""
     if not isinstance(value, LocalFunction):
         return None
     forms = (FORMS.get(ast.unparse(each)) for each in getattr(value.node, "decorator_list", ()))
@@ -402,9 +401,7 @@ def _form_of(value: Value) -> str | None:
 
 
 def _is_wrapped(function: LocalFunction) -> bool:
-    """True if a decorator may have put something else in the function's place, which takes other
-    arguments.
-    """
+    """True if a decorator may return another function, which takes other arguments."""
     for each in getattr(function.node, "decorator_list", ()):
         decorator = each.func if isinstance(each, ast.Call) else each
         name = last_name(decorator)
@@ -417,7 +414,7 @@ def _is_wrapped(function: LocalFunction) -> bool:
 
 @lru_cache(maxsize=256)
 def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
-    """True if a decorator returns its function, or one that hands all of its arguments on to it."""
+    """True if a decorator returns its function, or one that passes all its arguments on to it."""
     if isinstance(decorator, ast.Lambda):
         return False
     given = {each.arg for each in decorator.args.args}
@@ -440,9 +437,7 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
 
 
 def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
-    """True if it takes `*args, **kwargs` and nothing else, and calls what was decorated with just
-    these.
-    """
+    """True if a function takes only `*args, **kwargs` and calls the decorated one with these."""
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False

@@ -1,8 +1,8 @@
 """Calls in a patch: of torch, of small functions of the patch itself, and those that change names
 or ask for them.
 
-Covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a
-dictionary. Small functions of the project are read for the value that they return.
+This covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a
+dictionary. Small functions of the project are evaluated for the value that they return.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """The callee. A function of the patch that is called in a `try` fails there, and nowhere
-    else.
+    """Evaluate the callee. A function of the patch that is called in a `try` fails there, and
+    nowhere else.
     """
     value = (
         state.scope.lookup(node.id)
@@ -381,7 +381,7 @@ def _answers_of_helper(
 
 
 def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
-    """A helper that says something else of a nightly, a candidate or a local build than of the
+    """Note a helper that answers otherwise for a nightly, a candidate or a local build than for the
     release.
     """
     traps = traps_of_helper(values)
@@ -449,8 +449,8 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
-    """Why the function does not take the arguments: of its signature a reading depends on no
-    more.
+    """Why a function does not take the arguments; a reading depends on nothing else of its
+    signature.
     """
     function = callable_behind(release, dotted)
     return misfit(function.parameters, passed, bound=bound) if function is not None else None
@@ -512,7 +512,7 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
 
 
 def _note_options(owner: str, options: Table, state: State) -> None:
-    """Each option is needed where the call runs, if the line ran that put it into the
+    """Note a reference to each option where the call runs, if the line runs that puts it into the
     dictionary.
     """
     for option, (at, put_in) in options.keys.items():
@@ -522,8 +522,8 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes; what `table.update(...)` gives; None for any other
-    call.
+    """The dictionary that `dict(...)` makes, or UNKNOWN after `table.update(...)`; None for any
+    other call.
     """
     keys: dict[str, tuple[ast.expr, Any]] = {
         each.arg: (each.value, state) for each in node.keywords if each.arg
@@ -572,11 +572,11 @@ _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
 def value_of_own_call(
     callee: OwnFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
 ) -> tuple[Value, Value]:
-    """The value that a call of a function of another file returns, and the one that its annotation
-    promises.
+    """The value that a call of a function of another file returns, and the value that its
+    annotation promises.
 
-    It is asked of the release, so that another release with the same answer shares the reading of
-    the caller.
+    The release is asked for it, so that releases with the same answer share one reading of the
+    caller.
     """
     given = [(None, each) for each in arguments], [*keywords.items()]
     key = tuple((name, each, _types(each)) for part in given for name, each in part)
@@ -599,7 +599,7 @@ def _returned_by(function: LocalFunction, state: State) -> Value:
 
 
 def _types(value: Value) -> tuple[type, ...] | None:
-    """The types of a plain value; None where it cannot be compared by what it is."""
+    """The types of a plain value; None if two such values cannot be compared by equality."""
     if isinstance(value, Known):
         return (
             tuple(map(type, value.values))
@@ -655,7 +655,9 @@ def inline(
 def _walked(
     function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
 ) -> tuple[State | None, End | None]:
-    """One call of a function of the patch: its state, with what it returned, and what ended it."""
+    """Walk one call of a function of the patch; return its state, with the returned values, and its
+    end.
+    """
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
         return None, None
@@ -698,7 +700,7 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
 
 @lru_cache(maxsize=4096)
 def _may_refuse(function: ast.AST) -> bool:
-    """True if a small function raises, or calls what may."""
+    """True if a small function raises, or calls a function that may raise."""
     nodes = list(islice(ast.walk(function), _MAX_REFUSING + 1))
     return len(nodes) <= _MAX_REFUSING and any(
         isinstance(node, (ast.Raise, ast.Assert, ast.Expr)) for node in nodes
@@ -706,8 +708,8 @@ def _may_refuse(function: ast.AST) -> bool:
 
 
 def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
-    """The reachability of decorated code: a mark may skip a test on a release, or a decorator leave
-    code out.
+    """The reachability of decorated code: a mark may skip a test on a release, a decorator may drop
+    its function.
     """
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.silent.having(inlined=state.inlined or 1)
@@ -733,8 +735,8 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
 def member_of_own(
     owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
 ) -> Value:
-    """`self.name` in a class of the patch: what a base in torch has; of its own, what the version
-    of torch decides.
+    """`self.name` in a class of the patch: a member that a base in torch has, or an own one if the
+    version of torch decides its value.
     """
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
@@ -750,11 +752,11 @@ def member_of_own(
 
 
 def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:
-    """`self.name` where the class of the patch derives from torch's alone, and does not define the
-    name itself.
+    """`self.name` in a class of the patch that derives from classes of torch only and does not
+    define the name.
 
-    A name that no release has in those classes is the project's: something that we do not see puts
-    it there.
+    A name that these classes have in no release is added by the project in a place that lint does
+    not see.
     """
     bases = owner.torch_bases()
     if not bases or owner.defines(name) or state.inlined:

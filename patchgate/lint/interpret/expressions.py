@@ -1,8 +1,8 @@
 """The values of a patch's expressions, and the types of names that a test shows (`isinstance`,
 `hasattr`).
 
-Calls are in `calls.py`. A value that is made of constants and the torch version is computed once
-for each spelling of the release.
+Calls are in `calls.py`. A value made of constants and the torch version is computed once for each
+spelling of the release.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
 
 @read.register(ast.BoolOp)
 def read_and_or(node: ast.BoolOp, state: State) -> Value:
-    """`and` and `or`, later operands read with what the earlier ones have shown."""
+    """Read `and` and `or`: later operands with the knowledge that the earlier ones give."""
     stops = isinstance(node.op, ast.Or)
     saved = state.scope.snapshot()
     known: list[Known] = []
@@ -229,7 +229,9 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
 
 
 def _keyed(key: Value, state: State) -> State:
-    """The value that a table has for a version: it exists in that version."""
+    """The state for an entry of a table with a version as its key: the entry exists in that
+    version.
+    """
     text = key.values[0] if isinstance(key, Known) else None
     return (
         state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
@@ -314,7 +316,7 @@ def read_dict_comprehension(node: ast.DictComp, state: State) -> Value:
 
 
 def _after_generators(generators: list[ast.comprehension], state: State) -> State:
-    """Inside a comprehension, its targets bound."""
+    """The state inside a comprehension, with its targets bound."""
     inner = replace(state, scope=state.scope.inner())
     for generator in generators:
         bind(generator.target, element_of(read(generator.iter, inner)), inner)
@@ -329,7 +331,7 @@ _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "prin
 
 
 def narrow(test: ast.expr, way: bool, state: State) -> None:
-    """Add to the scope what holds where `test` came out `way`."""
+    """Add to the scope what follows from `test` being `way`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         narrow(test.operand, not way, state)
     elif isinstance(test, ast.BoolOp):

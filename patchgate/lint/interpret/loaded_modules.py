@@ -1,4 +1,4 @@
-"""Which modules of torch are loaded when a line of a file runs, as the file is imported beside
+"""The modules of torch that are loaded when a line of a file runs, if the file is imported with
 nothing but torch.
 """
 
@@ -35,8 +35,8 @@ COMPUTED = (
 
 @lru_cache(maxsize=1)
 def loads_from(tree: ast.Module) -> int:
-    """The first line that imports another package or calls what is not Python's own: these may load
-    anything.
+    """The first line that imports another package or calls a function that is not Python's own:
+    these may load any module.
     """
     apart = set(dir(builtins)) - _LOADERS
     for node in _run_at_import(tree):
@@ -66,7 +66,7 @@ def loads_from(tree: ast.Module) -> int:
 
 
 def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements that run as the module is imported, in order: everything but bodies of
+    """The nodes that run when the module is imported, in order: everything but the bodies of
     functions.
     """
     for child in ast.iter_child_nodes(node):
@@ -80,11 +80,10 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
-    """The first submodule that the file reads as an attribute of its package, and that nothing has
-    imported by then.
+    """The first submodule that the file reads as an attribute of its package before anything has
+    imported it.
 
-    Only what runs for certain as the file is imported: a function may run when everything is
-    loaded.
+    Only code that certainly runs at import counts: when a function runs, everything may be loaded.
     """
     imported: set[str] = set()
     for reference in usage.references:

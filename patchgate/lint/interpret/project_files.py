@@ -1,12 +1,9 @@
 """Names from the other files of a patch's project: the file that an import means, the statements
-that bind a name there, and the value of the name.
+that bind a name there, and its value.
 
-Files are found by path, as Python would with the project's root on its path; nothing is run. Only
-the statements that bind a name which is asked for are parsed, because imports reach a thousand
-files where a check needs three lines of one. These files get no findings.
-
-A value that depends on nothing in torch is computed once for all releases. Any other is computed
-again only for a release that answers one of its questions differently.
+Files are found by path, and nothing is run. Only the statements that bind a name which is asked for
+are parsed, because imports reach a thousand files where a check needs three lines of one. A value
+is computed again only for a release that answers one of its questions differently.
 """
 
 from __future__ import annotations
@@ -106,7 +103,7 @@ def submodule(file: Path, name: str) -> Path | None:
 
 
 def statements_binding(file: Path, name: str) -> list[ast.stmt]:
-    """The statements at the top of a file that bind a name; none where the file knows nothing of
+    """The statements at the top of a file that bind a name; empty if the file does not concern
     torch.
     """
     if name.encode() not in _data(file):
@@ -117,9 +114,7 @@ def statements_binding(file: Path, name: str) -> list[ast.stmt]:
 
 @lru_cache(maxsize=1 << 16)
 def file_of(module: str, level: int, importer: Path) -> Path | None:
-    """The file that `from ..module import` means in `importer`; None for what is not of the
-    project.
-    """
+    """The file that `from ..module import` means in `importer`; None if outside the project."""
     if level:
         folder = importer.parent
         for _ in range(level - 1):
@@ -151,7 +146,7 @@ def _module_below(folder: Path, module: str) -> Path | None:
 
 @dataclass(eq=False)
 class _Chunk:
-    """A statement at the top of a file, or a few; parsed when it is looked at."""
+    """One or a few statements at the top of a file, parsed on first use."""
 
     start: int
     text: str
@@ -215,7 +210,9 @@ class _Top:
         return defined, others
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The statements that bind a name, in their order; of an import only what brings it."""
+        """The statements that bind a name, in order; of an import only the part that brings the
+        name.
+        """
         if name not in self._binding:
             try:
                 found = self._bind(name)
@@ -240,7 +237,7 @@ class _Top:
         ]
 
     def importing(self, name: str) -> list[ast.ImportFrom]:
-        """The imports in the statements that have the name in them."""
+        """The imports at the top whose statement contains the name."""
         text = "import *" if name == "*" else name
         try:
             found = [
@@ -259,7 +256,7 @@ class _Top:
 
 
 def _only(statement: ast.stmt, name: str) -> ast.stmt:
-    """The statement; an import without the names that it brings besides."""
+    """The statement; of an import only the part that brings the name."""
     if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return statement
     names = [
@@ -273,9 +270,7 @@ def _only(statement: ast.stmt, name: str) -> ast.stmt:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds, and those of the tables that it fills; what is in functions
-    does not count.
-    """
+    """The names that a statement binds and the tables that it fills, except inside functions."""
     todo: list[ast.AST] = [statement]
     while todo:
         node = todo.pop()
@@ -326,7 +321,7 @@ def _data(file: Path) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def may_bring(file: Path, name: str) -> bool:
-    """True if a file has the word or the submodule, or one has that it imports all names of."""
+    """True if the file, or one that it imports all names of, has the word or such a submodule."""
     todo, seen, word = [file], {file}, name.encode()
     while todo:
         here = todo.pop()
@@ -373,7 +368,7 @@ def exports(file: Path, name: str) -> bool:
 
 
 def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
-    """Imports of a module, those below `if` and `try` too."""
+    """Imports of a module, also those below `if` and `try`."""
     for statement in statements:
         if isinstance(statement, ast.ImportFrom):
             yield statement
@@ -387,9 +382,8 @@ def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
     """The value of a name of another file of the project; nothing of that file is noted.
 
-    A function is read for its value only, and where it is `called` the call is what is asked. What
-    says nothing of
-    torch stays a name: its spelling may tell.
+    A function is evaluated only for its value; if it is `called`, the call is asked instead. A name
+    that has nothing to do with torch stays a name, because its spelling may say enough.
     """
     files, release = state.own, state.release
     if files is None:
@@ -416,7 +410,7 @@ def apart(files: OwnFiles, release: Release) -> Iterator[None]:
 
 @contextmanager
 def _recorded(release: Release) -> Iterator[set[Question]]:
-    """The questions that are asked meanwhile; whoever records around it has asked them too."""
+    """Record the questions that are asked meanwhile, also for a recording around it."""
     around, release.questions = release.questions, set()
     try:
         yield release.questions
@@ -505,13 +499,15 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
 def same_own_values(
     own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release
 ) -> bool:
-    """True if names of the project's other files stand for the same in both releases."""
+    """True if names of the project's other files have the same values in both releases."""
     here, there = State(release=first, own=files), State(release=second, own=files)
     return all(_same(own_value(each, here), own_value(each, there)) for each in own)
 
 
 def _same(first: Value, second: Value) -> bool:
-    """Functions are the same where what they read of their own file is."""
+    """Compare two values; functions are the same if everything that they read of their own file
+    is.
+    """
     if not isinstance(first, OwnFunction) or not isinstance(second, OwnFunction):
         return first == second
     if first.function.node is not second.function.node:
@@ -535,13 +531,13 @@ def _same(first: Value, second: Value) -> bool:
 
 @lru_cache(maxsize=4096)
 def names_in(node: ast.AST) -> frozenset[str]:
-    """The names in a piece of a patch; each release asks again."""
+    """The names in a node. Each release asks again, so they are cached."""
     return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
-    """True if a function is as small as version helpers are, and returns what may come from one;
+    """True if a function is as small as version helpers are and may return a value from one. It is
     asked often.
     """
     nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))

@@ -1,7 +1,7 @@
-"""The uses and changes of one torch release by a patch: the records that the rules read.
+"""The records that rules read: how a patch uses and changes one torch release.
 
-`Usage` holds them all. Where one stands is a `Span`; whether it runs in the release is its
-`Reachability`.
+`Usage` holds them all. A `Span` is the place of a record; its `Reachability` says whether the line
+runs in the release.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Reachability(Enum):
-    """Does a line run in this release?"""
+    """The answer to: does a line run in this release?"""
 
     REACHABLE = "reachable"
     #: A version gate keeps it from running.
@@ -93,7 +93,7 @@ class Use:
 
     @property
     def why_not(self) -> str:
-        """Behind a message: why the line may not run in this release."""
+        """The end of a message: why the line may not run in this release."""
         texts = {
             Reachability.GATED: " (excluded by the version check)",
             Reachability.UNDECIDED: " (behind a condition that lint cannot decide)",
@@ -103,12 +103,12 @@ class Use:
 
 @record
 class Reference(Use):
-    """A name of torch that the patch needs. `owner` is what it was looked up on.
+    """A name of torch that the patch needs. `owner` is the object on which it was looked up.
 
     `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an
-    option), or "option" (a key that a function of torch takes out of its options by itself).
-    `path` says on which way through the patch: which function, counted (0 is the module itself),
-    then line and outcome of each test around it that may come out either way.
+    option), or "option" (a key that a function of torch takes out of its options by itself). `path`
+    is the way through the patch to this place: the number of the function (0 is the module itself),
+    then line and outcome of each undecided test around it.
     """
 
     kind: str
@@ -127,8 +127,8 @@ class Definition:
     """A name that the patch itself puts on `owner`, after the first `after` references; `path` as
     in Reference.
 
-    An owner of "" is an object of unknown type, one of "*" anything at all; a name of "*" is one
-    that is computed.
+    The owner "" is an object of unknown type, "*" any object at all; the name "*" is a computed
+    one.
     """
 
     owner: str
@@ -139,8 +139,8 @@ class Definition:
 
 @record
 class Rebinding(Use):
-    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own
-    that overrides one.
+    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch that
+    overrides one.
     """
 
     #: The dotted name that is assigned.
@@ -168,7 +168,7 @@ class Rebinding(Use):
         return self.target.rpartition(".")[2]
 
     def replaced_in(self, release: Modules) -> Found | None:
-        """The name that it replaces, as another release has it."""
+        """The replaced name in another release."""
         if not self.on_class:
             return release.resolve(self.target)
         return member(release, self.target.rpartition(".")[0], self.name)
@@ -181,7 +181,7 @@ class Rebinding(Use):
 
 @record
 class Hook(Use):
-    """A function of the patch that it puts on an object of torch, as `self.hook = f` in a replaced
+    """A function of the patch that it sets on an object of torch, as `self.hook = f` in a replaced
     `__init__`.
     """
 
@@ -234,9 +234,7 @@ class Comparison(Use):
 
 @record
 class Gate(Use):
-    """A test on the torch version, and whether it holds in this release; None: that depends on
-    more.
-    """
+    """A test on the torch version, and its outcome in this release; None if it depends on more."""
 
     text: str
     holds: bool | None
@@ -255,8 +253,8 @@ class Import(Use):
 
 @dataclass(kw_only=True)
 class Usage:
-    """All that one file does to and needs of one torch release, in the order in which it was
-    found.
+    """Everything that one file needs of one torch release and does to it, in the order of the
+    walk.
     """
 
     references: list[Reference] = field(default_factory=list)

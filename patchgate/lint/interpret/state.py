@@ -1,8 +1,8 @@
-"""The state of the interpreter at one point of a patch, and its two functions: `read` and
+"""The state of the interpreter at one point of a patch, and its two functions, `read` and
 `execute`.
 
-They choose by the type of the syntax node: expressions, calls, branches and statements register the
-kinds that they know. What is not registered is read part by part.
+Both choose by the type of the syntax node: each module registers the kinds that it handles. A node
+of any other kind is read part by part.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _STRENGTH = [
 
 @dataclass(eq=False)
 class Attempt:
-    """A `try` (or `suppress`) that catches what a missing name raises. `failed`: one was missing.
+    """A `try` (or `suppress`) that catches the error of a missing name. `failed`: one was missing.
 
-    `any_call`: it also catches what a call raises whose arguments do not fit.
+    `any_call`: it also catches the TypeError of a call whose arguments do not fit.
     """
 
     any_call: bool = True
@@ -53,8 +53,8 @@ class Attempt:
 
 @dataclass(eq=False)
 class PendingFunction:
-    """A function whose body is still to be walked, and the strongest reference to it so far (None:
-    no reference).
+    """A function whose body is not walked yet, and the strongest reference to it so far (None: no
+    reference).
     """
 
     function: LocalFunction
@@ -67,13 +67,13 @@ class PendingFunction:
 
     @property
     def runs(self) -> Reachability:
-        """No more often than what defines it, and what refers to it."""
+        """The weaker of the definition's reachability and that of its strongest reference."""
         return min(self.defined, self.reachability or Reachability.REACHABLE, key=_STRENGTH.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State:
-    """One point of the walk. It is handed along and never changed: another point has another state.
+    """One point of the walk. It is passed along and never changed: another point has another state.
 
     All points share `usage` and `pending`, which are filled; all points of one block share `scope`.
     """
@@ -108,21 +108,23 @@ class State:
         return self.reachability is Reachability.REACHABLE
 
     def having(self, **changes: Any) -> State:
-        """This point with changes: `replace` takes several times as long, and points are many."""
+        """This point with changes. `dataclasses.replace` takes several times as long, and points
+        are many.
+        """
         other = object.__new__(State)
         other.__dict__.update(self.__dict__, **changes)
         return other
 
     @property
     def silent(self) -> State:
-        """This point, where nothing that is read is noted."""
+        """This point with a usage of its own, so that nothing is noted."""
         return self.having(usage=Usage())
 
     def at(self, reachability: Reachability) -> State:
         return self if reachability is self.reachability else self.having(reachability=reachability)
 
     def excluded_by(self, test: Value) -> Reachability:
-        """The state of code here that `test` keeps from running."""
+        """The reachability of code here that `test` keeps from running."""
         if not self.reachable:
             return self.reachability
         because = because_of(test)
@@ -133,19 +135,19 @@ class State:
         )
 
     def undecided(self) -> Reachability:
-        """The state of code here behind a check of torch whose outcome is not known."""
+        """The reachability of code here behind a check of torch with an unknown outcome."""
         return Reachability.UNDECIDED if self.reachable else self.reachability
 
     def define(self, function: LocalFunction) -> None:
-        """Put the body of `function` on the list of what is still to be walked."""
+        """Put the body of `function` on the list of bodies to walk."""
         if not self.inlined:
             self.pending.setdefault(
                 function.node, PendingFunction(function, self.reachability, gates=self.gates)
             )
 
     def use(self, value: Value, *, called: bool = False) -> None:
-        """The patch uses a function or class of its own here: its bodies run at least as often as
-        this line.
+        """Note that the patch uses one of its own functions or classes here: its bodies run at
+        least as often as this line.
         """
         if isinstance(value, LocalClass):
             for name, member in value.members.items():
@@ -167,9 +169,9 @@ class State:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing after this statement runs; `rest` is what becomes of what follows it.
+    """Nothing after this statement runs; `rest` is the reachability of the code after it.
 
-    `test`: the version check that decides so, where one does.
+    `test`: the version check that decides so, if one does.
     """
 
     rest: Reachability
@@ -177,15 +179,14 @@ class End:
 
     @property
     def open(self) -> bool:
-        """True if what follows may run all the same: a check that is not decided ends the block, or
-        does not.
+        """True if the code after it may run all the same, because the check that ends the block is
+        undecided.
         """
         return self.rest is Reachability.UNDECIDED
 
 
 class ByType(Generic[Result]):
-    """A function that others stand in for where they are registered for the type of the node, and
-    for no other type.
+    """A function that dispatches by the exact type of a node.
 
     `functools.singledispatch` looks at bases too, and takes three times as long.
     """
@@ -207,7 +208,7 @@ class ByType(Generic[Result]):
 
 @ByType
 def read(node: ast.AST | None, state: State) -> Value:
-    """The value of an expression; every name of torch in it is noted."""
+    """Return the value of an expression, and note every name of torch in it."""
     return (
         UNKNOWN
         if node is None
@@ -217,13 +218,13 @@ def read(node: ast.AST | None, state: State) -> Value:
 
 @ByType
 def execute(node: ast.stmt, state: State) -> End | None:
-    """Walk one statement; tells whether it ends its block."""
+    """Walk one statement; return an End if it ends its block."""
     read(node, state)
     return None
 
 
 def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
-    """Walk statements one after the other; tells what ended them first."""
+    """Walk statements in order; return the first End."""
     ended, here = None, state
     for statement in statements:
         check_time()
@@ -244,12 +245,12 @@ _until = math.inf
 
 
 class OutOfTime(Exception):
-    """The file took longer."""
+    """Reading the file takes too long."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Meanwhile `check_time` raises once this process has used so many seconds more."""
+    """Let `check_time` raise after so many more seconds of this process's CPU time."""
     global _until
     before, _until = _until, process_time() + seconds
     try:

@@ -1,9 +1,8 @@
-"""Reads a patch once for one torch release, statement by statement: version gates are evaluated,
+"""Read a patch once for one torch release, statement by statement: version checks are evaluated,
 not guessed.
 
-Of `if`, `try`, `with`, loops and `match`, a way that does not run in this release is walked too, as
-not reachable. Bodies of functions come last, after every reference to them, and as reachable as the
-strongest of those references.
+A branch that does not run in this release is walked too, as not reachable. Bodies of functions come
+last, after every reference to them, and are as reachable as the strongest of those references.
 """
 
 from __future__ import annotations
@@ -75,11 +74,10 @@ def interpret(
     own: OwnFiles | None = None,
     lines: Collection[int] | None = None,
 ) -> Usage:
-    """The effects of a file in one release.
+    """Return what a file does in one release.
 
-    With `own`, names that it imports from its project's files are followed.
-
-    With `lines`, of the functions only those are walked that have one of these lines.
+    With `own`, names that it imports from its project's files are followed. With `lines`, only
+    those functions are walked that contain one of these lines.
     """
     state = State(release=release, own=own, scope=Scope(file=file))
     postponed = any(
@@ -104,7 +102,7 @@ def interpret(
 @lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
     """True if a class of the file derives from one of torch's code generators: such a backend
-    registers its own.
+    registers its own generators.
     """
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     names = {
@@ -120,7 +118,7 @@ def _has_own_backend(tree: ast.Module) -> bool:
 
 
 def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
-    """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
+    """Walk every body: first functions that are referred to, then the others, as if they ran."""
     #: In how many other functions each name stands.
     mentions = Counter[str]()
     for node in state.pending if lines is None else ():
@@ -151,7 +149,7 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
 
 
 def _first(state: State, mentions: Counter[str]) -> PendingFunction:
-    """The one with the lowest turn, of several the first."""
+    """The pending function with the lowest turn, and of several the first."""
     waiting = iter(state.pending.values())
     first = next(waiting)
     lowest = _turn(first, mentions)
@@ -165,7 +163,7 @@ def _first(state: State, mentions: Counter[str]) -> PendingFunction:
 
 
 def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
-    """The lower, the sooner the body is walked."""
+    """The rank of a body: lower ones are walked sooner."""
     if pending.reachability is None:
         return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
@@ -210,7 +208,7 @@ def execute_import(node: ast.Import, state: State) -> None:
 
 
 def _module_or_object(dotted: str, state: State) -> Value:
-    """`import a.b as c` takes what `a` has under that name: an object, if one hides the module."""
+    """The value of `import a.b as c`: an object of `a`, if it hides the module of that name."""
     module, (package, _, name) = Symbol(dotted=dotted, kind="module"), dotted.rpartition(".")
     owner = Symbol(dotted=package, kind="module")
     _, value, _ = state.release.ask(look_up, owner, name) if package else (None, module, "")
@@ -232,8 +230,8 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
-    """A name from another file of the project, looked at when it is used; from elsewhere it is only
-    a name.
+    """A name from another file of the project, looked up when it is used; from elsewhere, only a
+    name.
     """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)
@@ -244,8 +242,8 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """True if the index does not know a package: another one, or torch or triton where the file is
-    of a fork of it.
+    """True if the index does not cover a package: any other package, or torch and triton in a fork
+    of them.
     """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
@@ -254,7 +252,7 @@ def _is_foreign(package: str, state: State) -> bool:
 
 
 def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
-    """The file of the project that an import means; it runs as often as this line."""
+    """The file of the project that an import means; the import is noted."""
     importer = state.scope.home()
     if state.own is None or importer is None:
         return None
@@ -309,7 +307,7 @@ def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State)
 
 
 def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, state: State) -> State:
-    """The point at which the body stands, by what its decorators make of it."""
+    """The state of a decorated body, after its decorators."""
     for each in node.decorator_list:
         state = state.at(kept_by(each, read(each, state), state))
     return state
@@ -518,16 +516,14 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """The state after a loop in which a check of torch may raise; other loops may not run at
-    all.
-    """
+    """The end of a loop in which a check of torch may raise; any other loop may not run at all."""
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
 
 
 @lru_cache(maxsize=4096)
 def _leaves(loop: ast.AST) -> bool:
-    """True if what ends a turn of the loop raises, and neither goes on nor breaks."""
+    """True if the loop raises, and contains no `continue`, `break`, `return` or `yield`."""
     nodes = [*ast.walk(loop)]
     stays = (ast.Continue, ast.Break, ast.Return, ast.Yield)
     return any(isinstance(each, ast.Raise) for each in nodes) and not any(
@@ -536,14 +532,14 @@ def _leaves(loop: ast.AST) -> bool:
 
 
 def _forget_stored(loop: ast.AST, state: State) -> None:
-    """A name that a loop assigns may hold anything from its second turn on."""
+    """Forget the names that a loop assigns: they may hold anything from its second turn on."""
     for name in _stored(loop):
         state.scope.assign(name, UNKNOWN)
 
 
 @lru_cache(maxsize=4096)
 def _stored(loop: ast.AST) -> tuple[str, ...]:
-    """The names that a loop assigns; each release asks again."""
+    """The names that a loop assigns. Each release asks again, so they are cached."""
     names = (
         each.id
         for each in ast.walk(loop)
@@ -567,7 +563,7 @@ def execute_with(node: ast.With | ast.AsyncWith, state: State) -> End | None:
 
 @execute.register(ast.Try)
 def execute_try(node: ast.Try, state: State) -> End | None:
-    """Interpret a `try`: if nothing is missing in its body, handlers that need such an error do not
+    """Interpret a `try`: if nothing is missing in its body, handlers for missing names do not
     run.
     """
     caught = frozenset[str]().union(
@@ -607,7 +603,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
 
 
 def _joined(ends: Sequence[End | None]) -> End | None:
-    """The state after branches that may all be taken: code runs if one of them continues."""
+    """The end of several branches of which each may be taken: none, if one of them goes on."""
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])
@@ -618,7 +614,7 @@ if sys.version_info >= (3, 11):
 
 
 def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None:
-    """A try body: what follows a missing name in it does not run."""
+    """Walk the body of a `try`: nothing after a missing name in it runs."""
     end = None
     for statement in statements:
         end = end or execute(statement, state)

@@ -1,7 +1,6 @@
-"""Which names of torch are there in one release, and what is behind them by its annotations.
+"""The names of torch that exist in one release, and the types of their values by annotations.
 
-One step of a chain is present, missing, or may be there; where a type is known, the value behind it
-is too.
+Each step of a chain is present, missing, or may be there; where a type is known, its value is too.
 """
 
 from __future__ import annotations
@@ -102,10 +101,10 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 
 
 def callable_behind(release: Release, dotted: str) -> Function | None:
-    """The function or `__init__` that a call of `dotted` runs, without what a call does not depend
-    on: its body.
+    """The function or `__init__` that a call of `dotted` runs, without its body, on which no call
+    depends.
 
-    None where decorators take other arguments.
+    None if decorators take other arguments.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
@@ -119,15 +118,13 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """The class of which a call makes an object, by where it is defined; empty for what is no
-    class.
-    """
+    """The origin of the class of which a call makes an object; empty if it is no class."""
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
 
 def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
-    """`owner.name`: is it there, what is it, and on what was it looked up."""
+    """The presence of `owner.name`, its value, and the object on which it was looked up."""
     if isinstance(owner, Instance):
         return _on_instance(release, owner, name)
     if not isinstance(owner, Symbol):
@@ -153,7 +150,9 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
 
 
 def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
-    """A special method that the class itself defines; what a dataclass makes is in no index."""
+    """A special method that the class itself defines; the index does not have those that a
+    dataclass makes.
+    """
     symbol = class_symbol(release, owner.dotted)
     if symbol is None or name not in symbol.functions:
         return UNKNOWN
@@ -218,8 +217,8 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
 
 
 def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:
-    """True where an indexed release has the name on one of these modules, classes, or classes
-    derived from them.
+    """True if an indexed release has the name on one of these modules or classes, or on a derived
+    class.
     """
     return any(each.ask(_has, owner, name) for each in release.others() for owner in owners)
 
@@ -234,12 +233,10 @@ def _has(release: Release, owner: str, name: str) -> bool:
 
 
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
-    """Says if an object of a class outside torch, which derives from these alone, has a name that
-    the class lacks.
+    """The presence of a name that an object outside torch can only have from these bases.
 
-    It is missing where these classes have it in another release, and no class of torch that derives
-    from them has it
-    in this one: a mixin reads names of what it is mixed with.
+    It is missing if the bases have it in another release, and in this one no class of torch that
+    derives from them has it: a mixin reads names of the classes that it is mixed with.
     """
     found = [each for each in (release.member(base, name) for base in bases) if each is not None]
     if any(each.kind != "maybe" for each in found):
@@ -250,7 +247,7 @@ def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Pre
 
 
 def _names_of_family(release: Release, owner: str) -> frozenset[str]:
-    """The names that a class, its bases, or one derived from it has."""
+    """The names of a class, of its bases, and of the classes derived from it."""
     return frozenset().union(
         *(member_names(release, each) for each in (owner, *release.subclasses(owner)))
     )
@@ -273,9 +270,7 @@ def class_symbol(release: Release, dotted: str) -> Class | None:
 
 
 def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool) -> Value:
-    """The value behind an index answer; properties of instances are followed to what they
-    return.
-    """
+    """The value of a name in the index; a property of an instance has the type that it returns."""
     declared = TYPES.get(found.origin)
     if declared is not None and class_symbol(release, declared) is not None:
         return Instance(classes=(declared,))

@@ -1,4 +1,4 @@
-"""The possible values of an expression of a patch, as far as they can be told without running it.
+"""The possible values of an expression of a patch, as far as they are known without running it.
 
 A `Scope` holds the values of names, and what tests have shown about longer expressions.
 """
@@ -31,9 +31,9 @@ _VERSION_CHECK = re.compile(
 
 @dataclass(frozen=True)
 class Unknown:
-    """Anything; nothing is ever reported about it.
+    """Any value; nothing is ever reported about it.
 
-    `because` as Known has it: what it was computed from.
+    `because` as in Known: from what it was computed.
     """
 
     because: frozenset[str] = frozenset()
@@ -99,9 +99,7 @@ class External:
 
 @record
 class OwnName:
-    """A name that is imported from another file of the patch's project; `dotted` is what it was
-    imported as.
-    """
+    """A name that is imported from another file of the project, where it is called `dotted`."""
 
     file: Path
     name: str
@@ -118,7 +116,7 @@ class OwnModule:
 
 @dataclass(eq=False)
 class LocalFunction:
-    """A function or lambda of the patch. `scope` is where its free names live."""
+    """A function or lambda of the patch. `scope` has its free names."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
@@ -132,7 +130,9 @@ class LocalFunction:
 
 @record
 class OwnFunction:
-    """A function of another file of the project, and where it is: it is read for its value only."""
+    """A function of another file of the project, and its name there; it is evaluated only for its
+    value.
+    """
 
     function: LocalFunction
     own: OwnName
@@ -140,7 +140,9 @@ class OwnFunction:
 
 @dataclass(eq=False)
 class LocalClass:
-    """A class of the patch. `fields`: what its methods assign on `self`, in any order."""
+    """A class of the patch. `fields`: the values that its methods assign on `self`, in any
+    order.
+    """
 
     members: dict[str, Value]
     fields: dict[str, Value] = field(default_factory=dict)
@@ -149,7 +151,7 @@ class LocalClass:
     assigned: frozenset[str] = frozenset()
 
     def torch_bases(self) -> tuple[str, ...]:
-        """The classes of torch that it derives from; none where it derives from anything else
+        """The classes of torch that it derives from; empty if it derives from any other class
         too.
         """
         found: dict[str, None] = {}
@@ -163,7 +165,7 @@ class LocalClass:
         return tuple(found)
 
     def defines(self, name: str) -> bool:
-        """True where the patch gives its objects that name, or may give them any."""
+        """True if the patch gives its objects that name, or may give them any name."""
         above = [each for each in self.bases if isinstance(each, LocalClass)]
         own = name in self.members or name in self.assigned or "__getattr__" in self.members
         return own or any(each.defines(name) for each in above)
@@ -178,8 +180,8 @@ class LocalObject:
 
 @dataclass(eq=False)
 class Table:
-    """A dictionary that the patch builds: its keys that are known texts, each with where and under
-    which tests it was put there (a point of the walk).
+    """A dictionary that the patch builds: its constant keys, each with its place and the point of
+    the walk at which it was put there.
     """
 
     keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
@@ -189,7 +191,7 @@ class Table:
 
 @record
 class Method:
-    """A name looked up on a value that only version gates understand (`text.split`)."""
+    """A method of a value that only version checks understand (`text.split`)."""
 
     owner: Known
     name: str
@@ -204,9 +206,9 @@ Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 
 @dataclass(eq=False)
 class OwnFiles:
-    """Files of one project, and what names in them came to.
+    """Files of one project, and the values of names in them.
 
-    With each value are the questions of the release on which it depends.
+    Each value has the questions of the release on which it depends.
     """
 
     #: `Owner.name` that files of the project set -> these files.
@@ -227,7 +229,7 @@ class OwnFiles:
 
 @dataclass(eq=False)
 class Scope:
-    """Names and what they stand for."""
+    """Names and their values."""
 
     parent: Scope | None = None
     names: dict[str, Value] = field(default_factory=dict)
@@ -279,7 +281,9 @@ class Scope:
         self.forget(name)
 
     def forget(self, expression: str) -> None:
-        """Drop what tests have shown about `expression` and about what is reached through it."""
+        """Drop what tests have shown about `expression` and about expressions that begin with
+        it.
+        """
         if self.narrowed:
             self.narrowed.pop(expression, None)
             for key in self._narrowed_below().pop(expression, ()):
@@ -292,9 +296,7 @@ class Scope:
             _put_below(expression, self._below)
 
     def _narrowed_below(self) -> dict[str, set[str]]:
-        """Expression -> the longer ones of which something is known. It is made when it is
-        needed.
-        """
+        """Expression -> the longer ones about which something is known. It is made on first use."""
         if self._below is None:
             self._below = {}
             for key in self.narrowed:
@@ -371,12 +373,12 @@ def _is_version_check(name: str) -> bool:
 
 
 def truth_of(value: Value) -> bool | None:
-    """True if a test comes out true; None where that is not known."""
+    """The outcome of a test; None if it is not known."""
     return value.truth if isinstance(value, Known) else None
 
 
 def either(values: Iterable[Value]) -> Value:
-    """One of several instances; UNKNOWN as soon as one of them is."""
+    """An instance of one of several classes; UNKNOWN if one of the values is no instance."""
     classes: dict[str, None] = {}
     for value in values:
         if not isinstance(value, Instance):
@@ -390,7 +392,7 @@ def element_of(value: Value) -> Value:
 
 
 def chain(node: ast.expr) -> str:
-    """`a.b.c` as text when that is all the expression is, else ''."""
+    """`a.b.c` as text if the expression is nothing else; otherwise ''."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

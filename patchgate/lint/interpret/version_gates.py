@@ -1,9 +1,7 @@
-"""Version checks, evaluated for one concrete torch release instead of being parsed into a
-specifier.
+"""Version checks, evaluated for one torch release instead of being parsed into a specifier.
 
-What `torch.__version__`, and everything computed from it, is worth in a release: one value for each
-spelling that users meet (final, with a local part, nightly, release candidate). Knows no syntax
-tree.
+A value that is computed from `torch.__version__` has one value for each spelling that users meet:
+final, with a local part, nightly, release candidate. This module knows no syntax tree.
 """
 
 from __future__ import annotations
@@ -67,9 +65,10 @@ class TorchVersion(str):
 
 
 def spellings(release: str) -> tuple[str, str, str, str]:
-    """How builds of one release call themselves: final, local, nightly, candidate (both for x.y.0).
+    """The versions that builds of one release report: final, local, nightly, candidate (both for
+    x.y.0).
 
-    A torch has three numbers, also where a patch writes down two.
+    A torch has three numbers, even if a patch writes two.
     """
     version = Version(release)
     if len(version.release) == 2 and not version.is_prerelease:
@@ -198,7 +197,7 @@ def pure_function(dotted: str) -> Callable[..., Any] | None:
 
 
 def field_of(value: object, name: str) -> Any:
-    """`value.name` for a version. Raises NotKnown for anything else."""
+    """`value.name` of a version. Raises NotKnown for anything else."""
     if isinstance(value, Version) and name in _FIELDS:
         return getattr(value, name)
     if isinstance(value, Version) and name in ("version", "vstring"):  # of a LooseVersion
@@ -225,7 +224,7 @@ def call_method(
 
 
 def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
-    """`function` of the operands in each spelling of the release; None where Python itself would
+    """Apply `function` to the operands in each spelling of the release; None if Python would
     raise.
     """
     rows = zip(*(operand.values for operand in operands), strict=True)
@@ -250,9 +249,7 @@ def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
 
 
 def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """The value of a call; NotKnown where Python itself would raise, or where the value gets
-    large.
-    """
+    """The value of a call. Raises NotKnown if Python would raise, or if the value gets large."""
     try:
         value = function(*arguments, **keywords)
     except Exception:
@@ -263,7 +260,7 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
 
 
 def as_known(argument: Value) -> Value:
-    """A value that a gate may compute with: what is known, and functions that it may call."""
+    """The argument; a function that a gate may call becomes a known value."""
     function = pure_function(argument.dotted) if isinstance(argument, External) else None
     return constant(function) if function else argument
 

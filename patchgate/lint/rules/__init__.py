@@ -1,8 +1,8 @@
-"""The rules of lint, one a file. A module in this folder is a rule by being there.
+"""The rules of lint, one a file. Each module in this folder is a rule.
 
 Its codes are the `Code` records in it. A rule about Python patches has a function `check`, which
-reads what the patch does in each release and yields findings; the others are called by name (diffs,
-ignore comments, unreadable files).
+gets what the patch does in each release and yields findings; the other rules are called by name
+(diffs, ignore comments, unreadable files).
 """
 
 from __future__ import annotations

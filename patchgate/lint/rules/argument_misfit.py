@@ -1,7 +1,7 @@
 """PG115: the patch calls torch with arguments that the callee does not take.
 
-Quiet for unpacked arguments, for what the patch replaces itself, and where a derived class takes
-them.
+Quiet for unpacked arguments, for functions that the patch replaces itself, and if a derived class
+takes the arguments.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
-    """The methods of derived classes that a call on an object may meet instead: `super().__init__`
-    meets none.
+    """The methods of derived classes that a call on an object may reach; `super().__init__` reaches
+    none.
     """
     owner, _, name = call.dotted.rpartition(".")
     for each in view.release.subclasses(owner) if call.bound and name != "__init__" else ():

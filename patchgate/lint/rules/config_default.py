@@ -1,6 +1,6 @@
 """PG117: an option has different defaults in the releases where the patch runs.
 
-A note: it may be meant.
+A note, because it may be intended.
 """
 
 from __future__ import annotations

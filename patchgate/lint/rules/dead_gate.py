@@ -1,7 +1,8 @@
-"""PG120: a version check that no release which the project supports satisfies.
+"""PG120: a version check is true on no release that the project supports. PG131: an early return is
+always taken.
 
-Red when it keeps a replacement out of all of them. Where the project states no range, the rows of
-the matrix are judged; without any of these at hand, every indexed release.
+Red if a replacement is then installed in none of them. If the project states no range, the rows of
+the matrix are judged; without a matrix, every indexed release.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _always_left(views: Sequence[View]) -> Iterator[Finding]:
-    """Early returns that are taken in every spelling of every release, above what is installed in
-    none.
+    """Report early returns that are taken in every spelling of every release, if a replacement
+    below is never installed.
     """
     left: dict[Span, set[Span]] = {}
     installed: set[Span] = set()
@@ -79,7 +80,7 @@ def _always_left(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _blocking(views: Sequence[View]) -> set[Span]:
-    """Gates behind which a replacement waits that is installed in no release at all."""
+    """Checks around replacements that are installed in no release."""
     waiting: dict[Span, set[Span]] = {}
     installed: set[Span] = set()
     for view in views:

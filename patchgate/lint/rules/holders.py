@@ -1,10 +1,10 @@
-"""PG118: who still holds the original after the rebinding.
+"""PG118: other modules still hold the original after the replacement.
 
-Red where a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by
-what the patch imports. A note for what may be loaded later, for registries and tables, which the
-patch may fill anew itself, for what is replaced in a public package, for users, and where the patch
-sets that name, or any, on what lint does not know too. Quiet for methods, and for holders that are
-rebound too.
+Red if a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by an
+import of the patch. A note for modules that may be loaded later; for registries and tables, which
+the patch may fill again; for names of public packages, which are for users; and if the patch sets
+that name, or any name, on an object that lint does not know. Quiet for methods, and for holders
+that are replaced too.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _imports(view: View) -> dict[str, int]:
-    """Module that the patch needs -> the first line that does: what it imports is loaded from there
-    on.
+    """Map each module that the patch needs to the first line that does: from there on its imports
+    are loaded.
     """
     lines: dict[str, int] = {}
     names: dict[str, int] = {}
@@ -95,10 +95,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
-    """Who keeps the original and uses it: for its home, importers; for a name that it is passed on
-    by, its home.
+    """The names by which the original stays in use.
 
-    A public package has names for users, and they are whom such a patch is for.
+    If the target is the definition, these are imports of it; if it is only passed on there, the
+    definition. A public package has names for users, so that a patch of such a name is for them.
     """
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}
@@ -116,20 +116,18 @@ def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
 
 
 def _for_users(rebinding: Rebinding) -> bool:
-    """True if the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton`
-    and their like.
+    """True for a name in a public package, where users call it: `torch.cuda`, `torch.compiler`,
+    `triton`.
     """
     home = rebinding.target.split(".")[:-1]
     return len(home) <= 2 and not any(part.startswith("_") for part in home)
 
 
 def _uses(view: View, holder: str) -> bool:
-    """True if the module calls what it holds, or hands it on.
+    """True if the module calls what it holds, or passes it on.
 
-    A package names what it offers as text (`__all__`).
-
-    The index knows no reads of data, so a module that imports data by name counts, unless it is a
-    package.
+    A package lists what it offers as text (`__all__`). The index has no reads of data, so a module
+    that imports data by name counts, unless it is a package.
     """
     module, name = innermost_module(view.release, holder), holder.rpartition(".")[2]
     package = any(each.startswith(f"{module}.") for each in view.release.modules())

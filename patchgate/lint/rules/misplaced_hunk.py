@@ -1,8 +1,8 @@
-"""PG127, PG128, PG129: unified diffs of torch's sources, and whether each hunk still applies on
-each release.
+"""PG127, PG128, PG129: whether each hunk of a diff of torch's sources still applies on each
+release.
 
-A hunk applies exactly, with an offset, or not at all. Where a release's sources are not at hand
-nothing is guessed.
+A hunk applies exactly, with an offset, or not at all. Without the sources of a release nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def lint_diff(
     sources: Sources,
     claimed: SpecifierSet | None = None,
 ) -> list[Finding]:
-    """A finding for each hunk that does not apply as written on a release that is claimed."""
+    """Return a finding for each hunk that does not apply as written on a release that is
+    claimed.
+    """
     # Imported here: a patch in Python, the usual case, must not pay for it.
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -103,7 +105,7 @@ def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
 
 
 def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Nothing where the hunk applies as written.
+    """Yield nothing if the hunk applies as written.
 
     `lines`: version -> the lines of the file in that release.
     """

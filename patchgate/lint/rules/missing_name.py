@@ -1,9 +1,8 @@
 """PG110, PG111, PG112, PG116: a module, name or option of torch does not exist, or has moved.
 
-Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch
-itself has put there by then. An attribute or option that no release has is a note, unless a name is
-spelled nearly so: another file may add it. Whether a name is there is decided in
-`interpret/torch_names.py`.
+Quiet in `try`, under guards, if a `__getattr__` may answer, and for names that the patch itself has
+defined by then. An attribute or option that no release has is a note, unless an existing name is
+spelled nearly so: another file may add it. `interpret/torch_names.py` decides which names exist.
 """
 
 from __future__ import annotations
@@ -91,10 +90,10 @@ def _finding(
 
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
-    """True if another file of the project may add the name: no indexed release has it, nor one that
-    is spelled so.
+    """True if another file of the project may add the name: no indexed release has it or a name
+    that is spelled nearly so.
 
-    Who adds a public form of a private name leaves the underscores out.
+    A public form of a private name is the same without underscores.
     """
     if reference.kind not in ("attribute", "config") or in_some_release(
         view, reference.owner, reference.name
@@ -107,14 +106,14 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
-    """True if any indexed release has the name: on that module, or on that class, its bases or one
-    derived from it.
+    """True if any indexed release has the name on that module, or on that class, its bases or a
+    derived class.
     """
     return view.release.ask(ever_had, (owner,), name)
 
 
 def near_name(release: Release, owner: str, name: str) -> str:
-    """The name of that module or class that is spelled most like it; empty for none."""
+    """The name of that module or class with the most similar spelling; empty if none is similar."""
     return _nearest(name, release.ask(_own_names, owner))
 
 
@@ -133,7 +132,9 @@ def _own_names(release: Release, owner: str) -> frozenset[str]:
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
-    """Each (view, reference) of a missing name that the patch has not put there itself by then."""
+    """Yield (view, reference) for each missing name that the patch itself has not defined by
+    then.
+    """
     for view in views:
         definitions: dict[str, list[Definition]] = {}
         for definition in view.usage.definitions:
@@ -157,7 +158,8 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
 def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
     """True if the patch may define the name before reference number `at`.
 
-    In what order functions run is not known; and a branch of one may run when it is called again.
+    The order in which functions run is not known; and another branch may run when a function is
+    called again.
     """
     again = reference.path[0] > 0 and reference.path != definition.path[: len(reference.path)]
     in_time = definition.path[0] != reference.path[0] or definition.after <= at or again
@@ -177,8 +179,8 @@ def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """The modules that define a name in the releases that have it: the first places to look in the
-    others.
+    """Map each name to the modules that define it in the releases that have it; others are searched
+    there first.
     """
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
@@ -194,8 +196,8 @@ def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
 
 
 def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | None:
-    """The module-level name `reference.name` elsewhere in this release, when there is exactly one
-    such place.
+    """The place of the name in this release, if it is at one of its known places or at exactly one
+    other place.
     """
     for dotted in sorted(candidates):
         if view.release.resolve(dotted) is not None and dotted != reference.dotted:

@@ -1,7 +1,7 @@
-"""PG126: something is assigned to a name that torch does not have.
+"""PG126: the patch assigns to a name that torch does not have.
 
-Red where another release has the name; a name that none has is added by the patch: a note, with the
-name that is spelled nearly so. Quiet for marks that are no functions, and for names that the patch
+Red if another release has the name. A name that none has is added by the patch: a note, with the
+name that is spelled nearly so. Quiet for values that are no functions, and for names that the patch
 itself reads (PG111).
 """
 

@@ -1,8 +1,8 @@
-"""PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
+"""PG113 and PG114: the replacement does not take what torch passes, or is of another kind.
 
-Red only with callers in torch as proof; a parameter that nobody passes yet, or that is taken and
-dropped, is a note. A method of a subclass may take less than its base's on purpose: it counts where
-it fits the base of some other release.
+Red only if a call in torch proves it. A parameter that no call passes yet, or that is taken and
+dropped, is a note. A method of a subclass may take less than its base's on purpose: it counts if it
+fits the base of some other release.
 """
 
 from __future__ import annotations
@@ -65,10 +65,11 @@ class _Pair:
         )
 
     def fitting(self) -> list[CallSite]:
-        """Calls in torch that fit torch's own function: those of its namesakes mostly do not.
+        """Calls in torch that fit torch's own function, as calls of functions of the same name
+        mostly do not.
 
-        Any call fits a base method that takes everything, so none proves something of what
-        overrides it.
+        Any call fits a base method that takes everything, so such a call proves nothing about an
+        override.
         """
         if self.rebinding.inherited and {"var-positional", "var-keyword"} <= {
             each.kind for each in self.theirs
@@ -83,12 +84,12 @@ class _Pair:
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
-        """True if the call is of what is replaced: of one with namesakes, where the module imports
-        it or its owner.
+        """True if the call is of the replaced function: if others have its name, the module must
+        import it or its owner.
 
-        What a method of the base calls that the patch overrides too, without calling it, never
-        runs. Of what a package only passes on, the index cannot tell `package.f()` from
-        `package.home.f()`: that proves nothing.
+        A call in a method that the patch overrides too, without calling it, never runs. If a
+        package only passes the function on, the index cannot tell `package.f()` from
+        `package.home.f()`: such a call proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
@@ -126,9 +127,9 @@ class _Pair:
     def _is_method(self, site: CallSite) -> bool:
         """True if a call on some object is of this method.
 
-        Where its class is not known in the module of the call, no namesake of another class may
-        take the call. A class that has such a method calls its own; and what a derived one calls is
-        not that of the patch's class beside it.
+        If the module of the call does not know its class, no method of that name in another class
+        may take the call. A class that has such a method calls its own; and a call in a derived
+        class is not of the patch's class beside it.
         """
         release, name = self.view.release, self.rebinding.name
         owners = {
@@ -230,8 +231,8 @@ def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
 
 
 def _hooks(view: View) -> Iterator[Finding]:
-    """Functions on objects of torch's that the object's own class calls with a keyword that they do
-    not take.
+    """Report functions on objects of torch that the object's own class calls with a keyword which
+    they do not take.
     """
     for hook in view.usage.hooks:
         ours = parameters_of(hook.function.args)
@@ -288,8 +289,8 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
 
 
 def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSite]:
-    """Calls in torch that may be meant: a method is called on something; Python calls special ones
-    itself.
+    """Calls in torch that may reach the function: a method is called on an object; Python itself
+    calls special methods.
     """
     if not rebinding.on_class:
         calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
@@ -310,8 +311,8 @@ def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSit
 
 
 def _called_on_class(original: Function, rebinding: Rebinding) -> bool:
-    """A plain function instead of a static or class method: `Class.name(...)` passes no first
-    argument.
+    """True for a plain function in place of a static or class method: `Class.name(...)` passes no
+    first argument.
     """
     return original.form in ("static", "class") and rebinding.form is None
 
@@ -391,7 +392,7 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
 
 
 def _order(pair: _Pair) -> Iterator[Finding]:
-    """Parameters that stand at another place than torch's callers put their arguments."""
+    """Report parameters at another position than torch's, if callers pass them by position."""
     places = {p.name: at for at, p in enumerate(pair.ours) if p.kind.startswith("positional")}
     wanted = [(at, p.name) for at, p in enumerate(pair.theirs) if p.kind.startswith("positional")]
     moved = [(at, name) for at, name in wanted if places.get(name, at) != at]
@@ -416,8 +417,8 @@ def _order(pair: _Pair) -> Iterator[Finding]:
 
 
 def _dropped(pair: _Pair) -> Iterator[Finding]:
-    """Parameters that torch passes, and that the replacement takes only to call the original
-    without them.
+    """Report parameters that torch passes and the replacement takes, but does not pass on to the
+    original.
     """
     mentioned = {node.id for node in ast.walk(pair.function) if isinstance(node, ast.Name)}
     taken = {p.name for p in pair.ours} - mentioned

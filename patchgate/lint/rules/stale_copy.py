@@ -60,9 +60,9 @@ class _Pair:
 
 @record
 class _Base:
-    """The upstream body that the override was copied from; no text where no sources are at hand.
+    """The upstream body that the override was copied from; no text without sources.
 
-    `releases` has it in words, `newest` the last of them.
+    `releases` are those with this body, in words; `newest` is the last of them.
     """
 
     body: str
@@ -72,7 +72,7 @@ class _Base:
 
 
 def calls_original(view: View, rebinding: Rebinding) -> bool:
-    """True if the replacement calls what it replaces: a wrapper has whatever upstream brings."""
+    """True if the replacement calls what it replaces, so that upstream changes take effect."""
     if rebinding.function is None:
         return False
     first, last = rebinding.function.lineno, rebinding.function.end_lineno or 0
@@ -128,9 +128,7 @@ def _open_end(applied: Sequence[_Pair], views: Sequence[View]) -> Iterator[Findi
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
-    """The body is not a copy of torch's, as far as one can see: each change upstream deserves a
-    look.
-    """
+    """Note each change upstream of a body that the override does not seem to copy."""
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
@@ -147,8 +145,8 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
 
 
 def _bodies(pair: _Pair) -> dict[str, list[Release]]:
-    """Fingerprint of each body that the target has had -> its releases, those that are not judged
-    too.
+    """Fingerprint of each body that the target has had -> its releases, also those that are not
+    judged.
     """
     bodies: dict[str, list[Release]] = {}
     for release in pair.view.release.others():
@@ -159,9 +157,7 @@ def _bodies(pair: _Pair) -> dict[str, list[Release]]:
 
 
 def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
-    """The body that the override repeats to the letter, else the one most like it, if that is like
-    enough.
-    """
+    """The body that the override equals, else the most similar one if it is similar enough."""
     known = pair.view.release.index.sets.releases
     origin = pair.rebinding.origin or pair.rebinding.target
     texts = {body: body_of(same[-1].source(origin) or "") for body, same in bodies.items()}
@@ -188,8 +184,8 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """True if all that it does is return one value, or nothing: that a body of torch did so too
-    shows no copy.
+    """True if the body only returns one value, or nothing: that torch had the same body proves no
+    copy.
     """
     body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
     lines = [ast.unparse(body)] if isinstance(body, ast.expr) else body.splitlines()
@@ -229,9 +225,7 @@ _AROUND = 2
 
 @lru_cache(maxsize=512)
 def body_of(text: str) -> str:
-    """The body of a function alone, in one spelling: no comments, docstring, decorators or
-    signature.
-    """
+    """The body of a function in one spelling: no comments, docstring, decorators or signature."""
     try:
         node = ast.parse(_dedented(text)).body[0]
     except (SyntaxError, ValueError, IndexError, RecursionError):
@@ -253,15 +247,15 @@ def _dedented(text: str) -> str:
 
 
 def likeness(text: str, override: str) -> float:
-    """0 to 1: how many lines, in order, the two share."""
+    """The share of lines that the two have in common, in order: 0 to 1."""
     return difflib.SequenceMatcher(
         None, text.splitlines(), override.splitlines(), autojunk=False
     ).ratio()
 
 
 def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
-    """Lines that upstream added (`+ `) or removed (`- `) since the base and that the override did
-    not follow.
+    """Lines that upstream added (`+ `) or removed (`- `) since the base and that the override
+    lacks.
     """
     have = {line.strip() for line in override.splitlines()}
     return tuple(
@@ -275,8 +269,8 @@ def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
 def three_way(
     origin: str, base: str, version: str, now: str, override: str, lost: Sequence[str]
 ) -> str:
-    """The changes upstream since the base, `!` before those that the override lost; then those of
-    the override.
+    """The changes upstream since the base, `!` before those that the override lacks; then the
+    changes of the override.
     """
     upstream = (f"{'!' if line in lost else ' '} {line}" for line in _changes(base, now))
     own = (f"  {line}" for line in _changes(base, override))
@@ -299,7 +293,7 @@ def _changes(old: str, new: str) -> Iterator[str]:
 
 
 def _near_changes(lines: Iterable[str]) -> Iterator[str]:
-    """The changed lines and a few around them; `...` for what is left out."""
+    """The changed lines and a few around them; `...` stands for the others."""
     found = list(lines)
     changed = [at for at, line in enumerate(found) if line[2] in "+-"]
     kept = sorted(

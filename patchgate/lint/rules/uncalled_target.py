@@ -1,7 +1,7 @@
-"""PG119: no call in torch goes to the replaced name.
+"""PG119: no call in torch reaches the replaced name.
 
-Red when other releases call it; a note when none does, or when much of its class has no caller in
-Python.
+Red if other releases call it; a note if none does, or if many methods of its class have no caller
+in Python.
 """
 
 from __future__ import annotations

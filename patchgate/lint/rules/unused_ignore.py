@@ -1,6 +1,6 @@
 """PG141: a comment `# patchgate: ignore[PG111]` that silences nothing.
 
-One that names the code of a finding on its line takes it out.
+A comment with the code of a finding on its line removes that finding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ignore:
 
 
 def ignores_in(source: str) -> list[Ignore]:
-    """Every ignore comment of a file; strings that look like one are none."""
+    """Every ignore comment of a file; strings do not count."""
     if "patchgate:" not in source:
         return []
     ignores = []
@@ -52,8 +52,8 @@ def ignores_in(source: str) -> list[Ignore]:
 
 
 def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[Finding]:
-    """The findings that no comment ignores, and one more for each ignore that names a code in vain,
-    or none.
+    """Remove the findings that a comment ignores, and add one for each comment that silences
+    nothing.
     """
     left = list(findings)
     for ignore in ignores_in(source):

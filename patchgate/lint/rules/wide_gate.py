@@ -1,7 +1,7 @@
-"""PG121: a gate admits releases in which a name that it guards is missing.
+"""PG121: a version check is true on releases that lack a name which the guarded code needs.
 
-Quiet without a gate, where PG111 says it, and for a name that no release has: no version check
-finds it.
+Quiet without a check, where PG111 reports the name, and for a name that no release has, which no
+check can find.
 """
 
 from __future__ import annotations
