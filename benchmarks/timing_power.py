@@ -42,7 +42,7 @@ from patchgate.model.statistics import (  # noqa: E402
 )
 from patchgate.probe.simulate.device_context import device_context  # noqa: E402
 from patchgate.probe.timing.paired import Pair  # noqa: E402
-from patchgate.probe.timing.warmup import device_state  # noqa: E402
+from patchgate.probe.timing.device import device_state  # noqa: E402
 
 
 def load(path: Path) -> ModuleType:

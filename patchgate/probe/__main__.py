@@ -1,4 +1,4 @@
-"""`python -m patchgate.probe FD FD HOME`: starts the fork servers inside a torch environment.
+"""`python -m patchgate.probe FD FD FD HOME`: starts the fork servers inside a torch environment.
 
 It ends them and their children when the host has gone, and imports no torch.
 """
@@ -9,51 +9,59 @@ import os
 import select
 import socket
 import sys
+import time
 
 from patchgate.probe.process.child_cleanup import kill_children, remove_folder
-from patchgate.probe.process.namespaces import end_with_parent, libc
+from patchgate.probe.process.namespaces import adopt_orphans, end_with_parent
+from patchgate.probe.protocol import LOADED
 from patchgate.probe.serve.server import Server
-
-# From linux/prctl.h.
-_PR_SET_CHILD_SUBREAPER = 36
+from patchgate.probe.serve.warm_up import import_compiler, import_torch
 
 
 def main() -> None:
-    """Serve the requests that two control channels bring, until they close.
+    """Start a server for each state of torch, one a control channel, and watch them.
 
-    Those of the first in a process that has torch warm, those of the second where nothing of torch
-    is loaded. This process stays small and only watches: once the host has gone, or was killed, it
-    ends the servers and all that came of them at once, also while torch is imported, and removes
-    the folder HOME. After an exception of a server's the folder stays, with the log.
+    This process stays small: once the host has gone, or was killed, it ends the servers and all
+    that they started at once, also while torch is imported, and removes the folder HOME. After an
+    exception in a server the folder stays, with the log.
     """
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    controls, home = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]], sys.argv[3]
-    servers = [os.pidfd_open(_serve(controls, home, at)) for at in range(len(controls))]
+    adopt_orphans()
+    home = sys.argv[-1]
+    channels = [socket.socket(fileno=int(number)) for number in sys.argv[1:-1]]
+    controls = dict(zip(LOADED, channels, strict=True))
+    servers = [os.pidfd_open(_start(loaded, controls, home)) for loaded in ("torch", "nothing")]
     poll = select.poll()
-    for control in controls:
+    for control in channels:
         poll.register(control, select.POLLRDHUP)
     for server in servers:
         poll.register(server, select.POLLIN)
     ready = dict(poll.poll())
     kill_children(set())
-    if not ready.keys() & servers or any(control.fileno() in ready for control in controls):
-        removing = remove_folder(home)
-        if removing:
-            removing.wait()
+    if not ready.keys() & servers or any(each.fileno() in ready for each in channels):
+        remove_folder(home).wait()
 
 
-def _serve(controls: list[socket.socket], home: str, at: int) -> int:
-    """The process that serves one of the channels, the first one with torch."""
+def _start(loaded: str, controls: dict[str, socket.socket], home: str, before: float = 0.0) -> int:
+    """Fork the process that serves the channel for what it has `loaded`.
+
+    The one with torch alone forks the one that imports the compiler too; that has spent `before`
+    CPU seconds by then.
+    """
     pid = os.fork()
-    if pid == 0:
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        end_with_parent()
-        control = controls.pop(at)
-        for other in controls:
-            other.close()
-        Server(control, home, torch=at == 0).serve()
-        os._exit(0)
-    return pid
+    if pid:
+        return pid
+    adopt_orphans()
+    end_with_parent()
+    helpers = set()
+    if loaded == "torch":
+        import_torch()
+        helpers = {_start("compiler", controls, home, time.process_time())}
+    elif loaded == "compiler":
+        import_compiler()
+    for other in controls.keys() - {loaded}:
+        controls[other].close()
+    Server(controls[loaded], home, loaded, before + time.process_time(), helpers).serve()
+    os._exit(0)
 
 
 main()

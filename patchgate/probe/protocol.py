@@ -7,7 +7,7 @@ end, says which belong together and who answers. `failure` stands for any answer
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 # How many times its limit a child may take, and the host waits: its clock leaves out waits for a
 # core. Chosen.
@@ -29,6 +29,8 @@ NO_DEVICE = (
 #: "codegen", "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`,
 #: `threads` and others where a kind has any.
 Profile = dict[str, Any]
+#: Any function.
+Function = Callable[..., Any]
 #: Any request, for functions that read keys of several questions.
 Request = Mapping[str, Any]
 #: Names the step that runs now; a failure carries the last name.
@@ -486,6 +488,10 @@ class Undone(TypedDict):
     undone: list[str]  #: Names that the first patches replaced and the last one took back.
 
 
+#: What a process that answers has of torch: the whole compiler, `import torch` alone, or nothing.
+LOADED = ("compiler", "torch", "nothing")
+
+
 class Exchange(NamedTuple):
     """A question: the types of its two messages, the function that answers it, and where."""
 
@@ -494,7 +500,7 @@ class Exchange(NamedTuple):
     #: `module:function` below `patchgate.probe`, of a request and a `Stage`; for a `Compare` of its
     #: two files, which gives the metrics.
     answered_by: str
-    loaded: Literal["compiler", "torch", "nothing"] = "compiler"  #: In the process that answers.
+    loaded: str = "compiler"  #: One of `LOADED`.
     is_own: bool = False  #: Answered from finished outputs and texts: nothing of a patch runs.
 
     @property
@@ -507,8 +513,8 @@ QUESTIONS = {
     "sentinel": Exchange(Patched, Sentinel, "compile.observe:observe_sentinel"),
     "observe": Exchange(Observe, Observed, "compile.observe:observe"),
     "code": Exchange(ReadCode, OptionFacts, "compile.observe:read_code", is_own=True),
-    "failing stage": Exchange(FindStage, FailingStage, "compile.backend_stages:find_failing_stage"),
-    "shapes": Exchange(Observe, ShapeFacts, "compile.shapes:observe_shapes"),
+    "failing stage": Exchange(FindStage, FailingStage, "compile.observe:find_failing_stage"),
+    "shapes": Exchange(Observe, ShapeFacts, "compile.recompiles:observe_shapes"),
     "options": Exchange(Observe, OptionFacts, "compile.options:observe_options"),
     "kernels": Exchange(Compile, Kernels, "compile.observe:build_kernels"),
     "cached": Exchange(CompileCached, Cached, "compile.caches:observe_caches"),
@@ -546,6 +552,6 @@ QUESTIONS = {
     ),
     "surface": Exchange(InspectSurface, Surface, "patch.live_api:inspect_surface"),
     "undone": Exchange(FindUndone, Undone, "patch.apply:undone"),
-    "hooks": Exchange(Patched, Hooks, "compile.hooks:call_hooks"),
+    "hooks": Exchange(Patched, Hooks, "compile.options:call_hooks"),
     "functions": Exchange(ReadPatch, Functions, "patch.line_coverage:read_functions", is_own=True),
 }

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.model.paths import PACKAGE
-from patchgate.probe.protocol import QUESTIONS
+from patchgate.probe.protocol import LOADED, QUESTIONS
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.environment_variables import inherited_variables
 from patchgate.runner.leftovers import temporary_files_below
@@ -35,10 +35,9 @@ class Server:
     torch: str
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    control: (
-        socket.socket
-    )  #: brings it new channels; it has no address, and no child of the server has it
-    without_torch: socket.socket  #: brings them to the one that has nothing of torch loaded
+    #: Brings it new channels, by what a question wants loaded (`LOADED`); they have no address, and
+    #: no child of the server has them.
+    controls: Mapping[str, socket.socket]
 
     @property
     def log(self) -> str:
@@ -48,14 +47,13 @@ class Server:
         """A new channel, for one question."""
         ours, theirs = socket.socketpair()
         with theirs:
-            needs_torch = QUESTIONS[do].loaded != "nothing"
-            control = self.control if needs_torch else self.without_torch
+            control = self.controls[QUESTIONS[do].loaded]
             socket.send_fds(control, [b"."], [theirs.fileno()])
         return ours
 
     def stop(self) -> None:
-        self.control.close()
-        self.without_torch.close()
+        for control in self.controls.values():
+            control.close()
         try:
             self.process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -82,18 +80,16 @@ def start_server(torch: str, python: str) -> Server:
         "TRITON_CACHE_DIR": str(home / "triton"),
     }
     # A question waits while the server warms up, and fails at once when it has died.
-    (control, theirs), (without_torch, theirs_too) = socket.socketpair(), socket.socketpair()
-    with open(home / "log", "wb") as log, theirs, theirs_too:
+    controls = {}
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(open(home / "log", "wb"))
+        ends = []
+        for loaded in LOADED:
+            controls[loaded], theirs = socket.socketpair()
+            ends.append(stack.enter_context(theirs).fileno())
         process = subprocess.Popen(
-            [
-                python,
-                "-m",
-                f"{name}.probe",
-                str(theirs.fileno()),
-                str(theirs_too.fileno()),
-                folder.name,
-            ],
-            pass_fds=[theirs.fileno(), theirs_too.fileno()],
+            [python, "-m", f"{name}.probe", *map(str, ends), folder.name],
+            pass_fds=ends,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -102,7 +98,7 @@ def start_server(torch: str, python: str) -> Server:
             # Whoever interrupts a run stops the gate, and the gate its servers.
             start_new_session=True,
         )
-    return Server(torch, process, folder, control, without_torch)
+    return Server(torch, process, folder, controls)
 
 
 def _copy_probe(package: Path) -> None:

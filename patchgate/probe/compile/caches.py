@@ -7,8 +7,8 @@ built: compiled C++ is found by its own text, and so hides nothing.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest import mock
 
 import torch
@@ -30,7 +30,7 @@ from patchgate.probe.simulate.device_context import device_context
 _RESULTS = ("hit", "miss", "bypass")
 
 
-@contextlib.contextmanager
+@contextmanager
 def local_caches(tag: str) -> Iterator[None]:
     """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is appended to the
     patch's own key tag.

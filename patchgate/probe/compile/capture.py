@@ -6,11 +6,9 @@ Only on a real device is the generated code built and run.
 
 from __future__ import annotations
 
-import contextlib
-import types
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -19,6 +17,7 @@ import torch._dynamo
 import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
+from torch import Tensor
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
@@ -28,12 +27,19 @@ from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
-from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
-from patchgate.probe.protocol import Profile
+from patchgate.probe.compile.compiler_facts import (
+    Captured,
+    count_operations,
+    read_graph,
+    trace_compile,
+)
+from patchgate.probe.protocol import (
+    Function,
+    Profile,
+)
+from patchgate.probe.simulate.building import as_on_a_device
 from patchgate.probe.simulate.device_context import device_context, fake_tensors
 from patchgate.probe.simulate.matmul_padding import padding_decisions
-from patchgate.probe.simulate.small_tensors import as_on_a_device
 
 # How Dynamo times the guards of each frame, for its log: it writes 32 MB first, so that they are in
 # no cache.
@@ -41,17 +47,17 @@ _TIMES_GUARDS = getattr(dynamo_guards, "profile_guard_manager", None)
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called
 # with.
-Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
+Build = Callable[[torch.device, torch.dtype, str], tuple[Function, tuple[Any, ...]]]
 
 
-def change_rows(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
+def change_rows(change: Callable[[Tensor], Tensor], args: tuple[Any, ...]) -> Any:
     """The inputs, changed wherever one has as many rows as the first tensor of them."""
     tensors = [leaf for leaf in pytree.tree_leaves(args) if torch.is_tensor(leaf) and leaf.dim()]
     fitting = {id(leaf) for leaf in tensors if leaf.shape[0] == tensors[0].shape[0]}
     return pytree.tree_map(lambda leaf: change(leaf) if id(leaf) in fitting else leaf, args)
 
 
-@contextlib.contextmanager
+@contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -61,22 +67,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-@dataclass
-class Captured:
-    """The record of one compile."""
-
-    fx: list[Counter[str]] = field(
-        default_factory=list
-    )  #: operations of each graph that Dynamo gave to the backend
-    lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered
-    code: list[str] = field(default_factory=list)  #: the wrapper module generated for each of them
-    trace: CompileTrace = field(default_factory=CompileTrace)
-    padding: dict[str, str] = field(
-        default_factory=dict
-    )  #: matrix products that are timed -> "padded" or "kept"
-
-
-@contextlib.contextmanager
+@contextmanager
 def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
     """Record every graph that Inductor lowers; with `run` false, stop before anything is built."""
     codegen = GraphLowering.codegen
@@ -89,27 +80,34 @@ def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
 
     def codegen_only(self: GraphLowering) -> Any:
         self.codegen()
-        return types.SimpleNamespace(call=_never_run, __file__="", key="")
+        return SimpleNamespace(call=_never_run, __file__="", key="")
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(GraphLowering, "codegen", recorded_codegen))
-        if not run:
-            stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", codegen_only))
+    with mock.patch.object(GraphLowering, "codegen", recorded_codegen):
+        if run:
+            yield
+            return
+        with (
+            mock.patch.object(GraphLowering, "compile_to_module", codegen_only),
             # Nothing was built, so there is nothing to record a CUDA graph of.
-            for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
-                stack.enter_context(
-                    mock.patch.object(output_code, name, lambda *args, **kwargs: None)
-                )
-        yield
+            mock.patch.multiple(
+                output_code,
+                cudagraph_post_compile=_do_nothing,
+                cudagraph_partition_post_compile=_do_nothing,
+            ),
+        ):
+            yield
+
+
+def _do_nothing(*args: Any, **kwargs: Any) -> None: ...
 
 
 def _never_run(args: Any) -> Any:
     raise AssertionError("code generated for a simulated device was run")
 
 
-@contextlib.contextmanager
+@contextmanager
 def no_caches() -> Iterator[None]:
-    """Compiler caches off: a hit would hide the patch. No guards are timed either."""
+    """Switch compiler caches off, since a hit would hide the patch, and the timing of guards."""
     # Not force_disable_caches: it also throws away compiled C++, which is found by its own source
     # text and so cannot hide anything.
     with (
@@ -126,26 +124,26 @@ def no_caches() -> Iterator[None]:
         yield
 
 
-def _untimed_guards() -> contextlib.AbstractContextManager[Any]:
-    """Torch's own timing off; that of a patch stays."""
+def _untimed_guards() -> AbstractContextManager[Any]:
+    """Switch torch's own timing off, and leave that of a patch."""
     if _TIMES_GUARDS is None or dynamo_guards.profile_guard_manager is not _TIMES_GUARDS:
-        return contextlib.nullcontext()
+        return nullcontext()
     return mock.patch.object(dynamo_guards, "profile_guard_manager", lambda *_: 0.0)
 
 
-def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Callable[..., Any]:
+def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Function:
     """A function that runs the captured graph node by node.
 
     Its text would look each function up by its name, and call what a patch has put there outside of
     a trace.
     """
-    run: Callable[..., Any] = torch.fx.Interpreter(module).run
+    run: Function = torch.fx.Interpreter(module).run
     return run
 
 
 def _in_tracing_mode(inputs: list[Any]) -> list[Any]:
-    """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them
-    so.
+    """Convert fake inputs of another mode than Dynamo's, as torch does from 2.11 on; torch 2.10
+    refuses them.
     """
     context = TracingContext.try_get()
     mode = context.fake_mode if context else None
@@ -157,7 +155,7 @@ def _in_tracing_mode(inputs: list[Any]) -> list[Any]:
     ]
 
 
-@contextlib.contextmanager
+@contextmanager
 def workload_compiler(
     build: Build,
     *,
@@ -179,7 +177,7 @@ def workload_compiler(
         torch.set_grad_enabled(training),
     ):
         torch.manual_seed(0)
-        with contextlib.nullcontext() if profile["kind"] == "real" else as_on_a_device():
+        with nullcontext() if profile["kind"] == "real" else as_on_a_device():
             function, args = build(torch.device(profile["backend"]), dtype, "full")
         if dynamic_dim is not None:
             torch._dynamo.mark_dynamic(args[0], dynamic_dim)

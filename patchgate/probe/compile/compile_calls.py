@@ -6,7 +6,6 @@ The garbage collector, caches and compile threads are off meanwhile. Work in C++
 
 from __future__ import annotations
 
-import contextlib
 import cProfile
 import gc
 import os
@@ -14,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import CodeType
 from unittest import mock
 
@@ -45,7 +45,7 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
         torch._dynamo.reset()
         # Tracing the compiler and reading the code that came out is our work, not the compiler's.
         with (
-            mock.patch.object(capture, "trace_compile", lambda trace: contextlib.nullcontext()),
+            mock.patch.object(capture, "trace_compile", lambda trace: nullcontext()),
             mock.patch.object(capture, "read_graph", lambda graph: None),
         ):
             capture.capture(

@@ -1,35 +1,35 @@
 """The facts of the code that Inductor generated: which kernels it has, of which kind, with which
-loads.
+loads, and which resources they need on a device.
 
-The text is parsed with `ast`; nothing of it runs, and torch is not needed.
+The text is parsed with `ast`; nothing of it runs. A Triton kernel is compiled in its first
+configuration, by Triton and ptxas, for the architecture of a profile.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
+import os
 import re
+import struct
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-from patchgate.probe.protocol import Facts
+from patchgate.probe.protocol import Facts, Profile
 
-# triton_heuristics decorator -> kind, in the names that compiler engineers use.
+# triton_heuristics decorator -> kind, where that is not `triton_` and its name.
 _TRITON_KINDS = {
-    "pointwise": "triton_pointwise",
-    "reduction": "triton_reduction",
-    "persistent_reduction": "triton_persistent_reduction",
-    "cooperative_reduction": "triton_cooperative_reduction",
     "split_scan": "triton_scan",
-    "template": "triton_template",
-    "foreach": "triton_foreach",
     "user_autotune": "triton_user",
     "fixed_config": "triton_user",
 }
-# Where the file of a kernel lies: its name is made of its content, the folders before it are those
-# of a process.
+# A comment that names the file of a kernel: its name is made of its content, and the folders before
+# it are those of a process.
 _PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
 _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns"}
 
@@ -39,7 +39,7 @@ class Kernel:
     """One definition in the wrapper."""
 
     name: str
-    kind: str  #: a value of `_TRITON_KINDS`, "cpp", or what follows `async_compile.`
+    kind: str  #: "triton_pointwise" and so on, "cpp", or what follows `async_compile.`
     body: str  #: its source with the name taken out
     loads: int | None = None  #: `tl.load` calls; None where it is no Triton kernel
     stores: int | None = None  #: `tl.store` and `tl.atomic_add` calls
@@ -76,24 +76,18 @@ def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
     facts: Facts = {
         "kernels.defined": sum(len(wrapper.kernels) for wrapper in wrappers),
         "kernels.distinct": len(kernels),
-        "kernels.called": sum(
-            count for kind, count in calls.items() if kind not in ("extern", "fallback")
-        ),
+        "kernels.called": calls.total() - calls["extern"] - calls["fallback"],
     }
     for name in ("lines", "allocations", "reused"):
         facts[f"wrapper.{name}"] = sum(getattr(wrapper, name) for wrapper in wrappers)
     facts |= histogram("kernels.kind", calls)
-    return facts | _triton_facts(kernels) if triton else facts
-
-
-def _triton_facts(kernels: list[Kernel]) -> Facts:
-    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
-    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
-    facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
-    facts |= {"stores": stores, "stores.max": max(stores, default=0)}
-    for name in ("hint", "grid"):
-        told = [getattr(kernel, name) for kernel in kernels]
-        facts |= histogram(f"kernels.{name}", Counter(filter(None, told)))
+    if triton:
+        for name in ("loads", "stores"):
+            numbers = [getattr(kernel, name) for kernel in kernels if kernel.source]
+            facts |= {name: numbers, f"{name}.max": max(numbers, default=0)}
+        for name in ("hint", "grid"):
+            told = (getattr(kernel, name) for kernel in kernels)
+            facts |= histogram(f"kernels.{name}", Counter(filter(None, told)))
     return facts
 
 
@@ -107,31 +101,21 @@ def read_wrapper(source: str) -> Wrapper:
     tree = ast.parse(source)
     kernels = tuple(_definitions(tree))
     kinds = {kernel.name: kernel.kind for kernel in kernels}
-    calls: Counter[str] = Counter()
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name not in _NOT_THE_CALL:
-            for node in ast.walk(function):
-                kind = _call_kind(node, kinds) if isinstance(node, ast.Call) else None
-                if kind:
-                    calls[kind] += 1
-    body = _call_lines(source, tree)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    calling = [function for function in functions if function.name not in _NOT_THE_CALL]
+    nodes = (node for function in calling for node in ast.walk(function))
+    calls = (_call_kind(node, kinds) for node in nodes if isinstance(node, ast.Call))
+    # The lines of `call` but for blank ones and comments, wherever it is defined.
+    call = next((function for function in functions if function.name == "call"), None)
+    lines = source.splitlines()[call.lineno : call.end_lineno] if call else []
+    body = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     return Wrapper(
         kernels=kernels,
-        calls=calls,
+        calls=Counter(filter(None, calls)),
         lines=len(body),
         allocations=sum("= empty_strided" in line for line in body),
         reused=sum("# reuse" in line for line in body),
     )
-
-
-def _call_lines(source: str, tree: ast.Module) -> list[str]:
-    """The lines of `call` but for blank ones and comments, wherever it is defined."""
-    lines = source.splitlines()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == "call":
-            body = lines[node.lineno : node.end_lineno]
-            return [line for line in body if line.strip() and not line.lstrip().startswith("#")]
-    return []
 
 
 def _definitions(tree: ast.Module) -> Iterator[Kernel]:
@@ -140,11 +124,8 @@ def _definitions(tree: ast.Module) -> Iterator[Kernel]:
             continue
         maker = ast.unparse(node.value.func)
         name = ast.unparse(node.targets[0])
-        texts = [
-            arg.value
-            for arg in node.value.args
-            if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and "\n" in arg.value
-        ]
+        values = [arg.value for arg in node.value.args if isinstance(arg, ast.Constant)]
+        texts = [value for value in values if isinstance(value, str) and "\n" in value]
         if maker == "async_compile.triton" and texts:
             yield _triton_kernel(name, texts[0])
         elif maker.startswith("async_compile.cpp") and texts:
@@ -156,21 +137,19 @@ def _definitions(tree: ast.Module) -> Iterator[Kernel]:
 
 def _triton_kernel(name: str, source: str) -> Kernel:
     tree = ast.parse(source)
-    kind = "triton_other"
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            for decorator in function.decorator_list:
-                text = ast.unparse(decorator)
-                if text.startswith("triton_heuristics."):
-                    heuristic = re.split(r"[.(]", text)[1]
-                    kind = _TRITON_KINDS.get(heuristic, "triton_" + heuristic)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    decorators = (ast.unparse(each) for one in functions for each in one.decorator_list)
+    heuristics = [
+        re.split(r"[.(]", text)[1] for text in decorators if text.startswith("triton_heuristics.")
+    ]
+    heuristic = heuristics[-1] if heuristics else "other"
     calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
     # The name inside is a placeholder of Inductor's or the kernel's own; equal kernels may differ
     # in it.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
-        kind=kind,
+        kind=_TRITON_KINDS.get(heuristic, f"triton_{heuristic}"),
         body=re.sub(r"(?m)^def \w+\(", "def KERNEL(", body),
         loads=calls["tl.load"],
         stores=calls["tl.store"] + calls["tl.atomic_add"],
@@ -188,15 +167,12 @@ def _first_group(pattern: str, text: str) -> str:
 
 def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
     target = ast.unparse(node.func)
-    if target in kinds:
-        return kinds[target]
-    if target.endswith(".run") and target[: -len(".run")] in kinds:
-        return kinds[target[: -len(".run")]]
+    kind = kinds.get(target) or kinds.get(target.removesuffix(".run"))
+    if kind:
+        return kind
     if target.startswith("extern_kernels."):
         return "extern"
-    if target.startswith("torch.ops."):
-        return "fallback"
-    return None
+    return "fallback" if target.startswith("torch.ops.") else None
 
 
 def digest_of_code(text: str) -> str:
@@ -206,13 +182,164 @@ def digest_of_code(text: str) -> str:
     imports.
     """
     # A file that is no Python is compared as it is.
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(SyntaxError, ValueError, RecursionError):
         text = ast.dump(ast.parse(text))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _sha256(text.encode())
 
 
 def without_places(text: str) -> str:
-    """Generated code whose comments do not say in which folder of the process a kernel lies, so
-    that it is the same in each.
+    """Generated code without the folder of the process in which a kernel lies, so that it is the
+    same in each.
     """
     return _PLACE.sub(r"\1\2", text)
+
+
+_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_EXECUTABLE = 0x4  # SHF_EXECINSTR
+_LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
+# How a multiprocessor of capability 8.0 to 12.0 hands out registers and shared memory: NVIDIA's
+# occupancy calculator.
+_REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
+
+
+class _Refused(Exception):
+    """The architecture lacks what a kernel uses, as it would on a real device."""
+
+
+def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
+    """Lists over the distinct Triton kernels, in order of definition.
+
+    Call it within `device_context`.
+    """
+    needs, refused = [], {}
+    for index, kernel in enumerate((kernel for kernel in kernels if kernel.source), 1):
+        try:
+            needs.append(_resources(*_compile(kernel)))
+        except _Refused as error:
+            refused[f"resources.refused.{index}"] = str(error)
+    facts: Facts = {
+        f"resources.{name}": [need[name] for need in needs]
+        for name in ("registers", "spilled", "shared", "warps", "code")
+    }
+    facts["resources.block"] = "; ".join(need["block"] for need in needs)
+    if "properties" in profile:  # a real device does not say how many blocks fit
+        facts["resources.occupancy"] = [
+            occupancy(need["registers"], need["warps"], need["shared"], profile) for need in needs
+        ]
+    return facts | refused
+
+
+def machine_code(kernels: list[Kernel]) -> dict[str, str]:
+    """SHA-256 of a Triton kernel's source -> that of its machine code, or why it has none.
+
+    Call it within `device_context`.
+    """
+    code_by_source = {}
+    for source, kernel in {_sha256(each.source.encode()): each for each in kernels}.items():
+        if kernel.source:
+            try:
+                code_by_source[source] = _sha256(_executable(_compile(kernel)[1].asm["cubin"]))
+            except _Refused as error:
+                code_by_source[source] = str(error)
+    return code_by_source
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def occupancy(registers: int, warps: int, shared: int, profile: Profile) -> int:
+    """Theoretical occupancy: percent of the warps of a multiprocessor that fit.
+
+    Args:
+        registers: of one thread.
+        warps: of one block.
+        shared: bytes of one block.
+        profile: the device.
+    """
+    properties = profile["properties"]
+    most = properties["max_threads_per_multi_processor"] // properties["warp_size"]
+    per_warp = _round_up(registers * properties["warp_size"], _REGISTER_UNIT)
+    by_registers = properties["regs_per_multiprocessor"] // per_warp // _WARP_UNIT * _WARP_UNIT
+    per_block = _round_up(shared + _SHARED_RESERVED, _SHARED_UNIT)
+    blocks = min(
+        profile["blocks_per_multiprocessor"],
+        min(most, by_registers) // warps,
+        properties["shared_memory_per_multiprocessor"] // per_block,
+    )
+    return int(100 * blocks * warps // most)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _compile(kernel: Kernel) -> tuple[Any, Any]:
+    """A kernel's first configuration, and what Triton made of it, from its cache where that has it.
+
+    Raises _Refused.
+    """
+    # Imported here, because the rest is tested without torch.
+    import torch._inductor.config as inductor_config
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+    from triton.compiler.errors import CompilationError
+
+    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
+    # The static launcher drops the binary.
+    options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
+    try:
+        with inductor_config.patch(options):
+            # A module of our own: on a real device torch's has been compiled, and dropped its
+            # configurations.
+            tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
+            return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
+    except CompilationError as error:
+        raise _Refused(str(error).strip().splitlines()[-1]) from error
+
+
+def _resources(config: Any, compiled: Any) -> dict[str, Any]:
+    """Registers and spilled bytes of a thread, shared bytes and warps of a block, bytes of code,
+    and the configuration, as "XBLOCK=1024".
+    """
+    binary = compiled.asm["cubin"]
+    registers, stack, local = _usage(binary)
+    return {
+        "registers": registers,
+        "spilled": stack + local,
+        "shared": compiled.metadata.shared,
+        "warps": compiled.metadata.num_warps,
+        "code": len(_executable(binary)),
+        "block": " ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
+    }
+
+
+def _executable(binary: bytes) -> bytes:
+    """The machine code of an ELF file: its executable sections.
+
+    The rest holds paths of this machine.
+    """
+    (start,) = struct.unpack_from("<Q", binary, 0x28)
+    size, count = struct.unpack_from("<HH", binary, 0x3A)
+    code = b""
+    for at in range(start, start + size * count, size):
+        _, _, flags, _, offset, length = struct.unpack_from("<IIQQQQ", binary, at)
+        code += binary[offset : offset + length] if flags & _EXECUTABLE else b""
+    return code
+
+
+def _usage(binary: bytes) -> tuple[int, int, int]:
+    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints
+    them.
+    """
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.environ.get("TMPDIR")) as file:
+        file.write(binary)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = _USAGE.search(printed)
+    assert match is not None, printed
+    registers, stack, _, local = map(int, match.groups())
+    return registers, stack, local

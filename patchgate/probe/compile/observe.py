@@ -1,25 +1,33 @@
 """Answers of one compile: its facts, its machine code, the stage at which it fails.
 
-Also what other answers need of a request: its workload, and the environment that its figures depend
-on.
+It also gives other answers the workload of a request, and the environment that figures depend on.
 """
 
 from __future__ import annotations
 
+import os
 import platform
-import types
+from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import torch
 import torch._inductor.config as inductor_config
+import torch._logging._internal as torch_logging
 from torch._dynamo.utils import counters
 
 from patchgate.probe.compile import sentinel
-from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper, without_places
-from patchgate.probe.compile.graph_facts import graph_facts
+from patchgate.probe.compile.capture import Build, capture, no_caches, workload_compiler
+from patchgate.probe.compile.compiler_facts import Captured, graph_facts
+from patchgate.probe.compile.generated_code import (
+    Kernel,
+    code_facts,
+    machine_code,
+    read_wrapper,
+    resource_facts,
+    without_places,
+)
 from patchgate.probe.compile.public_model import model_builder
-from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.effects import value_text
 from patchgate.probe.patch.line_coverage import tracing
@@ -29,6 +37,8 @@ from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
     Facts,
+    FailingStage,
+    FindStage,
     Kernels,
     Observe,
     Observed,
@@ -85,15 +95,15 @@ def _load_workload(request: Request) -> Any:
     if request["workload"] == "sentinel":
         return sentinel
     if "model" in request:
-        workload: Any = types.SimpleNamespace(build=model_builder(request["model"]))
+        workload: Any = SimpleNamespace(build=model_builder(request["model"]))
     else:
         workload = run_file(request["workload_path"], "model_module")
     workload.build = built_outside()(workload.build)
     return workload
 
 
-def _captured(request: Request, build: Build | None = None) -> Captured:
-    return capture(build or load_build(request), **capture_options(request))
+def _captured(request: Request) -> Captured:
+    return capture(load_build(request), **capture_options(request))
 
 
 def capture_options(request: Request) -> dict[str, Any]:
@@ -117,11 +127,11 @@ def observe(request: Observe, stage: Stage) -> Observed:
     triton = generates_triton(profile)
     try:
         with tracing(patch_to_cover(request)) as coverage:
-            captured = _captured(request, workload.build)
+            captured = capture(workload.build, **capture_options(request))
             # Before the workload compiles something itself, which Inductor's counters would count
             # too.
             facts = graph_facts(captured, triton=triton) if captured.lowered else {}
-            if hasattr(workload, "facts"):  # what no compile shows, a workload may state by itself
+            if hasattr(workload, "facts"):  # a workload may state facts that no compile shows
                 facts |= workload.facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
@@ -129,8 +139,19 @@ def observe(request: Observe, stage: Stage) -> Observed:
             raise
         unmeasured: Facts = {"compiles": {"unmeasured": missing}}
         return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
-    _require_graph(captured)
-    facts |= _left_options(options, _options(request))
+    if not captured.lowered:
+        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
+        why = f" ({breaks})" if breaks else ""
+        raise RuntimeError(
+            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
+        )
+    # The next graph of the process would be compiled with the options that are left.
+    after = _options(request)
+    facts |= {
+        f"left.{name}": f"{old} -> {after[name]}"
+        for name, old in options.items()
+        if after.get(name, old) != old
+    }
     if not request.get("patch"):
         facts |= code_facts(captured.code, triton=triton)
     if request.get("resources") and triton:
@@ -146,6 +167,14 @@ def observe(request: Observe, stage: Stage) -> Observed:
     }
 
 
+def _options(request: Observe) -> dict[str, str]:
+    """The options of torch, where a patch may change them while it compiles; as text, since a value
+    may change in place.
+    """
+    values = config_values() if request.get("patch") else {}
+    return {name: value_text(value) for name, value in values.items()}
+
+
 def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
     """The facts of the sentinel, a graph whose facts are known, and what they must be."""
     workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
@@ -156,37 +185,6 @@ def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
 def patch_to_cover(request: Request) -> str | None:
     """The patch, if the request asks which of its lines run."""
     return request.get("patch") if request.get("cover") else None
-
-
-def _require_graph(captured: Captured) -> None:
-    if not captured.lowered:
-        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
-        why = f" ({breaks})" if breaks else ""
-        raise RuntimeError(
-            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
-        )
-
-
-def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as text, where a patch may change them while it compiles; a value may
-    change in place.
-    """
-    return (
-        {name: value_text(value) for name, value in config_values().items()}
-        if request.get("patch")
-        else {}
-    )
-
-
-def _left_options(before: dict[str, str], after: dict[str, str]) -> Facts:
-    """Options that have another value after a compile: the next graph of the process is compiled
-    with it.
-    """
-    return {
-        f"left.{name}": f"{old} -> {after[name]}"
-        for name, old in before.items()
-        if after.get(name, old) != old
-    }
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
@@ -201,8 +199,7 @@ def compile_before(request: Observe, stage: Stage) -> None:
     if request.get("late"):
         stage("compile before")
         _captured(request)
-        # What Dynamo has compiled is compiled again; what the compiler keeps for later compiles
-        # stays.
+        # Dynamo compiles again; what the compiler keeps for later compiles stays.
         torch._dynamo.reset_code_caches()
 
 
@@ -220,3 +217,39 @@ def build_kernels(request: Compile, stage: Stage) -> Kernels:
 
 def _kernels(captured: Captured) -> list[Kernel]:
     return [kernel for text in captured.code for kernel in read_wrapper(text).distinct]
+
+
+# Backends of torch.compile; each adds one stage: Dynamo, AOTAutograd, decompositions, lowering and
+# code.
+STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+
+
+def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
+    """The first backend with which an `observe` of the same request fails; leaves a trace for
+    tlparse.
+
+    "build" where the workload could not even be made. The last backend is not tried: it is the
+    answer when all others succeed.
+    """
+    # From here on torch writes the structured trace that tlparse reads.
+    with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):
+        torch_logging.LOG_TRACE_HANDLER = None
+        torch_logging._init_logs()
+    apply_patch(request, stage)
+    stage("ladder")
+    options = {key: value for key, value in capture_options(request).items() if key != "mode"}
+    build = load_build(request)
+    for backend in STAGES[:-1]:
+        reached = "build"
+        try:
+            torch._dynamo.reset()
+            with (
+                no_caches(),
+                device_context(request["profile"]),
+                workload_compiler(build, **options) as run,
+            ):
+                reached = backend
+                run(backend)
+        except Exception:
+            return {"stage": reached}
+    return {"stage": STAGES[-1]}

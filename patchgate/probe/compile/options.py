@@ -1,14 +1,40 @@
-"""Facts of the options that torch.compile takes and of what each mode sets, by torch's own
-lists.
+"""The options that torch.compile takes, what each mode sets, and which hooks and options reach the
+compiler.
 """
 
 from __future__ import annotations
 
-import torch._inductor
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, NoReturn
+from unittest import mock
 
+import torch
+import torch._inductor.config as config
+from torch import Tensor
+from torch._inductor.graph import GraphLowering
+
+from patchgate.probe.compile import sentinel
+from patchgate.probe.compile.capture import capture
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.protocol import Facts, Observe, OptionFacts, Stage
+from patchgate.probe.protocol import Facts, Function, Hooks, Observe, OptionFacts, Patched, Stage
+
+# Hooks that return their scheduler nodes; the others change their graph in place.
+_RETURN_NODES = ("_pre_fusion_custom_pass", "_post_fusion_custom_pass")
+_HOOKS = (
+    "pre_grad_custom_pass",
+    "joint_custom_pre_pass",
+    "joint_custom_post_pass",
+    "post_grad_custom_pre_pass",
+    "post_grad_custom_post_pass",
+    *_RETURN_NODES,
+)
+# Options that differ from their defaults and that no mode sets.
+_OPTIONS = {"split_reductions": False, "inplace_buffers": False}
+_Compiles = Callable[[Callable[[Tensor], Tensor]], Function]
 
 
 def observe_options(request: Observe, stage: Stage) -> OptionFacts:
@@ -22,3 +48,99 @@ def observe_options(request: Observe, stage: Stage) -> OptionFacts:
         facts[f"options.mode.{mode}"] = f"{len(options)} options"
         facts |= {f"options.mode.{mode}.{name}": repr(value) for name, value in options.items()}
     return {"facts": facts, "environment": environment()}
+
+
+def call_hooks(request: Patched, stage: Stage) -> Hooks:
+    """Which of the user's hooks into the compiler are called, and which options of a call reach
+    it.
+    """
+    calls: Counter[str] = Counter()
+    hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}
+    for name, hook in hooks.items():  # as by a user before the patch
+        setattr(config, name, hook)
+    apply_patch(request, stage)
+    stage("compile")
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
+    now = {name: getattr(config, name) for name in hooks}
+    # An option that was switched off holds no other pass.
+    replaced = [name for name in hooks if callable(now[name]) and now[name] is not hooks[name]]
+    called = dict(calls)
+    return {"called": called, "replaced": replaced, "asked": _options_in_force()}
+
+
+def _counting(calls: Counter[str], name: str) -> Function:
+    def hook(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return args[0] if name in _RETURN_NODES else None
+
+    return hook
+
+
+class _Reached(Exception):
+    """Inductor got the graph, and its options were read."""
+
+
+def _options_in_force() -> dict[str, dict[str, str]]:
+    """Way to call torch.compile -> each option that it asks for -> its value when Inductor gets the
+    graph.
+
+    The name "" has the result of a call that asks for no option, or that does not reach Inductor:
+    `compiled`, `not compiled`, `raises RuntimeError`.
+    """
+    whole = partial(torch.compile, fullgraph=True)
+    modes = torch._inductor.list_mode_options().items()
+    with_options: dict[str, tuple[Mapping[str, Any], _Compiles]] = {
+        f"mode={mode!r}": (options, partial(torch.compile, mode=mode)) for mode, options in modes
+    }
+    with_options["options=..."] = _OPTIONS, partial(torch.compile, options=dict(_OPTIONS))
+    with_options["as a decorator"] = (
+        _OPTIONS,
+        lambda function: torch.compile(options=dict(_OPTIONS))(function),
+    )
+    plain: dict[str, _Compiles] = {
+        "fullgraph, dynamic": partial(whole, dynamic=True),
+        "disable": partial(torch.compile, disable=True),
+        "compiled twice": lambda function: whole(whole(function)),
+        "inside a compiled function": lambda function: torch.compile(_calling(whole(function))),
+        "a module": lambda function: whole(_Applied(function)),
+        "a method": lambda function: whole(_Applied(function).forward),
+    }
+    asked = {name: _in_force(*way) for name, way in with_options.items()}
+    return asked | {name: _in_force({}, way) for name, way in plain.items()}
+
+
+class _Applied(torch.nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._function(x)
+
+
+def _calling(function: Function) -> Callable[[Tensor], Tensor]:
+    def call(x: Tensor) -> Tensor:
+        result: Tensor = function(x)
+        return result
+
+    return call
+
+
+def _in_force(options: Mapping[str, Any], compiles: _Compiles) -> dict[str, str]:
+    reached: list[dict[str, str]] = []
+
+    def function(x: Tensor) -> Tensor:
+        return x.sin() + 1
+
+    def run(*args: Any, **kwargs: Any) -> NoReturn:
+        reached.append({name: repr(attrgetter(name)(config)) for name in options})
+        raise _Reached
+
+    torch._dynamo.reset()
+    try:
+        with mock.patch.object(GraphLowering, "run", run), config.patch(force_disable_caches=True):
+            compiles(function)(torch.ones(4))
+    except Exception as error:
+        if not reached:
+            return {"": f"raises {type(error).__name__}"}
+    return (reached[0] if reached else {"": "not compiled"}) or {"": "compiled"}

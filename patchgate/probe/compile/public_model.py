@@ -7,15 +7,17 @@ there.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.capture import Build, default_dtype
+from patchgate.probe.protocol import Function
 
 #: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer
 #: that is compiled by itself, empty for the whole network.
@@ -33,9 +35,9 @@ class _Network(torch.nn.Module):
         super().__init__()
         self.network, self.arguments = network, arguments
 
-    def forward(self, inputs: dict[str, torch.Tensor]) -> Any:
+    def forward(self, inputs: dict[str, Tensor]) -> Any:
         result = self.network(**inputs, **self.arguments)
-        return result if isinstance(result, torch.Tensor) else result[0]
+        return result if isinstance(result, Tensor) else result[0]
 
 
 class _Layer(torch.nn.Module):
@@ -54,7 +56,7 @@ def model_builder(model: Model) -> Build:
 
     def build(
         device: torch.device, dtype: torch.dtype, size: str
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    ) -> tuple[Function, tuple[Any, ...]]:
         # As libraries load weights; other buffers keep their dtype.
         with default_dtype(dtype), device:
             network, arguments = _network(model)
@@ -109,14 +111,14 @@ def _arguments_of(
 
     handle = layer.register_forward_pre_hook(keep, with_kwargs=True)
     try:
-        with contextlib.suppress(_Reached):
+        with suppress(_Reached):
             run()
     finally:
         handle.remove()
     if not called:
         raise ValueError("the network ran, and did not call the layer of its region")
-    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, called[0])
+    args, kwargs = pytree.tree_map_only(Tensor, Tensor.detach, called[0])
     for tensor in args if torch.is_grad_enabled() else ():
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+        if isinstance(tensor, Tensor) and tensor.is_floating_point():
             tensor.requires_grad_()
     return args, kwargs

@@ -1,29 +1,56 @@
-"""How often Dynamo compiles one workload: at first, again, for other instances, another size and
-another state.
+"""How often Dynamo compiles one workload: again, for other instances, sizes and states, and for a
+script of sizes, with the reasons, guards and fallbacks to eager.
 
-Nothing is lowered: a graph runs as it was captured.
+On the CPU, small. Code is generated for Inductor's guards at most, and never built.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo.config as dynamo_config
 import torch._inductor.compile_fx as inductor
+from torch import Tensor
+from torch._dynamo import convert_frame
+from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.output_graph import OutputGraph
 
 from patchgate.probe.compile.capture import (
-    Build,
     change_rows,
     default_dtype,
     no_caches,
+    record_lowering,
     runs_nodes,
 )
-from patchgate.probe.compile.observe import load_build
+from patchgate.probe.compile.compiler_facts import Captured, CompileTrace, trace_compile
+from patchgate.probe.compile.observe import (
+    compile_before,
+    environment,
+    load_build,
+    patch_to_cover,
+)
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.protocol import Compile, Recompiles, Stage
+from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.protocol import (
+    Compile,
+    Facts,
+    Function,
+    Observe,
+    Recompiles,
+    Request,
+    ShapeFacts,
+    Stage,
+)
+from patchgate.probe.simulate.device_context import device_context
 
+_Instance = tuple[Function, tuple[Any, ...]]
 # Further instances; each is compiled on its own, as the layers of a model are.
 INSTANCES = 3
 
@@ -37,9 +64,7 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     """
     apply_patch(request, stage)
     stage("compile")
-    build, dynamic = load_build(request), request["dynamic"]
-    dtype = getattr(torch, request["dtype"])
-    torch.set_num_threads(1)
+    make = _instances(request)
     graphs: list[bool] = []
     call_user_compiler = OutputGraph.call_user_compiler
 
@@ -47,10 +72,10 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
         graphs.append(_is_symbolic(module))
         return call_user_compiler(self, module, *args, **kwargs)
 
-    ways = {
+    ways: dict[str, Function] = {
         "uncompiled": lambda f: f,
         # As users call it: a patch of torch.compile may make a backend for each call.
-        "compiled": lambda f: torch.compile(f, dynamic=dynamic),
+        "compiled": lambda f: torch.compile(f, dynamic=request["dynamic"]),
     }
     counts = {}
     with (
@@ -61,21 +86,32 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     ):
         for way, compile_with in ways.items():
             torch._dynamo.reset()
-            counts[way] = _counts_by_step(build, dtype, compile_with, graphs)
+            counts[way] = _counts_by_step(make, compile_with, graphs)
     return {"counts": counts}
 
 
-def _counts_by_step(
-    build: Build, dtype: torch.dtype, compile_with: Any, graphs: list[bool]
-) -> dict[str, dict[str, int]]:
-    def instance() -> tuple[Any, tuple[Any, ...]]:
+def _instances(request: Request) -> Callable[[], _Instance]:
+    """A function that makes small instances of the workload on the CPU, each with its inputs."""
+    build, dtype = load_build(request), getattr(torch, request["dtype"])
+    torch.set_num_threads(1)
+
+    def make() -> _Instance:
         torch.manual_seed(0)
-        function, args = build(torch.device("cpu"), dtype, "small")
+        return build(torch.device("cpu"), dtype, "small")
+
+    return make
+
+
+def _counts_by_step(
+    make: Callable[[], _Instance], compile_with: Function, graphs: list[bool]
+) -> dict[str, dict[str, int]]:
+    def instance() -> _Instance:
+        function, args = make()
         return compile_with(function), args
 
     counts: dict[str, dict[str, int]] = {}
 
-    def count(step: str, *calls: tuple[Any, tuple[Any, ...]]) -> None:
+    def count(step: str, *calls: _Instance) -> None:
         graphs.clear()
         for function, args in calls:
             function(*args)
@@ -86,7 +122,7 @@ def _counts_by_step(
     count("second call", (first, args))
     others = [instance() for _ in range(INSTANCES)]
     count("other instances", *others)
-    # One of them, not the first: whether instances share what was compiled shows here too.
+    # One of them, not the first, so that it shows if instances share what was compiled.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
     # The same lines may give another dtype. Only the guard on the state of the process sees it:
     # under autocast the guards on tensors fail too.
@@ -102,3 +138,115 @@ def _is_symbolic(module: torch.fx.GraphModule) -> bool:
         value = node.meta.get("example_value")
         sizes += value.shape if torch.is_tensor(value) else [value]
     return any(isinstance(size, torch.SymInt) for size in sizes)
+
+
+# Sizes of the first dimension, call by call: one twice, three others, and 1, which torch
+# specializes.
+SCRIPT = (8, 8, 12, 16, 3, 1)
+# Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the
+# others do not.
+LIMIT = 4
+# Name -> `dynamic` of torch.compile.
+MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
+_SOURCE_LINE = re.compile(r"([\w.-]+\.py:\d+)")
+_ADDRESS = re.compile(r"0x[0-9a-f]+|\b\d{9,}\b")
+
+
+@dataclass(kw_only=True)
+class ScriptRun:
+    """The work of Dynamo in one run of the script."""
+
+    trace: CompileTrace = field(default_factory=CompileTrace)
+    compiled: list[int] = field(default_factory=list)  #: frames that each call compiled
+    reasons: list[str] = field(default_factory=list)  #: of each recompile
+    eager: int = 0  #: calls that ran no compiled graph
+    limit: int = 0  #: times that the recompile limit was reached
+
+
+def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
+    """Facts of a workload called with the script of sizes under every mode."""
+    compile_before(request, stage)
+    apply_patch(request, stage)
+    stage("shapes")
+    facts: Facts = {}
+    with tracing(patch_to_cover(request)) as coverage:
+        make = _instances(request)
+        with (
+            torch.no_grad(),
+            no_caches(),
+            device_context(request["profile"]),
+            dynamo_config.patch(recompile_limit=LIMIT),
+        ):
+            for mode, dynamic in MODES.items():
+                facts |= _facts(mode, _run_script(make, dynamic))
+    return {"facts": facts, "environment": environment(), **coverage}
+
+
+def _facts(mode: str, run: ScriptRun) -> Facts:
+    facts: Facts = {
+        f"shapes.compiled.{mode}": run.compiled,
+        f"shapes.breaks.{mode}": len(run.trace.breaks),
+        f"shapes.eager.{mode}": run.eager,
+        f"shapes.limit.{mode}": run.limit,
+    }
+    for name, texts in (("reason", run.reasons), ("break", list(dict.fromkeys(run.trace.breaks)))):
+        facts |= {f"shapes.{name}.{mode}.{index}": text for index, text in enumerate(texts, 1)}
+    guards = run.trace.counts["dynamo.guard"] + Counter(SYMBOLIC=run.trace.symbolic_guards)
+    return facts | {f"shapes.guard.{mode}.{kind}": count for kind, count in guards.items()}
+
+
+def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRun:
+    run, graph_runs = ScriptRun(), Counter[str]()
+    exceeds = convert_frame.exceeds_recompile_limit
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Function:
+        """Lower a graph for its guards (static sizes have none), and run it as it was captured."""
+        if dynamic is not False:
+            inductor.compile_fx(module, inputs)
+        run_graph = runs_nodes(module)
+
+        def counted(*args: Any) -> Any:
+            graph_runs["graph"] += 1
+            return run_graph(*args)
+
+        return counted
+
+    def counted_limit(*args: Any, **kwargs: Any) -> Any:
+        result = exceeds(*args, **kwargs)
+        run.limit += bool(result[0])
+        return result
+
+    torch._dynamo.reset()
+    function, args = make()
+    compiled = torch.compile(function, dynamic=dynamic, backend=backend)
+    with (
+        trace_compile(run.trace),
+        mock.patch.object(convert_frame, "exceeds_recompile_limit", counted_limit),
+        record_lowering(Captured(), run=False),
+    ):
+        for size in SCRIPT:
+            dynamo_utils.clear_compilation_metrics()
+            graph_runs.clear()
+            compiled(*change_rows(partial(_repeated, size), args))
+            run.eager += not graph_runs
+            frames = dynamo_utils.get_compilation_metrics()
+            done = [frame for frame in frames if not frame.fail_reason]
+            run.compiled.append(len(done))
+            reasons = (frame.recompile_reason for frame in done)
+            run.reasons += [_reason(reason) for reason in reasons if reason]
+    return run
+
+
+def _repeated(size: int, rows: Tensor) -> Tensor:
+    """As many rows, by repeating those that there are."""
+    return rows[torch.arange(size) % len(rows)].clone()
+
+
+def _reason(text: str) -> str:
+    """Torch's reason for a recompile: the guard that failed and the user's line, without numbers of
+    the process.
+    """
+    guard, _, comment = text.splitlines()[0].partition("  # ")
+    guard = _ADDRESS.sub("N", re.sub(r"^\d+/\d+: ", "", guard))
+    line = _SOURCE_LINE.search(comment)
+    return f"{guard} ({line[1]})" if line else guard

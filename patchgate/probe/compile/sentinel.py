@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device_context import generates_triton
@@ -29,7 +30,7 @@ EXPECTED_TRITON: dict[str, Any] = {"loads": [2], "stores": [1], "kernels.kind.tr
 
 
 class _Relu(torch.nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.relu(x + y)
 
 

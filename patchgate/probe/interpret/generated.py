@@ -8,16 +8,17 @@ operations by the CPU's, in the same dtype.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
 import torch._functorch.config as functorch_config
+from torch import Tensor
 from torch._dynamo.exc import exceptions_allowed_to_be_fallback
 from torch._inductor import async_compile, compile_fx
 from torch._inductor.codecache import PyCodeCache
@@ -30,7 +31,11 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.interpret.memory import Memory
-from patchgate.probe.protocol import MemoryFault, Profile
+from patchgate.probe.protocol import (
+    Function,
+    MemoryFault,
+    Profile,
+)
 from patchgate.probe.simulate.device_context import device_context, traced_without_device
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
@@ -44,7 +49,7 @@ _DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda
 _ATTENTION = ("flash", "efficient", "cudnn")
 
 
-def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Callable[..., Any]:
+def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Function:
     """A backend for functions of tensors on the CPU; what their kernels do wrong to memory goes to
     `faults`.
 
@@ -104,9 +109,7 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
         return device.type if isinstance(value, str) and value == "cpu" else value
 
     for node in module.graph.nodes:
-        if node.op == "get_attr" and isinstance(
-            getattr(module, str(node.target), None), torch.Tensor
-        ):
+        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), Tensor):
             raise NeedsDevice("a graph with a constant tensor")
         node.args = torch.fx.node.map_aggregate(node.args, on_device)
         node.kwargs = torch.fx.node.map_aggregate(node.kwargs, on_device)
@@ -128,7 +131,7 @@ def _load(graph: GraphLowering, memory: Memory) -> Any:
         raise NeedsDevice("a graph with a constant tensor")
     vars(module).update(constants)
 
-    def allocate(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    def allocate(size: Any, stride: Any, dtype: torch.dtype) -> Tensor:
         return memory.allocate(torch.empty_strided(size, stride, dtype=dtype))
 
     vars(module)["empty_strided_cuda"] = allocate
@@ -146,16 +149,16 @@ def _load(graph: GraphLowering, memory: Memory) -> Any:
         memory.read(_tensors(results), "the caller")
         return results
 
-    return types.SimpleNamespace(call=call, __file__=module.__file__, key="")
+    return SimpleNamespace(call=call, __file__=module.__file__, key="")
 
 
-@contextlib.contextmanager
+@contextmanager
 def _without_streams() -> Iterator[None]:
     """Within it, the functions by which a generated module chooses its device and stream do
     nothing.
     """
     with (
-        mock.patch.object(torch.cuda, "_DeviceGuard", lambda index: contextlib.nullcontext()),
+        mock.patch.object(torch.cuda, "_DeviceGuard", lambda index: nullcontext()),
         mock.patch.object(torch.cuda, "set_device", lambda index: None),
     ):
         yield
@@ -194,8 +197,8 @@ class _OperatorsOnCpu(TorchDispatchMode):
             raise NeedsDevice(f"the operator `{func}`") from None
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -223,10 +226,10 @@ def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         scale=arguments.get("scale"),
         enable_gqa=query.shape[1] != key.shape[1],
     )[0]
-    on_meta = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
+    on_meta = pytree.tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
     results = func(*on_meta[0], **on_meta[1])
     laid_out = pytree.tree_map_only(
-        torch.Tensor,
+        Tensor,
         lambda t: torch.zeros(0, dtype=t.dtype).new_empty_strided(t.shape, t.stride()),
         results,
     )

@@ -8,22 +8,24 @@ which has no functions there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 import triton.language as tl
+from torch import Tensor
 from torch._inductor.runtime import triton_helpers
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
 from triton.runtime.jit import JITFunction
 
 from patchgate.probe.interpret.memory import Memory
+from patchgate.probe.protocol import Function
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
 # Functions of libdevice, each by the name of the one in torch that is exact.
@@ -66,16 +68,16 @@ _AS_BITS = {
 }
 
 
-@contextlib.contextmanager
+@contextmanager
 def interpreted_language(memory: Memory) -> Iterator[None]:
     """Within it, `triton.language` and functions with `@triton.jit` compute at once, on numpy
     arrays.
     """
-    known = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
+    known = FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     watched = {
         name: functools.partialmethod(function, memory) for name, function in _MEMORY.items()
     }
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         for name, function in {**watched, **_ARITHMETIC}.items():
             stack.enter_context(mock.patch.object(InterpreterBuilder, name, function, create=True))
         stack.enter_context(mock.patch.object(JITFunction, "__call__", _call))
@@ -94,9 +96,9 @@ def interpreted_language(memory: Memory) -> Iterator[None]:
 
 
 @functools.cache
-def interpreted(function: Any) -> Callable[..., Any]:
+def interpreted(function: Any) -> Function:
     """The plain function below `@triton.jit`, as the interpreter reads it."""
-    rewritten: Callable[..., Any] = InterpretedFunction(function).rewrite()
+    rewritten: Function = InterpretedFunction(function).rewrite()
     return rewritten
 
 
@@ -112,7 +114,7 @@ def launch(
         name: x if name in constants else interpreter._implicit_cvt(x)
         for name, x in arguments.items()
     }
-    tensors = {name: x for name, x in arguments.items() if isinstance(x, torch.Tensor)}
+    tensors = {name: x for name, x in arguments.items() if isinstance(x, Tensor)}
     addresses = memory.begin_kernel(
         function.__name__, function.__code__.co_filename, [*tensors.values()]
     )
@@ -170,7 +172,7 @@ def _swap_atomically(self: Any, memory: Memory, *_: Any) -> Any:
 
 
 _ATOMIC = InterpreterBuilder.create_atomic_rmw
-_MEMORY: dict[str, Callable[..., Any]] = {
+_MEMORY: dict[str, Function] = {
     "create_masked_load": _load,
     "create_masked_store": _store,
     "create_atomic_rmw": _add_atomically,
@@ -198,7 +200,7 @@ def _wide(handle: Any) -> Any:
     return _convert(handle.data, dtype, tl.float32) if dtype == tl.bfloat16 else handle.data
 
 
-def _apply(operation: Callable[..., Any], handles: Sequence[Any], dtype: Any) -> Any:
+def _apply(operation: Function, handles: Sequence[Any], dtype: Any) -> Any:
     """The operation in the type of its operands: in bfloat16 each result is rounded to it."""
     output = operation(*map(_wide, handles))
     if dtype == tl.bfloat16 and output.dtype != bool:
@@ -208,21 +210,21 @@ def _apply(operation: Callable[..., Any], handles: Sequence[Any], dtype: Any) ->
     return TensorHandle(output, dtype)
 
 
-def _unary(self: Any, arg: Any, operation: Callable[..., Any]) -> Any:
+def _unary(self: Any, arg: Any, operation: Function) -> Any:
     return _apply(operation, (arg,), arg.dtype.scalar)
 
 
-def _binary(self: Any, lhs: Any, rhs: Any, operation: Callable[..., Any]) -> Any:
+def _binary(self: Any, lhs: Any, rhs: Any, operation: Function) -> Any:
     return _apply(operation, (lhs, rhs), lhs.dtype.scalar)
 
 
-def _ternary(self: Any, lhs: Any, rhs: Any, other: Any, operation: Callable[..., Any]) -> Any:
+def _ternary(self: Any, lhs: Any, rhs: Any, other: Any, operation: Function) -> Any:
     if operation is np.where:  # selects, and rounds nothing
         return TensorHandle(np.where(lhs.data, rhs.data, other.data), other.dtype.scalar)
     return _apply(operation, (lhs, rhs, other), other.dtype.scalar)
 
 
-def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+def _in_float64(function: Function) -> Function:
     """The function, rounded once."""
 
     def compute(*data: Any) -> Any:
@@ -237,7 +239,7 @@ def _bfloat16(self: Any, value: float) -> Any:
     )
 
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_ARITHMETIC: dict[str, Function] = {
     "cast_impl": _cast,
     "create_fp_to_fp": _cast,
     "unary_op": _unary,
@@ -265,9 +267,7 @@ def _of(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _combined(
-    combine: Callable[..., Any], *sides: Sequence[Any], dtypes: Sequence[Any]
-) -> list[Any]:
+def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     """The data of what `combine` makes of the data of both sides."""
     result = combine(
         *(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True))
@@ -334,7 +334,7 @@ def _scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any
 class _Libdevice:
     """Functions of libdevice, computed in float64 and rounded once."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Function:
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in _FUNCTIONS:

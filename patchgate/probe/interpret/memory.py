@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from patchgate.probe.protocol import MemoryFault
 
@@ -45,7 +46,7 @@ class Memory:
         """Forget the buffers of an earlier call."""
         self._allocated.clear()
 
-    def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
+    def allocate(self, tensor: Tensor) -> Tensor:
         """A buffer that nothing has been written to; NaN, so that what is made of it can be
         told.
         """
@@ -55,14 +56,14 @@ class Memory:
         self._allocated[storage.data_ptr()] = storage, np.zeros(storage.nbytes(), bool)
         return tensor
 
-    def fill(self, tensors: Iterable[torch.Tensor]) -> None:
+    def fill(self, tensors: Iterable[Tensor]) -> None:
         """Note that an operator has written all of these."""
         for tensor in tensors:
             written = self._written(tensor.untyped_storage().data_ptr())
             if written is not None:
                 written[:] = True
 
-    def read(self, tensors: Iterable[torch.Tensor], who: str) -> None:
+    def read(self, tensors: Iterable[Tensor], who: str) -> None:
         """Note a fault where an operator, or the caller, reads an element of these that was never
         written.
         """
@@ -79,7 +80,7 @@ class Memory:
                     what = f"{missing} of {tensor.numel()} elements were never written"
                     self._note("unwritten", who, 0, "", what)
 
-    def begin_kernel(self, name: str, file: str, tensors: Sequence[torch.Tensor]) -> list[int]:
+    def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:
         """The addresses that a kernel, defined in `file`, is to know these tensors by; the next
         accesses are its own.
 

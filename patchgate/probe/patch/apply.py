@@ -5,11 +5,11 @@ Whether a change is a fault is for the host to judge.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -83,12 +83,10 @@ def apply_patch(request: Request, stage: Stage) -> None:
                 patched.leave()
 
 
-def _device_of(profile: Profile) -> contextlib.AbstractContextManager[None]:
+def _device_of(profile: Profile) -> AbstractContextManager[None]:
     if profile["kind"] == "simulated":
         return fake_device(profile)
-    return (
-        triton_driver(BESIDE_THE_CPU) if profile["kind"] == "codegen" else contextlib.nullcontext()
-    )
+    return triton_driver(BESIDE_THE_CPU) if profile["kind"] == "codegen" else nullcontext()
 
 
 def _run_first(patches: Iterable[OtherPatch]) -> None:
@@ -191,7 +189,7 @@ def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
 
 def _write_leaks(end: Callable[[], None], file: int) -> NoReturn:
     names: list[str] = []
-    with contextlib.suppress(Exception):  # one that does not run is judged elsewhere
+    with suppress(Exception):  # one that does not run is judged elsewhere
         before, settings = take_snapshot(), effects.Settings()
         with torch_imports_added_to(before):
             end()
@@ -208,7 +206,7 @@ def _before_the_patch(
     A package that imports the patch itself installs it: then all of that is the patch's.
     """
     before, settings = take_snapshot(), effects.Settings()
-    recording = recorder.recording() if recorder else contextlib.nullcontext()
+    recording = recorder.recording() if recorder else nullcontext()
     with torch_imports_added_to(before), recording:
         is_imported_later = import_packages(request["patch"], request)
     if not is_imported_later:
@@ -278,7 +276,7 @@ def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
 
 def _write_blamed(request: Patched, file: int) -> NoReturn:
     blamed: dict[str, str] = {}
-    with contextlib.suppress(BaseException), fake_device(request["profile"]):
+    with suppress(BaseException), fake_device(request["profile"]):
         blamed = blamed_module(str(request["patch"]), request)
     write_reply({"blamed": blamed}, file)
 

@@ -11,10 +11,10 @@ import ast
 import importlib
 import linecache
 import sys
-import types
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from patchgate.probe.patch.branch_coverage import first_line
+from patchgate.probe.patch.coverage import first_line
 from patchgate.probe.process.reply import DoesNotApply
 
 #: (first line in the old file, from 1; the lines that must be there; those that replace them; line
@@ -111,7 +111,7 @@ def _text(lines: list[str], node: ast.stmt) -> list[str]:
     return lines[first_line(node) - 1 : node.end_lineno]
 
 
-def _replace(module: types.ModuleType, path: str, source: str, name: str, node: ast.stmt) -> None:
+def _replace(module: ModuleType, path: str, source: str, name: str, node: ast.stmt) -> None:
     """Compile the function from the changed source, under its own name and lines, and bind it."""
     owner_name, _, short = name.rpartition(".")
     body: list[ast.stmt] = [node]
@@ -133,7 +133,7 @@ def _replace(module: types.ModuleType, path: str, source: str, name: str, node: 
         return
     owner = getattr(module, owner_name)
     new = vars(made[owner_name])[short]
-    setattr(owner, short, _in_class(new, owner) if isinstance(new, types.FunctionType) else new)
+    setattr(owner, short, _in_class(new, owner) if isinstance(new, FunctionType) else new)
 
 
 def _rebind(old: Any, new: Any) -> None:
@@ -148,12 +148,12 @@ def _rebind(old: Any, new: Any) -> None:
             setattr(module, name, new)
 
 
-def _in_class(function: types.FunctionType, owner: type) -> types.FunctionType:
+def _in_class(function: FunctionType, owner: type) -> FunctionType:
     """The method with `super()` meaning `owner`, not the class that it was compiled in."""
     if function.__code__.co_freevars != ("__class__",):
         return function
-    closure = (types.CellType(owner),)
-    bound = types.FunctionType(
+    closure = (CellType(owner),)
+    bound = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
     )
     bound.__kwdefaults__, bound.__qualname__ = function.__kwdefaults__, function.__qualname__

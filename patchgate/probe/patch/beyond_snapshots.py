@@ -8,18 +8,18 @@ are named.
 from __future__ import annotations
 
 import ast
-import contextlib
 import sys
 import threading
-import types
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 # How deep an object is searched: a handler of a pattern of a list of passes is the sixth.
 _DEPTH = 7
 _TORCH = ("torch", "triton")
-_LEAVES = (int, float, str, bytes, complex, type(None), types.ModuleType, types.BuiltinFunctionType)
+_LEAVES = (int, float, str, bytes, complex, type(None), ModuleType, BuiltinFunctionType)
 
 
 def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
@@ -32,7 +32,7 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
     todo = deque(
         (value, f"{name}.{key}", 1)
         for name, owner in list(sys.modules.items())
-        if name.partition(".")[0] in _TORCH and isinstance(owner, types.ModuleType)
+        if name.partition(".")[0] in _TORCH and isinstance(owner, ModuleType)
         for key, value in list(vars(owner).items())
     )
     while todo:
@@ -40,7 +40,7 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
         if isinstance(value, _LEAVES) or id(value) in seen:
             continue
         seen.add(id(value))
-        kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+        kind = value if isinstance(value, (type, FunctionType)) else type(value)
         if str(kind.__module__).partition(".")[0] == package:
             held[id(value)] = name, value
         elif depth < _DEPTH and kind is not value:
@@ -75,7 +75,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     return ()
 
 
-@contextlib.contextmanager
+@contextmanager
 def recording_calls(path: str | None) -> Iterator[list[str]]:
     """The functions of torch that the patch calls for their effect, once each; none without a path.
 
@@ -87,7 +87,7 @@ def recording_calls(path: str | None) -> Iterator[list[str]]:
         return
     lines, called = _effect_lines(path), dict[str, None]()
 
-    def profile(frame: types.FrameType, event: str, argument: Any) -> None:
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
         caller = frame.f_back if event == "call" else frame if event == "c_call" else None
         if caller is None or caller.f_code.co_filename != path or caller.f_lineno not in lines:
             return

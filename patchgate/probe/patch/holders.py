@@ -8,18 +8,18 @@ original in one.
 from __future__ import annotations
 
 import ast
-import contextlib
 import copyreg
-import functools
 import inspect
 import re
 import sys
-import types
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -31,51 +31,41 @@ from patchgate.probe.patch.snapshot import (
     first_name,
     identity,
     is_saved_original,
-    owners_once,
     resolve,
     with_wrapped,
 )
 
 # A table that is replaced as a whole stays where another module has imported it.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
-
-# What calls something.
-_CODE = (
-    types.FunctionType,
-    type,
-    staticmethod,
-    classmethod,
-    functools.partial,
-    property,
-    types.ModuleType,
-)
+# The kinds of objects that call something.
+_CODE = (FunctionType, type, staticmethod, classmethod, partial, property, ModuleType)
 # Tables of Python in which torch registers functions, by name.
-_OF_PYTHON: dict[str, MutableMapping[Any, Any]] = {
+_OF_PYTHON: dict[str, Any] = {
     "copyreg.dispatch_table[]": copyreg.dispatch_table,
     "multiprocessing.reduction.ForkingPickler._extra_reducers[]": (
         ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     ),
 }
-# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made
-# of.
+# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor`; no tensor is made of
+# them.
 _LEGACY = type(torch.FloatTensor)
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
 
-    What replaces an entry of a table is found through tables: only another table's entry of that
-    key is a holder.
+    The holders of an entry of a table are entries of other tables with the same key, and no others.
     """
     originals = _originals(changes)
     new = {identity(now) for old, now in changes.values() if old is not None}
-    # Where the patch itself has put an original: a saved one that it calls.
+    # The patch itself saved an original there, which it calls.
     added = {name for name, (old, _) in changes.items() if old is None}
     leading: dict[str, list[str]] = defaultdict(list)
-    # What an entry leads to, by its identity: many tables have the same.
+    # The changed names that an entry leads to, by its identity: many tables have the same entries.
     inside: dict[int, list[str]] = {}
+    torchs = ((names, after[names[0]]) for names in after.names(after))
     own = (([name], table) for name, table in _OF_PYTHON.items())
-    for aliases, attributes in chain(owners_once(after), own) if originals else ():
+    for aliases, attributes in chain(torchs, own) if originals else ():
         is_table = aliases[0].endswith("[]")
         has_original = not originals.keys().isdisjoint(map(identity, attributes.values()))
         if _is_left_out(aliases[0], has_original):
@@ -99,15 +89,15 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
                     leading[name].append(place)
                     break
     for name, (old, now) in changes.items():
-        inherited = list(_siblings(name, now)) if old is None and _is_code(now) else []
+        inherited = list(_siblings(name, now)) if old is None and isinstance(now, _CODE) else []
         if inherited:
             leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
 
 
 def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
-    """The changed names that are now what torch had under another name, as `torch.Storage` is with
-    another default dtype.
+    """The changed names that are now an object that torch had under another name, as
+    `torch.Storage` is with another default dtype.
     """
 
     def is_torchs(now: Any) -> bool:
@@ -118,16 +108,16 @@ def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
 
 
 def _originals(changes: Changes) -> dict[int, list[str]]:
-    """Identity of an original -> the changed names that had it; none that others keep on
-    purpose.
+    """Identity of an original -> the changed names that had it, without those that other modules
+    keep on purpose.
     """
     names: dict[int, list[str]] = defaultdict(list)
     for name, (old, _) in changes.items():
-        if _is_code(old):
-            is_own = _is_use(name, old, changes)
+        if isinstance(old, _CODE):
+            is_left = _is_use(name, old, changes)
         else:
-            is_own = not isinstance(old, _TABLES) or _is_imported(name)
-        if not is_own:
+            is_left = not isinstance(old, _TABLES) or _is_imported(name)
+        if not is_left:
             names[identity(old)].append(name)
     return names
 
@@ -135,20 +125,20 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 def _is_left_out(owner: str, has_original: bool) -> bool:
     """True if nothing that an owner has is a holder.
 
-    A set is asked whether something is in it, and calls nothing; of legacy classes no tensor is
-    made.
+    A set is asked whether something is in it, and calls nothing; no tensor is made of a legacy
+    class.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
         return is_legacy or not has_original
-    with contextlib.suppress(LookupError):
+    with suppress(LookupError):
         return has_original and isinstance(resolve(owner[:-2]), (set, frozenset))
     return False
 
 
 def _is_imported(name: str) -> bool:
-    """True if a module has the name from another one: where a table is replaced there, the other
-    keeps its own.
+    """True if a module has the name from another one, which keeps its own table when the name is
+    given another.
     """
     owner, _, last = name.rpartition(".")
     tree = _source_of(owner)
@@ -159,26 +149,23 @@ def _is_imported(name: str) -> bool:
 
 
 def _source_of(module: str) -> ast.Module | None:
-    with contextlib.suppress(KeyError, OSError, TypeError, SyntaxError):
+    with suppress(KeyError, OSError, TypeError, SyntaxError):
         return ast.parse(inspect.getsource(sys.modules[module]))
     return None
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """True if the name is one user's own copy, and what it was imported from stays: the others are
-    left on purpose.
+    """True if the name is one user's own copy, and the module that defines it keeps it: a patch
+    that replaces one user's copy leaves the others on purpose.
 
-    A module that only passes the name on, while the one that defines it uses it, is none; a public
-    one is for users.
+    A module that only passes the name on to the module that uses it is no user; a public module is
+    for users.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = str(getattr(old, "__module__", None)), getattr(old, "__name__", "")
-    if (
-        owner not in sys.modules
-        or origin not in sys.modules
-        or owner == origin
-        or f"{origin}.{defined}" in changes
-    ):
+    if owner == origin or not {owner, origin} <= sys.modules.keys():
+        return False
+    if f"{origin}.{defined}" in changes:
         return False
     is_public = owner.count(".") < 2 and "._" not in owner
     return is_public or _reads(owner, last) or not _reads(origin, defined)
@@ -193,13 +180,9 @@ def _reads(module: str, name: str) -> bool:
     )
 
 
-def _is_code(value: Any) -> bool:
-    return isinstance(value, _CODE)
-
-
 def _siblings(name: str, now: Any) -> Iterator[str]:
-    """For an override `now` added to a class that inherited the name: the other classes that still
-    inherit another.
+    """The classes that still inherit another function of the name, if `now` was added to a class
+    that inherited it.
     """
     owner, attribute = _class_of(name), name.rpartition(".")[2]
     if owner is None:
@@ -208,11 +191,12 @@ def _siblings(name: str, now: Any) -> Iterator[str]:
     if base is None or base.__module__ == "builtins" or vars(base)[attribute] is now:
         return
     for cls in _subclasses(base):
-        inherits = (
-            not issubclass(cls, owner)
+        if (
+            cls is not base
+            and not issubclass(cls, owner)
             and inspect.getattr_static(cls, attribute, None) is vars(base)[attribute]
-        )
-        if cls is not base and inherits and cls.__module__.startswith("torch."):
+            and cls.__module__.startswith("torch.")
+        ):
             yield f"{cls.__module__}.{cls.__qualname__}.{attribute}"
 
 
@@ -227,7 +211,7 @@ def unreachable(changes: Changes) -> list[str]:
     """Replaced methods that are abstract and overridden by every class without subclasses."""
     never_run = []
     for name, (old, now) in changes.items():
-        owner = _class_of(name) if _is_code(now) and _is_abstract(old) else None
+        owner = _class_of(name) if isinstance(now, _CODE) and _is_abstract(old) else None
         leaves = [cls for cls in _subclasses(owner) if not cls.__subclasses__()] if owner else []
         attribute = name.rpartition(".")[2]
         if leaves and all(
@@ -239,7 +223,7 @@ def unreachable(changes: Changes) -> list[str]:
 
 def _class_of(name: str) -> type | None:
     """The class that has the name."""
-    with contextlib.suppress(LookupError):
+    with suppress(LookupError):
         owner = resolve(name.rpartition(".")[0])
         return owner if isinstance(owner, type) else None
     return None
@@ -275,16 +259,15 @@ def _is_extended(old: Any, now: Any) -> bool:
     """True for a table and a longer one of its type that holds the very same entries, a sequence in
     their order.
     """
-    if type(old) is not type(now) or type(old) not in (dict, set, frozenset, list, tuple):
+    kind = type(old)
+    if kind is not type(now) or kind not in (dict, set, frozenset, list, tuple):
         return False
-    if isinstance(old, dict):
+    if kind is dict:
         return all(key in now and now[key] is value for key, value in old.items())
-    before, after = [id(each) for each in old], [id(each) for each in now]
-    return (
-        set(before) <= set(after)
-        if isinstance(old, (set, frozenset))
-        else after[: len(before)] == before
-    )
+    before, after = list(map(id, old)), list(map(id, now))
+    if kind in (list, tuple):
+        return after[: len(before)] == before
+    return set(before) <= set(after)
 
 
 def _is_looked_up(dotted: str) -> bool:
@@ -296,9 +279,11 @@ def _is_looked_up(dotted: str) -> bool:
         owner = resolve(owner_name)
     except LookupError:
         return True
-    if isinstance(owner, type) and any(name in vars(base) for base in owner.__mro__[1:]):
+    if name.startswith("__"):
         return True
-    if name.startswith("__") or (isinstance(owner, type) and _is_composed(owner, name)):
+    if isinstance(owner, type) and (
+        any(name in vars(base) for base in owner.__mro__[1:]) or _is_composed(owner, name)
+    ):
         return True
     spelt = re.compile(rf"(\.|['\"]){re.escape(name)}\b".encode())
     files = Path(torch.__file__).parent.rglob("*.py")

@@ -7,22 +7,21 @@ watched.
 
 from __future__ import annotations
 
-import contextlib
 import tokenize
-import types
 from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
 from typing import Any
 from unittest import mock
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from patchgate.probe.patch.branch_coverage import outcomes, taken
-from patchgate.probe.patch.line_events import LinesRun, line_events
+from patchgate.probe.patch.coverage import LinesRun, line_events, outcomes, taken
 from patchgate.probe.patch.snapshot import Changes, with_wrapped
 from patchgate.probe.protocol import Coverage, Functions, ReadPatch, Stage
 
 
-@contextlib.contextmanager
+@contextmanager
 def tracing(path: str | None) -> Iterator[Coverage]:
     """Gives what ran of the file `path` in this thread, filled in at the end; nothing without a
     path.
@@ -53,7 +52,7 @@ def tracing(path: str | None) -> Iterator[Coverage]:
             coverage["took"] = taken(path, ran.jumps)
 
 
-def _own_lines(code: types.CodeType) -> set[int]:
+def _own_lines(code: CodeType) -> set[int]:
     """The lines of a function's body, without its `def` line and without functions inside it."""
     return {
         line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno
@@ -70,7 +69,7 @@ def read_functions(request: ReadPatch, stage: Stage) -> Functions:
     by_function = {}
     while todo:
         for inner in todo.pop().co_consts:
-            if isinstance(inner, types.CodeType):
+            if isinstance(inner, CodeType):
                 todo.append(inner)
                 if not inner.co_name.startswith("<") and _own_lines(inner):
                     by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(
@@ -88,7 +87,7 @@ def replacements(changes: Changes, path: str) -> dict[str, list[int]]:
     by_name = {}
     for name, (_, now) in changes.items():
         functions = with_wrapped(getattr(now, "__func__", now))
-        codes = [item.__code__ for item in functions if isinstance(item, types.FunctionType)]
+        codes = [item.__code__ for item in functions if isinstance(item, FunctionType)]
         lines = [
             _own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path
         ]

@@ -7,20 +7,20 @@ The names come from the claimed targets, the patch's text, and what running it r
 from __future__ import annotations
 
 import ast
-import contextlib
 import importlib
 import inspect
 import re
 import tokenize
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils._config_module import ConfigModule
 
-from patchgate.probe.patch.branch_coverage import first_line, lines_that_can_run
+from patchgate.probe.patch.coverage import first_line, lines_that_can_run
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
@@ -66,7 +66,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         original, replacement = (
             getattr(value, "__func__", value) for value in (original, replacement)
         )
-        if name.startswith("sys.modules[") and isinstance(replacement, types.ModuleType):
+        if name.startswith("sys.modules[") and isinstance(replacement, ModuleType):
             findings += _check_module(source, original, replacement)
         if original is None and callable(replacement) and not name.endswith("]"):
             findings.append(
@@ -102,7 +102,7 @@ def _place(dotted: str) -> tuple[Any, str] | None:
     """
     table, bracket, key = dotted.partition("[")
     owner, _, name = table.rpartition(".")
-    with contextlib.suppress(LookupError):
+    with suppress(LookupError):
         if bracket:
             # One spelling of a key, with or without quotes and `torch.ops.`.
             spelt = key.removesuffix("]").strip().strip("'\"")
@@ -251,7 +251,7 @@ def _taken_by_position(
     return {key: place for key, place in places.items() if place and place not in old}
 
 
-def _check_module(source: str, old: Any, new: types.ModuleType) -> Iterator[Finding]:
+def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
     """PG103 for each name that a module has lost by being replaced, and that files of torch import
     from it.
     """
@@ -308,7 +308,7 @@ def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -
     if any(id(node) not in handed_on for node in names):  # it may take the keyword out
         return
     own = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
-    with contextlib.suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError):
         signature = inspect.signature(original)
         for call in calls:
             keywords = {each.arg or ast.unparse(each.value) for each in call.keywords}
@@ -442,7 +442,7 @@ def _taken_from(dotted: str) -> Any:
     has its name.
     """
     owner, _, name = dotted.rpartition(".")
-    with contextlib.suppress(ImportError):
+    with suppress(ImportError):
         held = vars(importlib.import_module(owner))
         if name in held:
             return held[name]
@@ -490,7 +490,7 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
     at run time.
     """
     for name in names:
-        if not isinstance(value, (types.ModuleType, ConfigModule, type)):
+        if not isinstance(value, (ModuleType, ConfigModule, type)):
             return
         dotted = f"{dotted}.{name}"
         if (value is torch.ops and not _has_operators(name)) or (

@@ -7,7 +7,6 @@ included, gets the one module. Any other file is run as a module of ours.
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 import gc
 import importlib
@@ -17,8 +16,8 @@ import inspect
 import itertools
 import sys
 import traceback
-import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -27,6 +26,7 @@ from importlib.machinery import (
     ModuleSpec,
     SourceFileLoader,
 )
+from types import CodeType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -34,9 +34,10 @@ import torch
 import torch.version
 from torch.torch_version import TorchVersion
 
-from patchgate.probe.patch.module_name import missing_imports, place_in_package
+from patchgate.probe.patch.module_name import missing_imports, place_in_package, top_level
 from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
 from patchgate.probe.patch.stubs import MISSING, StandsIn, are_used, install_stubs, without_missing
+from patchgate.probe.process.reply import one_line
 from patchgate.probe.protocol import Loading
 
 #: Name of the module as which a patch that lies in no package is run, and the one as which it is
@@ -46,12 +47,11 @@ AGAIN = f"{MODULE}_again"
 # Path of each patch that was run -> its place; a patch may have replaced what would find it again.
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
-_MODULES: dict[str, types.ModuleType] = {}
+_MODULES: dict[str, ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
 # Name of a module -> the path of the part that is imported by it.
 _PARTS: dict[str, str] = {}
-# The patches whose scope is entered; a context manager that nobody holds is collected, and a scope
-# that is collected is left.
+# The patches whose scope is entered; a scope without a reference would be collected, and left.
 _ENTERED: list[AppliedPatch] = []
 # A patch may have replaced what reads and sets torch's default dtype.
 _DEFAULT_DTYPE = torch.get_default_dtype()
@@ -61,12 +61,10 @@ _set_default_dtype = torch.set_default_dtype
 class AppliedPatch:
     """A patch that was run, and its scope entered when it has one."""
 
-    def __init__(self, module: types.ModuleType, scope: str | None) -> None:
+    def __init__(self, module: ModuleType, scope: str | None) -> None:
         self._imported = take_snapshot() if scope else Snapshot()
-        self._make_scope: Callable[[], contextlib.AbstractContextManager[Any]] | None = (
-            getattr(module, scope) if scope else None
-        )
-        self._scope: contextlib.AbstractContextManager[Any] | None = None
+        self._make_scope: Callable[[], Any] | None = getattr(module, scope) if scope else None
+        self._scope: Any = None
         self.enter()
 
     def enter(self) -> None:
@@ -83,9 +81,8 @@ class AppliedPatch:
             scope.__exit__(type(error) if error else None, error, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope.
-
-        The names that the patch changes outside it: by its import, or still after it.
+        """Leave the scope, and name what the patch changes outside it: by its import, or still
+        after it.
         """
         if self._make_scope is None:
             return []
@@ -95,26 +92,25 @@ class AppliedPatch:
     def leave_by_exception(self) -> None:
         """Enter the scope once more and leave it by an exception, which the scope may swallow."""
         self.enter()
-        error = RuntimeError("raised in the block")
-        with contextlib.suppress(RuntimeError):
-            self.leave(error)
+        with suppress(RuntimeError):
+            self.leave(RuntimeError("raised in the block"))
 
     def leave_nested(self) -> None:
         """Enter the scope once more, and another block of it inside; leave both."""
         self.enter()
         inner = copy.copy(self)
-        with contextlib.suppress(Exception):  # it may refuse to be nested
+        with suppress(Exception):  # it may refuse to be nested
             inner.enter()
             inner.leave()
         self.leave()
 
 
-@contextlib.contextmanager
+@contextmanager
 def built_outside() -> Iterator[None]:
     """Leave every scope until the end of the block: a workload is built outside.
 
-    What a scope does to the modules that are made in it (no memory, no initial values, another
-    dtype) is its purpose; only what it does to their compile can be held against torch without it.
+    A scope may be meant to change modules that are made in it (no memory, no initial values,
+    another dtype); only its effect on their compile can be held against torch without it.
     """
     entered, generator = list(_ENTERED), torch.get_rng_state()
     for patched in reversed(entered):
@@ -124,7 +120,7 @@ def built_outside() -> Iterator[None]:
     for patched in entered:
         patched.enter()
     if entered:
-        # The workloads say the dtypes that they mean; a scope's default is for its user's code.
+        # The workloads name their dtypes; a scope's default is for its user's code.
         _set_default_dtype(_DEFAULT_DTYPE)
 
 
@@ -141,7 +137,6 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
     have stand-ins.
     """
     dotted = _prepare(path, how) or ""
-    _, root = place_of(path, how)
     name = ""
     try:
         with without_missing():
@@ -152,45 +147,40 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
     except BaseException as error:  # a module may raise anything, SystemExit included
         if not name and is_about_torch(error):
             return {}
-        raising = name or next(_modules_below(error, root, path), "")
-        cause = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
-        return (
-            {raising: f"{type(cause).__name__}: {cause}".partition("\n")[0][:200]}
-            if raising
-            else {}
-        )
+        is_stood_in = isinstance(error, StandsIn) and error.__cause__ is not None
+        cause: Any = error.__cause__ if is_stood_in else error
+        raising = name or _raising_module(cause, place_of(path, how)[1], path)
+        return {raising: one_line(cause)} if raising else {}
     return {}
 
 
-def _modules_below(error: BaseException, root: str, patch: str) -> Iterator[str]:
-    """The modules of the project, but for the patch, that were being imported when it was raised,
-    innermost first.
+def _raising_module(error: Any, root: str, patch: str) -> str:
+    """The innermost module of the project, but for the patch, that was being imported when the
+    error was raised.
     """
-    inner = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
-    frames = [frame for frame, _ in traceback.walk_tb(inner.__traceback__)]
-    for frame in reversed(frames):
-        file = frame.f_code.co_filename
-        if frame.f_code.co_name == "<module>" and file.startswith(f"{root}/") and file != patch:
-            yield str(frame.f_globals["__name__"])
+    for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
+        if function == "<module>" and file.startswith(f"{root}/") and file != patch:
+            return str(frame.f_globals["__name__"])
+    return ""
 
 
 def is_about_torch(error: BaseException) -> bool:
     """True if a name of torch, or Triton, is not there: no other module has to do with that."""
     owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
-    if not isinstance(owner, str):
-        owner = (
-            owner.__name__
-            if isinstance(owner, types.ModuleType)
-            else getattr(owner, "__module__", None)
-        )
-    return str(owner).partition(".")[0] in ("torch", "triton")
+    if isinstance(owner, ModuleType):
+        owner = owner.__name__
+    elif not isinstance(owner, str):
+        owner = getattr(owner, "__module__", None)
+    return top_level(str(owner)) in ("torch", "triton")
 
 
-def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
-    """Import the file, once however often it is asked for, and call what installs it; raises
-    whatever they raise.
+def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
+    """Import the file, once only, and call the functions that install it; raises whatever they
+    raise.
 
-    As `AGAIN` the file is run once more, or, where something installs it, that is called once more.
+    As `AGAIN` the file is run once more, or, where functions install it, these are called once
+    more.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
@@ -208,10 +198,10 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
         if not are_used() or is_about_torch(error):
             raise
         modules = [*MISSING, *missing_imports(path, place_of(path, how)[1])]
-        packages = list(dict.fromkeys(each.partition(".")[0] for each in modules))
+        packages = list(dict.fromkeys(map(top_level, modules)))
         raise StandsIn(f"not installed: {', '.join(packages)}", packages) from error
-    # what acts when it is collected acts now; a child looks for garbage less often than a user's
-    # process
+    # Code that runs when an object is collected runs now; a child collects less often than a user's
+    # process.
     gc.collect()
     return module
 
@@ -248,9 +238,8 @@ class _PartFinder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return (
-            importlib.util.spec_from_file_location(name, _PARTS[name]) if name in _PARTS else None
-        )
+        part = _PARTS.get(name)
+        return importlib.util.spec_from_file_location(name, part) if part else None
 
 
 def _name_of_part(path: str, dotted: str) -> str:
@@ -272,35 +261,27 @@ def place_of(path: str, how: Loading) -> tuple[str | None, str]:
     return _PLACES[path]
 
 
-def module_of(path: str | None) -> types.ModuleType | None:
+def module_of(path: str | None) -> ModuleType | None:
     """The module of a patch that was imported."""
     return _MODULES.get(path or "")
 
 
 def is_patch_module(guarded: str) -> bool:
     """True if Dynamo's name of a guard is about the globals of a module that was run as a patch."""
-    names = (
-        module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values()
-    )
-    return guarded.startswith(
-        (f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names))
-    )
+    modules = [module.__name__ for module in _MODULES.values()]
+    names = [f"{name.replace('_', '__').replace('.', '_dot_')}'" for name in modules]
+    return guarded.startswith(tuple(f"G['__import_{name}" for name in (MODULE, *names)))
 
 
 def held_by_patches(name: str) -> list[Any]:
     """Functions of that name that the modules which were run as patches have at hand, as their
     originals.
     """
-    held = (
-        each
-        for module in _MODULES.values()
-        for each in vars(module).values()
-        if inspect.isroutine(each)
-    )
-    return [each for each in held if each.__name__ == name]
+    values = itertools.chain(*(vars(module).values() for module in _MODULES.values()))
+    return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 
 
-def _call_installer(module: types.ModuleType, installer: str) -> None:
+def _call_installer(module: ModuleType, installer: str) -> None:
     """Call `function`, or `package.module:function(arguments)`; arguments are literals."""
     owner, _, call = installer.rpartition(":")
     node = ast.parse(call, mode="eval").body
@@ -316,7 +297,7 @@ def _call_installer(module: types.ModuleType, installer: str) -> None:
     function(*arguments, **keywords)
 
 
-def run_file(path: str, name: str) -> types.ModuleType:
+def run_file(path: str, name: str) -> ModuleType:
     """The module of a file, run by its loader."""
     loader = _SourceLoader(name, path)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -327,11 +308,9 @@ def run_file(path: str, name: str) -> types.ModuleType:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles a source each time: bytecode that somebody has put beside it need not be made of
-    it.
-    """
+    """Compiles a source each time: bytecode that lies beside it may be of another source."""
 
-    def get_code(self, fullname: str) -> types.CodeType:
+    def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
@@ -342,8 +321,8 @@ _find_sources = FileFinder.path_hook(
 
 
 def _read_sources_below(folder: str) -> None:
-    """From now on no bytecode is read in a folder of the patch's, but for an environment that lies
-    in it.
+    """From now on read no bytecode in a folder of the patch's, but for an environment that lies in
+    it.
     """
 
     def finder(path: str) -> Any:
@@ -355,7 +334,7 @@ def _read_sources_below(folder: str) -> None:
     sys.path_importer_cache.clear()
 
 
-@contextlib.contextmanager
+@contextmanager
 def faked_version(version: str) -> Iterator[None]:
     """Replace torch's version by `version` wherever a patch can read it."""
     # Every way of importlib.metadata to ask for a version reads this property.

@@ -1,5 +1,5 @@
 """Finds the name under which a project imports a file, the folder that it is imported from, and
-what runs it again.
+the line that runs it again.
 
 Reads file names and imports, and runs nothing.
 """
@@ -7,26 +7,31 @@ Reads file names and imports, and runs nothing.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib.util
 import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-# What stands in the folder of a project; a package reaches no higher.
+# Files that mark the folder of a project; a package reaches no higher.
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+
+
+def top_level(dotted: str) -> str:
+    """The first part of a dotted name."""
+    return dotted.partition(".")[0]
 
 
 def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
     """(dotted name of the file's module, folder from which it is imported); no name where it is in
     no package.
 
-    A folder of `paths` around the file says what its name is. Else every folder around it with an
+    A folder of `paths` around the file decides its name. Else every folder around it with an
     `__init__.py` belongs to it, and so do namespaces: folders without one that the file itself
-    imports from, or that its relative imports need. A confined process no longer sees what stands
+    imports from, or that its relative imports need. A confined process no longer sees the folders
     around a file: it keeps what it found before.
     """
     return _place(os.path.abspath(path), tuple(paths))
@@ -36,16 +41,19 @@ def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, 
 def _place(path: str, paths: tuple[str, ...]) -> tuple[str | None, str]:
     folder = os.path.dirname(path)
     below = [root for root in map(os.path.abspath, paths) if path.startswith(f"{root}{os.sep}")]
-    if below and all(map(str.isidentifier, _dotted(path, max(below, key=len)).split("."))):
-        root = max(below, key=len)
+    root = max(below, key=len, default="")
+    if below and _is_name(_dotted(path, root)):
         return _dotted(path, root), root
     root = folder
     while os.path.isfile(os.path.join(root, "__init__.py")):
         root = os.path.dirname(root)
     root = _namespace_root(path, root) or root
     dotted = _dotted(path, root)
-    is_module = root != folder and all(map(str.isidentifier, dotted.split(".")))
-    return (dotted, root) if is_module else (None, folder)
+    return (dotted, root) if root != folder and _is_name(dotted) else (None, folder)
+
+
+def _is_name(dotted: str) -> bool:
+    return all(map(str.isidentifier, dotted.split(".")))
 
 
 def _dotted(path: str, root: str) -> str:
@@ -54,33 +62,27 @@ def _dotted(path: str, root: str) -> str:
 
 
 def _namespace_root(path: str, root: str) -> str | None:
-    """The folder from which a file is imported whose top folder, below `root`, is in a namespace;
-    None for no such.
+    """The folder from which a file is imported if its top folder, below `root`, is in a namespace,
+    else None.
     """
     names, level = _imports(path)
-    around = [root]
-    while not any(os.path.exists(os.path.join(around[-1], mark)) for mark in _PROJECT):
-        if around[-1] == os.path.dirname(around[-1]):
+    # The folders around it up to that of the project, or to the top if there is none.
+    around = [Path(root)]
+    while not any(around[-1].joinpath(mark).exists() for mark in _PROJECT):
+        if around[-1] == around[-1].parent:
             break
-        around.append(os.path.dirname(around[-1]))
+        around.append(around[-1].parent)
     for inner, outer in itertools.pairwise(around):
-        name = os.path.basename(inner)
-        if (
-            name in names
-            and not os.path.exists(os.path.join(root, name))
-            and not _is_installed(name)
-        ):
-            return outer
-    folder = os.path.dirname(path)
-    if not level or root != folder:
+        name = inner.name
+        if name in names and not Path(root, name).exists() and not _is_installed(name):
+            return str(outer)
+    folder = Path(path).parent
+    if not level or root != str(folder):
         return None
-    for _ in range(level):
-        folder = os.path.dirname(folder)
-    has_project = around[-1] != os.path.dirname(around[-1])
-    source = next(
-        (each for each in around if os.path.basename(each) == "src"),
-        around[-1] if has_project else folder,
-    )
+    has_project = around[-1] != around[-1].parent
+    above = Path(os.path.abspath(folder.joinpath(*[".."] * level)))
+    outermost = around[-1] if has_project else above
+    source = str(next((each for each in around if each.name == "src"), outermost))
     return source if source != root else None
 
 
@@ -91,23 +93,18 @@ def _is_installed(name: str) -> bool:
 
 def _imports(path: str) -> tuple[set[str], int]:
     """First names of what a file imports, and how far up its relative imports reach."""
-    nodes = _nodes(path)
-    origins = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in origins if node.module and not node.level}
-    return {name.split(".")[0] for name in names}, max((node.level for node in origins), default=0)
+    nodes = [*ast.walk(_parsed(path))]
+    levels = [node.level for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = (name for node in nodes for name in _absolute_names(node))
+    return set(map(top_level, names)), max(levels, default=0)
 
 
-def _nodes(path: str | Path, word: str = "") -> list[ast.AST]:
-    """The syntax of a file that has `word` somewhere."""
-    return list(ast.walk(_parsed(path, word)))
-
-
-def _parsed(path: str | Path, word: str = "") -> ast.Module:
-    """A file; empty where it is no Python, cannot be read, or has `word` nowhere."""
-    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+def _parsed(path: str | Path, *words: str) -> ast.Module:
+    """A file; empty where it is no Python, cannot be read, or has none of the `words`."""
+    with suppress(OSError, SyntaxError, ValueError, RecursionError):
         text = Path(path).read_bytes()
-        return ast.parse(text if word.encode() in text else "")
+        if not words or any(word.encode() in text for word in words):
+            return ast.parse(text)
     return ast.parse("")
 
 
@@ -120,36 +117,29 @@ def missing_imports(path: str, root: str) -> list[str]:
     missing: dict[str, None] = {}
     files = [Path(path)]
     for file in files:
-        package = (
-            file.relative_to(root).with_suffix("").parts[:-1] if file.is_relative_to(root) else ()
-        )
+        is_below = file.is_relative_to(root)
+        package = file.relative_to(root).parts[:-1] if is_below else ()
         for name in _needed(_parsed(file).body, package):
             parts = name.split(".")
             below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
-            own = [
-                each
-                for place in below
-                for each in (place.with_suffix(".py"), place / "__init__.py")
-            ]
-            files += [each for each in own if each.is_file() and each not in files]
-            if not (
-                below[0].is_dir() or below[0].with_suffix(".py").is_file() or is_found(parts[0])
-            ):
+            for place in below:
+                own = (place.with_suffix(".py"), place / "__init__.py")
+                files += [each for each in own if each.is_file() and each not in files]
+            is_own = below[0].is_dir() or below[0].with_suffix(".py").is_file()
+            if not is_own and not _is_found(parts[0]):
                 missing[parts[0]] = None
     return list(missing)
 
 
-def is_found(name: str) -> bool:
+def _is_found(name: str) -> bool:
     """True if a module of that first name can be imported, and is no stand-in."""
-    with contextlib.suppress(ImportError, ValueError, AttributeError):
+    with suppress(ImportError, ValueError, AttributeError):
         return importlib.util.find_spec(name) is not None
     return False
 
 
 def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
-    """The names that statements of a module import, but for those behind a condition or in a
-    `try`.
-    """
+    """The names that statements of a module import unconditionally and outside of any `try`."""
     for node in body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -166,14 +156,13 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     A line that reloads the module, or one that imports it by another name than `dotted`: Python
     then has it twice.
     """
-    package = Path(root, dotted.partition(".")[0]) if dotted else None
-    files = [*Path(root).glob("*.py"), *(package.rglob("*.py") if package is not None else ())]
+    files = [*Path(root).glob("*.py")]
+    files += Path(root, top_level(dotted)).rglob("*.py") if dotted else ()
     name = (dotted or Path(path).stem).rpartition(".")[2]
     for file in sorted(files):
-        for node in _nodes(file, name):
-            if _reloads(node, name) or any(
-                _is_second(each, dotted) for each in _absolute_names(node)
-            ):
+        for node in ast.walk(_parsed(file, name)):
+            is_second = any(_is_second(each, dotted) for each in _absolute_names(node))
+            if is_second or _reloads(node, name):
                 return f"{file.relative_to(root)}:{getattr(node, 'lineno', 1)}"
     return ""
 
@@ -183,25 +172,24 @@ def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[s
     for none.
     """
     names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
-    package = Path(root, dotted.partition(".")[0]) if dotted else Path(root)
-    for file in sorted(package.rglob("*.py") if dotted else package.glob("*.py")):
-        for function in (
-            node for name in names for node in _nodes(file, name) if str(file) != path
-        ):
+    files = Path(root, top_level(dotted)).rglob("*.py") if dotted else Path(root).glob("*.py")
+    for file in sorted(each for each in files if str(each) != path):
+        for function in ast.walk(_parsed(file, *names)):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for node in ast.walk(function):
-                    if (
-                        isinstance(node, ast.Call)
-                        and ast.unparse(node.func).rpartition(".")[2] in names
-                    ):
+                    if isinstance(node, ast.Call) and _last_name(node.func) in names:
                         return f"{file.relative_to(root)}:{node.lineno}"
     return ""
 
 
 def _reloads(node: ast.AST, name: str) -> bool:
-    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "reload":
+    if not isinstance(node, ast.Call) or _last_name(node.func) != "reload":
         return False
-    return any(ast.unparse(argument).rpartition(".")[2] == name for argument in node.args[:1])
+    return any(_last_name(argument) == name for argument in node.args[:1])
+
+
+def _last_name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
 
 
 def _absolute_names(node: ast.AST) -> Iterator[str]:
@@ -213,10 +201,9 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """True if a name is the end of the module's own: what is imported from a folder inside the
+    """True if a name is the end of the module's own: it is imported from a folder inside the
     package.
     """
-    top = name.partition(".")[0]
-    if not dotted or not dotted.endswith(f".{name}") or top in sys.stdlib_module_names:
+    if not dotted or not dotted.endswith(f".{name}"):
         return False
-    return not _is_installed(top)
+    return top_level(name) not in sys.stdlib_module_names and not _is_installed(top_level(name))

@@ -11,19 +11,23 @@ import inspect
 import os
 import re
 import traceback
-import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._dynamo.backends.common import AotAutograd, aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.passes.infra.pass_base import PassBase
 
 from patchgate.probe.compile.capture import runs_nodes
-from patchgate.probe.protocol import OfferRun
+from patchgate.probe.protocol import (
+    Function,
+    OfferRun,
+)
 from patchgate.probe.simulate.needs_device import missing_answer
 
 _REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
@@ -39,7 +43,7 @@ _TEXT_LENGTH = 300
 
 
 def offers(
-    module: types.ModuleType,
+    module: ModuleType,
     changed: Mapping[str, tuple[Any, Any]],
     entry_points: Iterable[str],
     *,
@@ -68,7 +72,7 @@ def _is_of_torch(backend: Any) -> bool:
     return all(name.partition(".")[0] == "torch" for name in modules)
 
 
-def _is_pass(module: types.ModuleType, value: Any) -> bool:
+def _is_pass(module: ModuleType, value: Any) -> bool:
     """True for a class of passes, and for a function that takes one graph and needs nothing
     else.
     """
@@ -99,7 +103,7 @@ def _kind_of_graph(function: Any) -> str:
 
 
 def compiler_of(
-    offer: str, module: types.ModuleType | None, run: OfferRun, *, dynamic: bool | None
+    offer: str, module: ModuleType | None, run: OfferRun, *, dynamic: bool | None
 ) -> Callable[[Any], Any]:
     """A function that compiles a workload with a backend, or takes it through a pass; `run` says
     what became of it.
@@ -112,7 +116,7 @@ def compiler_of(
         return partial(torch.compile, backend=found, dynamic=dynamic)
     text, through = inspect.getsource(module), partial(_run_after, found, run)
 
-    def backend(graph: GraphModule, _: Any) -> Callable[..., Any]:
+    def backend(graph: GraphModule, _: Any) -> Function:
         return through(graph)
 
     if _OF_ATEN.search(text):
@@ -135,7 +139,7 @@ def _traced(workload: Any) -> GraphModule:
         raise _Untraceable(f"cannot be traced: {error}") from None
 
 
-def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Callable[..., Any]:
+def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Function:
     """A function that runs the module as the pass leaves it, node by node; raises for a graph that
     is broken.
     """
@@ -158,7 +162,7 @@ def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Callable[..., 
         run["faults"]["code"] = "the graph is changed and its module not recompiled"
     if not _is_idempotent(found, result):
         run["faults"]["again"] = "run once more, it changes the graph again, or fails"
-    checked: Callable[..., Any] = _Checked(result, run).run
+    checked: Function = _Checked(result, run).run
     return checked
 
 
@@ -200,23 +204,19 @@ class _Checked(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         result, said = super().run_node(n), n.meta.get("val")
-        if (
-            isinstance(said, torch.Tensor)
-            and isinstance(result, torch.Tensor)
-            and not _fits(said, result)
-        ):
+        if isinstance(said, Tensor) and isinstance(result, Tensor) and not _fits(said, result):
             text = f"{n}: meta['val'] is {_layout(said)}, its result {_layout(result)}"
             self._offer_run["faults"].setdefault("metadata", text)
         return result
 
 
-def _fits(said: torch.Tensor, result: torch.Tensor) -> bool:
+def _fits(said: Tensor, result: Tensor) -> bool:
     """True if dtype and shape are the same, sizes that are symbols left out."""
     same = (a == b for a, b in zip(said.shape, result.shape, strict=False) if isinstance(a, int))
     return said.dtype == result.dtype and said.dim() == result.dim() and all(same)
 
 
-def _layout(tensor: torch.Tensor) -> str:
+def _layout(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 

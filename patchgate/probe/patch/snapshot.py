@@ -5,19 +5,23 @@ Identity is compared, never equality: a replaced function that does the same is 
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import importlib
 import inspect
+import itertools
 import operator
 import re
 import sys
-import types
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import Any
 
 import torch
 from torch.utils._config_module import ConfigModule
+
+from patchgate.probe.patch.module_name import top_level
 
 IGNORED = {
     "__warningregistry__",
@@ -26,7 +30,7 @@ IGNORED = {
     "__doc__",
     "__file__",
     "__cached__",
-    # What tells modules apart, not what is in them.
+    # These identify a module and are not its content.
     "__name__",
     "__spec__",
     "__loader__",
@@ -38,8 +42,6 @@ IGNORED = {
 _MODULES = "sys.modules[]"
 #: Packages whose names a patch can change; generated code finds a name among the builtins too.
 CHANGEABLE = {"torch", "triton", "builtins"}
-# Larger containers are left out, for time. The largest of torch 2.11.0 has 3,140 items.
-_CONTAINER_SIZE = 20_000
 # Characters of an item of a list that name it.
 _ENTRY_LENGTH = 60
 # Functions that are followed inward from one wrapper.
@@ -55,7 +57,7 @@ _BOOKKEEPING = {
 # Every operator that there is, by `namespace::name`.
 OPERATORS = "torch.ops[]"
 _ABSENT = object()
-#: As `id`, which calls every audit hook of the process each time.
+#: As `id`, but no audit hook of the process is called for it.
 identity = object.__hash__
 
 #: Dotted name -> (object before, object after); None where there was none.
@@ -65,39 +67,25 @@ Changes = dict[str, tuple[Any, Any]]
 class Snapshot(dict[str, dict[Any, Any]]):
     """Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 
-    What has not changed since the last snapshot is that one's own dict: whoever changes one copies
-    it first.
+    It shares the dicts of what has not changed with the snapshot before it, so they are copied
+    before they are changed.
     """
 
-    def __init__(self, owners: Mapping[str, dict[Any, Any]] = types.MappingProxyType({})) -> None:
-        super().__init__(owners)
-        self.inner: dict[str, _Inner] = {}  # by module
+    def __init__(self, *owners: dict[str, dict[Any, Any]]) -> None:
+        super().__init__(*owners)
+        #: Module -> its dicts, lists and sets, and the classes that it defines, by dotted name.
+        self.inner: dict[str, dict[str, Any]] = {}
+
+    def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
+        """The owners, with all names of one table together: other modules may have imported it."""
+        tables = {name: table for inner in self.inner.values() for name, table in inner.items()}
+        grouped: dict[int, list[str]] = defaultdict(list)
+        for name in owners:
+            grouped[identity(tables.get(name, name) if name.endswith("[]") else name)].append(name)
+        return grouped.values()
 
 
-class _Inner(NamedTuple):
-    """The content of a snapshot beside a module's attributes, by dotted name."""
-
-    tables: list[tuple[str, Any]]  #: the dicts, lists and sets among them
-    classes: list[tuple[str, type]]  #: that the module defines
-
-    @classmethod
-    def of(cls, name: str, attributes: Mapping[str, Any]) -> _Inner:
-        # Triton has `sys.modules` under its own name.
-        interpreters = set(map(identity, vars(sys).values()))
-        inner = cls([], [])
-        for key, value in attributes.items():
-            # Of its type, which answers faster than an object that is no class.
-            kind = type(value)
-            if issubclass(kind, (dict, list, set)):
-                is_bookkeeping = key in IGNORED or f"{name}.{key}" in _BOOKKEEPING
-                if not is_bookkeeping and identity(value) not in interpreters:
-                    inner.tables.append((f"{name}.{key}[]", value))
-            elif issubclass(kind, type) and value.__module__ == name and value.__name__ == key:
-                inner.classes.append((f"{name}.{key}", value))
-        return inner
-
-
-# With the server's own as the first, a child of it has to compare, and to copy little.
+# A child starts with the server's snapshot, so that it copies little.
 _last = Snapshot()
 
 
@@ -109,47 +97,57 @@ def resolve(dotted: str) -> Any:
             value: Any = importlib.import_module(".".join(parts[:length]))
         except ImportError:
             continue
-        for depth, part in enumerate(parts[length:], length):
+        for depth, part in enumerate(parts[length:], length + 1):
+            read = inspect.getattr_static if inspect.isclass(value) else getattr
             try:
-                value = (
-                    inspect.getattr_static(value, part)
-                    if inspect.isclass(value)
-                    else getattr(value, part)
-                )
+                value = read(value, part)
             except AttributeError:
-                raise LookupError(".".join(parts[: depth + 1])) from None
+                raise LookupError(".".join(parts[:depth])) from None
         return value
     raise LookupError(parts[0])
 
 
 def take_snapshot() -> Snapshot:
-    """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
+    """Copy every attribute of every owner, and the items of dicts, lists and sets in modules."""
     global _last
-    operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
-    taken = Snapshot({_MODULES: {}, OPERATORS: operators})
+    operators = torch._C._dispatch_get_all_op_names()
+    taken = Snapshot({_MODULES: {}, OPERATORS: dict(zip(operators, operators, strict=True))})
     for name, module in list(sys.modules.items()):
-        is_module = isinstance(module, types.ModuleType) and not isinstance(module, ConfigModule)
-        if name.partition(".")[0] not in CHANGEABLE or not is_module:
+        is_module = isinstance(module, ModuleType) and not isinstance(module, ConfigModule)
+        if top_level(name) not in CHANGEABLE or not is_module:
             continue
         taken[_MODULES][name] = module
         taken[name] = attributes = _copy(name, vars(module))
         is_as_before = attributes is _last.get(name)
-        inner = _last.inner[name] if is_as_before else _Inner.of(name, attributes)
+        inner = _last.inner[name] if is_as_before else _inner(name, attributes)
         taken.inner[name] = inner
-        for dotted, table in inner.tables:
-            if len(table) < _CONTAINER_SIZE:
-                taken[dotted] = _copy(dotted, table)
-        for dotted, owned in inner.classes:
-            taken[dotted] = _copy(dotted, vars(owned))
+        for dotted, value in inner.items():
+            taken[dotted] = _copy(dotted, value if dotted.endswith("[]") else vars(value))
     _last = taken
     return taken
 
 
+def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a module (`name[]`), and the classes that it defines."""
+    # Triton has `sys.modules` under a name of its own.
+    interpreters = set(map(identity, vars(sys).values()))
+    inner = {}
+    for key, value in attributes.items():
+        # The type answers faster than an object that is no class.
+        kind = type(value)
+        dotted = f"{module}.{key}"
+        if issubclass(kind, (dict, list, set)):
+            is_bookkeeping = key in IGNORED or dotted in _BOOKKEEPING
+            if not is_bookkeeping and identity(value) not in interpreters:
+                inner[f"{dotted}[]"] = value
+        elif issubclass(kind, type) and value.__module__ == module and value.__name__ == key:
+            inner[dotted] = value
+    return inner
+
+
 def _copy(dotted: str, now: Any) -> dict[Any, Any]:
-    """The attributes or items of an owner; the last snapshot's own where none is another object
-    since.
-    """
-    is_mapping = isinstance(now, (dict, types.MappingProxyType))
+    """Copy the attributes or items of an owner, or reuse the last copy if no object changed."""
+    is_mapping = isinstance(now, (dict, MappingProxyType))
     last = _last.get(dotted)
     if last is not None and len(last) == len(now):
         is_same = all(map(operator.is_, last.values(), now.values() if is_mapping else now))
@@ -162,119 +160,80 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     """The attributes that are another object now.
 
     Modules that only the patch imported are new, not changed. Of a module that another one
-    replaces, what only one of
-    them has is not listed: `sys.modules[torch...]` says that it is another. An operator that the
-    patch defines replaces none, and neither does what is registered for it. A registry's entry is
-    named `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import
-    the registry.
+    replaces, only names that both have are listed: `sys.modules[torch...]` is listed for the rest.
+    An operator that the patch defines replaces none, and neither does what is registered for it. An
+    entry of a registry is named `torch._inductor.lowering.lowerings[aten.silu.default]`, once,
+    however many modules import the registry.
     """
     changed: Changes = {}
     own = set(defined_operators(before, after))
     replaced = {
         name for name, old in before[_MODULES].items() if after[_MODULES].get(name, old) is not old
     }
-    for dotted in _without_aliases(before, after):
+    differing = [
+        name
+        for name in before.keys() & after.keys() - {OPERATORS}
+        if not _same(before[name], after[name])
+    ]
+    for dotted in map(first_name, after.names(differing)):
         old, new = before[dotted], after[dotted]
-        if _same(old, new):
-            continue
-        is_registry = dotted.endswith("[]")
+        is_table = dotted.endswith("[]")
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
-            if not is_registry and key in IGNORED:
+            is_added = was is _ABSENT
+            if was is now or (is_added and isinstance(now, ModuleType)):
                 continue
-            if is_registry and own and _operator(now if key == identity(now) else key) in own:
+            if is_table:
+                if own and _operator(now if key == identity(now) else key) in own:
+                    continue
+                name = f"{dotted[:-1]}{_entry(key, now if is_added else was)}]"
+            elif key in IGNORED:
                 continue
-            if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
-                continue
-            if dotted not in replaced or not (was is _ABSENT or now is _ABSENT):
-                name = (
-                    f"{dotted[:-1]}{_entry(key, was, now)}]" if is_registry else f"{dotted}.{key}"
-                )
-                changed[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
+            else:
+                name = f"{dotted}.{key}"
+            if dotted not in replaced or not (is_added or now is _ABSENT):
+                changed[name] = (None if is_added else was, None if now is _ABSENT else now)
     return changed
 
 
 def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
     """The operators that are in the second snapshot only, as `namespace::name`."""
-    return sorted(
-        {name.partition(".")[0] for name in after[OPERATORS].keys() - before[OPERATORS].keys()}
-    )
+    return sorted(set(map(top_level, after[OPERATORS].keys() - before[OPERATORS].keys())))
 
 
-def _entry(key: Any, was: Any, now: Any) -> str:
-    """The name of an entry: its key, or in a list or set, where the key is the item's identity, its
-    own name.
-    """
-    item = now if was is _ABSENT else was
+def _entry(key: Any, item: Any) -> str:
+    """The name of an entry: its key; in a list or set, whose keys are identities, the item's."""
     if key != identity(item):
         return str(key)
     name = getattr(item, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(item))
     return str(name)[:_ENTRY_LENGTH]
 
 
-def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """The names of both snapshots; of a registry under many names only one, that of the module that
-    assigns it.
-    """
-    registries: dict[int, list[str]] = {}
-    for dotted in before.keys() & after.keys():
-        if dotted == OPERATORS:
-            continue
-        if not dotted.endswith("[]") or dotted == _MODULES:
-            yield dotted
-        elif not _same(before[dotted], after[dotted]):
-            module, _, name = dotted[:-2].rpartition(".")
-            registries.setdefault(identity(after[module][name]), []).append(dotted)
-    yield from map(first_name, registries.values())
-
-
-def owners_once(snapshot: Snapshot) -> Iterator[tuple[list[str], dict[Any, Any]]]:
-    """Each owner and table with its names: a table that modules import is there under all of
-    theirs.
-    """
-    tables: dict[int, tuple[list[str], dict[Any, Any]]] = {}
-    for dotted, attributes in snapshot.items():
-        module, _, name = dotted[:-2].rpartition(".")
-        if dotted.endswith("[]") and name in snapshot.get(module, {}):
-            tables.setdefault(identity(snapshot[module][name]), ([], attributes))[0].append(dotted)
-        else:
-            yield [dotted], attributes
-    yield from tables.values()
-
-
 def first_name(aliases: list[str]) -> str:
-    """Of a table's names the one that is assigned."""
-    return (
-        aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
-    )
+    """The name of a table in the module that assigns it, among all its names."""
+    if len(aliases) == 1:
+        return aliases[0]
+    return next(filter(_assigns, sorted(aliases)), min(aliases))
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
-    if old is new or _same_in_order(old, new):
+    if old is new:
         return True
-    return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+    return old.keys() == new.keys() and all(new[key] is value for key, value in old.items())
 
 
-def _same_in_order(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> bool:
-    if len(old) != len(new):
-        return False
-    return all(map(operator.is_, old, new)) and all(map(operator.is_, old.values(), new.values()))
-
-
-def _assigns(registry: str) -> bool:
+def _assigns(table: str) -> bool:
     """True if the module assigns the name, rather than imports it."""
-    module, _, name = registry[:-2].rpartition(".")
-    with contextlib.suppress(OSError, TypeError):
-        return (
-            re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE)
-            is not None
-        )
+    module, _, name = table[:-2].rpartition(".")
+    with suppress(OSError, TypeError):
+        source = inspect.getsource(sys.modules[module])
+        return re.search(rf"^{name}\b[^=\n]*=", source, re.MULTILINE) is not None
     return False
 
 
 def _operator(key: Any) -> str | None:
-    """`aten::silu` of `aten/silu/CPU`, of an operator and of any of its overloads; None for what is
-    no operator's.
+    """`aten::silu` for `aten/silu/CPU`, for the operator and any overload of it; None for a key of
+    another kind.
     """
     if isinstance(key, torch._ops.OpOverload):
         return str(key._schema.name)
@@ -283,51 +242,45 @@ def _operator(key: Any) -> str | None:
     if not isinstance(key, str):
         return None
     space, _, rest = key.replace("::", "/").partition("/")
-    return f"{space}::{rest.partition('/')[0].partition('.')[0]}"
+    return f"{space}::{top_level(rest.partition('/')[0])}"
 
 
 def config_values() -> dict[str, Any]:
     """`module.option` -> value for every config module of torch that is loaded."""
-    values: dict[str, Any] = {}
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ConfigModule) and name.startswith("torch."):
-            values |= {
-                f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()
-            }
-    return values
+    return {
+        f"{name}.{option}": value
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ConfigModule) and name.startswith("torch.")
+        for option, value in module.shallow_copy_dict().items()
+    }
+
+
+def _reachable(start: Any, steps: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """`start`, and everything that the steps lead to from there, each once."""
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        item = todo.pop()
+        if identity(item) not in seen:
+            seen.add(identity(item))
+            yield item
+            todo += steps(item)
 
 
 def with_wrapped(value: Any) -> Iterator[Any]:
-    """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__`
-    and partials.
+    """A function and at most `_WRAPPED_FUNCTIONS` that it wraps: by closures, `__wrapped__` and
+    partials.
     """
-    is_function = isinstance(value, types.FunctionType)
-    wraps = (
-        value.__closure__ or hasattr(value, "__wrapped__")
-        if is_function
-        else isinstance(value, functools.partial)
-    )
-    if not wraps:
-        yield value
-        return
-    seen: set[int] = set()
-    todo = [value]
-    while todo and len(seen) < _WRAPPED_FUNCTIONS:
-        item = todo.pop()
-        if identity(item) in seen:
-            continue
-        seen.add(identity(item))
-        yield item
-        if isinstance(item, functools.partial):
-            todo.append(item.func)
-        elif isinstance(item, types.FunctionType):
-            todo += [
-                held
-                for held in _closure(item)
-                if isinstance(held, (types.FunctionType, functools.partial))
-            ]
-            if "__wrapped__" in vars(item):
-                todo.append(vars(item)["__wrapped__"])
+    return itertools.islice(_reachable(value, _wrapped_by), _WRAPPED_FUNCTIONS)
+
+
+def _wrapped_by(value: Any) -> list[Any]:
+    if isinstance(value, partial):
+        return [value.func]
+    if not isinstance(value, FunctionType):
+        return []
+    held = [each for each in _closure(value) if isinstance(each, (FunctionType, partial))]
+    return [*held, vars(value)["__wrapped__"]] if "__wrapped__" in vars(value) else held
 
 
 def reaches(outer: Any, inner: Any) -> bool:
@@ -335,45 +288,30 @@ def reaches(outer: Any, inner: Any) -> bool:
 
     So the wrapper of a second import is known: it holds that of the first.
     """
-    seen: set[int] = set()
-    todo = [outer]
-    while todo:
-        value = todo.pop()
-        if identity(value) in seen:
-            continue
-        seen.add(identity(value))
-        if value is inner and value is not outer:
-            return True
-        value = getattr(value, "__func__", value)
-        if isinstance(value, types.FunctionType):
-            names = [value.__globals__.get(name) for name in value.__code__.co_names]
-            todo += [
-                item
-                for item in (*_closure(value), *(value.__defaults__ or ()), *names)
-                if callable(item)
-            ]
-            todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
-    return False
+    return outer is not inner and any(each is inner for each in _reachable(outer, _called_by))
+
+
+def _called_by(value: Any) -> list[Any]:
+    function = getattr(value, "__func__", value)
+    if not isinstance(function, FunctionType):
+        return []
+    named = map(function.__globals__.get, function.__code__.co_names)
+    wrapped = getattr(function, "__wrapped__", None)
+    return [*filter(callable, (*_held_by(function), *named, wrapped))]
 
 
 def saved_after_replacing(changed: Changes) -> list[str]:
     """The changed names whose replacement was saved as its own original: calling it never ends.
 
-    By a name of the module or the closure that is not the function's own, by which it would only
-    call itself again, or
-    by an attribute that is new: one that is called as saved originals are, or that the replacement
-    itself reads.
+    It was saved under a name of the module or the closure that is not the function's own, by which
+    it would only call itself again; or as a new attribute that is called as saved originals are, or
+    that the replacement itself reads.
     """
+    added = {name: now for name, (old, now) in changed.items() if old is None}
     saved = {
-        identity(now)
-        for name, (old, now) in changed.items()
-        if old is None and is_saved_original(name.rpartition(".")[2])
+        identity(now) for name, now in added.items() if is_saved_original(name.rpartition(".")[2])
     }
-    looped = {
-        getattr(now, "__code__", None)
-        for name, (old, now) in changed.items()
-        if old is None and _reads(now, name)
-    }
+    looped = {getattr(now, "__code__", None) for name, now in added.items() if _reads(now, name)}
     return sorted(
         name
         for name, (old, now) in changed.items()
@@ -394,21 +332,16 @@ def _reads(function: Any, dotted: str) -> bool:
 
 def _holds_itself(value: Any) -> bool:
     function = inspect.unwrap(getattr(value, "__func__", value))
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, FunctionType):
         return False
     code = function.__code__
-    free = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    held = {
-        name: function.__globals__.get(name)
-        for name in code.co_names
-        if name not in code.co_freevars
-    }
-    for name, cell in free.items():
-        with contextlib.suppress(ValueError):  # the cell is still empty
+    held = {name: function.__globals__.get(name) for name in code.co_names}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        held[name] = None
+        with suppress(ValueError):  # the cell is still empty
             held[name] = cell.cell_contents
-    return any(
-        name != code.co_name and (item is value or item is function) for name, item in held.items()
-    )
+    held.pop(code.co_name, None)
+    return any(item is value or item is function for item in held.values())
 
 
 def wrapped_twice(changed: Changes) -> list[str]:
@@ -424,22 +357,26 @@ def wrapped_twice(changed: Changes) -> list[str]:
 
 def _wraps_its_like(value: Any) -> bool:
     function = getattr(value, "__func__", value)
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, FunctionType):
         return False
-    held = [*_closure(function), *(function.__defaults__ or ())]
+    held = _held_by(function)
     for inner in held:
-        is_like = isinstance(inner, types.FunctionType) and inner.__code__ is function.__code__
+        is_like = isinstance(inner, FunctionType) and inner.__code__ is function.__code__
         if is_like and inner is not function:
-            also = [*_closure(inner), *(inner.__defaults__ or ())]
-            pairs = zip(held, also, strict=False)
+            pairs = zip(held, _held_by(inner), strict=False)
             return all(mine is its or (callable(mine) and callable(its)) for mine, its in pairs)
     return False
 
 
-def _closure(function: types.FunctionType) -> list[Any]:
+def _held_by(function: FunctionType) -> list[Any]:
+    """The objects in a function's closure and its defaults."""
+    return [*_closure(function), *(function.__defaults__ or ())]
+
+
+def _closure(function: FunctionType) -> list[Any]:
     """The objects in a function's closure; a cell may still be empty."""
     held = []
     for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):
+        with suppress(ValueError):
             held.append(cell.cell_contents)
     return held

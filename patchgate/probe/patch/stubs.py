@@ -1,34 +1,34 @@
 """Stands in for modules that are not installed, and records every name that is used of them.
 
 A stand-in has no behaviour to rely on: it is false in a test, and raises where its value would
-decide anything else. Whoever reads the record knows what of a patch was not judged.
+decide anything else. The record says which part of a patch was not judged.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib
-import importlib.abc
-import importlib.machinery
 import itertools
 import os
 import sys
-import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
+from unittest import mock
 
 from patchgate.probe.protocol import StubUse
 
-# Name -> file:line that used it; a use by the patch stands before one by another file.
-_USED: dict[str, str] = {}
-_BY_PATCH: set[str] = set()
+# The use of each name: by the patch, if it uses it at all, else the first one by another file.
+_USED: dict[str, StubUse] = {}
 _OBJECTS: dict[str, Stub] = {}
 _PATCHES: set[str] = set()
 #: Modules that a project imports and that are not installed, in the order of their first import.
 MISSING: dict[str, None] = {}
-# Files whose frames are never the user: the import system's have no file, or a frozen one.
+# Files whose frames never use a stub themselves: those of the import system and this one.
 _PASSED_THROUGH = (
     __file__,
     "<frozen importlib",
@@ -40,13 +40,11 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Torch's own are there, or torch has moved them.
 _INSTALLED = {"torch", "triton", "functorch", "torchgen", *sys.stdlib_module_names}
 _CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-# What decides by a value that a stand-in has not; `__or__` makes a type for an annotation.
-_DECIDING = (
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__iter__", "__len__",
-    "__contains__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__sub__",
-    "__rsub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__", "__mod__", "__and__",
-    "__rand__", "__neg__", "__invert__", "__fspath__",
-)  # fmt: skip
+# Methods that need a value, which a stand-in has not; `__or__` makes a type for an annotation.
+_DECIDING = """
+    eq ne lt le gt ge iter len contains index int float add radd sub rsub mul rmul truediv floordiv
+    mod and rand neg invert fspath
+"""
 
 
 class StandsIn(Exception):
@@ -61,12 +59,11 @@ class StandsIn(Exception):
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
-    """Let each module of `names`, and what lies below it, be a stub, whether or not it is
-    installed.
+    """Let each module of `names`, and all below it, be a stub, whether or not it is installed.
 
     A package of the patch's own project, a folder below `root`, runs nothing; the modules in it are
-    as they are. So is every other module that a file below `root` imports, that is not installed,
-    and that the file cannot do without.
+    as they are. A stub also stands for each module that is not installed, that a file below `root`
+    imports and cannot do without.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -83,10 +80,7 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
 
 def uses() -> list[StubUse]:
     """Every name that was used of a stub, with file:line, and whether the patch itself used it."""
-    return [
-        {"name": name, "where": where, "by_patch": name in _BY_PATCH}
-        for name, where in sorted(_USED.items())
-    ]
+    return [_USED[name] for name in sorted(_USED)]
 
 
 def are_used() -> bool:
@@ -96,35 +90,33 @@ def are_used() -> bool:
 
 
 def is_missed_by(file: str) -> bool:
-    """True if what is not there may be why a file fails: another one than the patch, of its
-    project.
+    """True if what is not there may be why a file fails: one of the project's, but not the
+    patch.
     """
     finders = [finder for finder in sys.meta_path if isinstance(finder, _Missing)]
     return are_used() and file not in _PATCHES and any(finder.is_own(file) for finder in finders)
 
 
-class _Loader(importlib.abc.Loader):
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+class _Loader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         return StubModule(spec.name)
 
-    def exec_module(self, module: types.ModuleType) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
 
 
-class _Finder(importlib.abc.MetaPathFinder, _Loader):
+class _Finder(MetaPathFinder, _Loader):
     """Finds the modules that are to be replaced, before anything else finds them."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, str | None] = {}  # folder of the project's own package
 
-    def find_spec(
-        self, fullname: str, path: Any, target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         above = itertools.accumulate(fullname.split("."), "{}.{}".format)
         name = next((name for name in (fullname, *above) if name in self.wanted), None)
         if name is None or (self.wanted[name] is not None and name != fullname):
             return None
-        spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        spec = ModuleSpec(fullname, self, is_package=True)
         folder = self.wanted[name]
         if folder is not None:
             spec.submodule_search_locations = [folder]
@@ -133,7 +125,7 @@ class _Finder(importlib.abc.MetaPathFinder, _Loader):
         return spec
 
 
-class _Missing(importlib.abc.MetaPathFinder, _Loader):
+class _Missing(MetaPathFinder, _Loader):
     """Finds what nothing else has found, where a file of the project fails without it."""
 
     is_on = True
@@ -141,15 +133,13 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def find_spec(
-        self, fullname: str, path: Any, target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         is_below = fullname.rpartition(".")[0] in MISSING
         if not is_below and not (self.is_on and self._is_needed(fullname)):
             return None
         MISSING[fullname] = None
         _note(fullname)
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return ModuleSpec(fullname, self, is_package=True)
 
     def _is_needed(self, fullname: str) -> bool:
         """True if a file of the project imports it, and nothing around that line goes on without
@@ -157,7 +147,7 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
         """
         if fullname.partition(".")[0] in _INSTALLED:
             return False
-        frame: types.FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename.startswith(_PASSED_THROUGH):
             if frame.f_code.co_filename in _ASKING:
                 return False
@@ -172,20 +162,14 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
         return True
 
     def is_own(self, file: str) -> bool:
-        below = file.startswith(f"{self.root}{os.sep}") and not file.startswith(
-            (sys.prefix + os.sep, _OURS)
-        )
-        return below or file in _PATCHES
+        is_below = file.startswith(f"{self.root}{os.sep}")
+        is_others = file.startswith((sys.prefix + os.sep, _OURS))
+        return (is_below and not is_others) or file in _PATCHES
 
 
-@contextlib.contextmanager
-def without_missing() -> Iterator[None]:
+def without_missing() -> AbstractContextManager[Any]:
     """Within it, nothing stands for a module that is not installed."""
-    _Missing.is_on = False
-    try:
-        yield
-    finally:
-        _Missing.is_on = True
+    return mock.patch.object(_Missing, "is_on", False)
 
 
 @functools.cache
@@ -196,11 +180,12 @@ def _guarded_lines(file: str) -> tuple[range, ...]:
             nodes = list(ast.walk(ast.parse(source.read())))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ()
-    around: list[ast.Try | ast.With] = [
-        n for n in nodes if isinstance(n, ast.Try) and any(map(_goes_on, n.handlers))
-    ]
-    around += [n for n in nodes if isinstance(n, ast.With) and "suppress" in _names(n.items[0])]
-    return tuple(range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1) for node in around)
+    return tuple(
+        range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
+        for node in nodes
+        if (isinstance(node, ast.Try) and any(map(_goes_on, node.handlers)))
+        or (isinstance(node, ast.With) and "suppress" in _names(node.items[0]))
+    )
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
@@ -216,7 +201,7 @@ def _names(node: ast.AST) -> set[str]:
     }
 
 
-def _importer() -> types.FrameType:
+def _importer() -> FrameType:
     """The frame that imports or uses a stub."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PASSED_THROUGH):
@@ -227,10 +212,10 @@ def _importer() -> types.FrameType:
 def _note(name: str) -> None:
     frame = _importer()
     file = frame.f_code.co_filename
-    if file in _PATCHES and name not in _BY_PATCH:
-        _BY_PATCH.add(name)
-        _USED[name] = f"{file}:{frame.f_lineno}"
-    _USED.setdefault(name, f"{file}:{frame.f_lineno}")
+    is_first = name not in _USED or (file in _PATCHES and not _USED[name]["by_patch"])
+    if is_first:
+        where = f"{file}:{frame.f_lineno}"
+        _USED[name] = {"name": name, "where": where, "by_patch": file in _PATCHES}
 
 
 def _use(name: str) -> Stub:
@@ -240,7 +225,7 @@ def _use(name: str) -> Stub:
     return _OBJECTS.setdefault(name, Stub(name))
 
 
-class StubModule(types.ModuleType):
+class StubModule(ModuleType):
     """A module whose every name is a `Stub`, but for the modules that lie in its folder."""
 
     def __getattr__(self, name: str) -> Any:
@@ -273,7 +258,7 @@ class Stub:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # As a decorator it leaves what it decorates alone.
-        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
+        if len(args) == 1 and not kwargs and isinstance(args[0], (FunctionType, type)):
             return args[0]
         return _use(f"{vars(self)['_stubbed']}()")
 
@@ -314,5 +299,5 @@ def _decides(self: Stub, *others: object) -> NoReturn:
     raise StandsIn(f"{vars(self)['_stubbed']}, which is not here, decides")
 
 
-for _name in _DECIDING:
-    setattr(Stub, _name, _decides)
+for _name in _DECIDING.split():
+    setattr(Stub, f"__{_name}__", _decides)

@@ -4,26 +4,27 @@ it started.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
+from patchgate.probe.process.cpu_wait_clock import children_of
 from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
 
-# Files that are removed within a second.
-_MANY = 10_000
 #: Keys of a request that name them: outputs, and a folder with a trace for tlparse.
 NAMED = ("outputs", "trace")
+# A patch may have closed folders to their owner.
+_REMOVE = 'rm -rf "$0" || { chmod -R u+rwX "$0"; rm -rf "$0"; }'
 
 
 def hand_over(folder: str, request: Request) -> str | None:
-    """Copy the files that a child made to where the host wants them; why not, where they are
-    none.
+    """Copy the files that a child made to where the host wants them; return an error if one is not
+    a regular file.
     """
     allowed = left = largest_file(request["limits"])
     for name in NAMED:
@@ -48,7 +49,7 @@ def hand_over(folder: str, request: Request) -> str | None:
 
 
 def _opened(path: str, flags: int = 0, at: int | None = None) -> int:
-    """A file; of a link nothing is opened, and nothing waits for the other end of a pipe."""
+    """Open a file, but no link, and without waiting for the other end of a pipe."""
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | flags, dir_fd=at)
 
 
@@ -66,43 +67,20 @@ def _below(folder: str) -> Iterator[tuple[int, str]]:
         os.close(top)
 
 
-def remove_folder(folder: str) -> subprocess.Popen[bytes] | None:
-    """Remove a folder that a patch has filled: too deep for Python, or closed to its owner.
-
-    Of very many files a process is left with it, which is returned: whoever removes them one by one
-    does nothing else.
+def remove_folder(folder: str) -> subprocess.Popen[bytes]:
+    """Start a process that removes a folder, which a patch may have filled with millions of files
+    or nested too deep for Python.
     """
-    if _has_many_files(folder):
-        script = 'chmod -R u+rwX "$0"; rm -rf "$0"'
-        return subprocess.Popen(["/bin/sh", "-c", script, folder], stderr=subprocess.DEVNULL)
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        subprocess.run(["chmod", "-R", "u+rwX", folder], stderr=subprocess.DEVNULL)
-        subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
-    return None
-
-
-def _has_many_files(folder: str) -> bool:
-    folders, files = [folder], 0
-    while folders and files <= _MANY:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                files += 1
-                if files > _MANY:
-                    break
-                folders += [entry.path] if entry.is_dir(follow_symlinks=False) else []
-    return files > _MANY
+    return subprocess.Popen(["/bin/sh", "-c", _REMOVE, folder], stderr=subprocess.DEVNULL)
 
 
 def kill_children(known: set[int]) -> None:
     """End every child of this process but the `known`, and what becomes its child by that."""
     for _ in range(100):
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listed:
-            orphans = {int(pid) for pid in listed.read().split()} - known
+        orphans = set(children_of(os.getpid())) - known
         if not orphans:
             return
         for pid in orphans:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)

@@ -4,8 +4,9 @@ core was free.
 
 from __future__ import annotations
 
-import contextlib
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from patchgate.probe.protocol import PATIENCE
 
@@ -16,9 +17,8 @@ _FAMILY_SIZE = 50
 class CpuWaitClock:
     """The clock of one child.
 
-    Read it often: the waiting time of a descendant is lost when that ends.
-
-    Time in which the child sleeps or computes counts in full.
+    Read it often: the waiting time of a descendant is lost when that ends. Time in which the child
+    sleeps or computes counts in full.
     """
 
     def __init__(self, pid: int) -> None:
@@ -28,7 +28,7 @@ class CpuWaitClock:
         self._waited = 0.0
 
     def seconds(self) -> float:
-        """Since its start, without the time in which it or one of its descendants waited for a
+        """Seconds since the start, without those in which the child or a descendant waited for a
         core.
         """
         now = time.monotonic()
@@ -41,15 +41,18 @@ class CpuWaitClock:
         return max(wall - self._waited, wall / PATIENCE)
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started; none once it has ended."""
+    with suppress(OSError):
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    return []
+
+
 def _family(pid: int) -> list[int]:
     """A process and its descendants; not many more than `_FAMILY_SIZE`."""
     family = [pid]
     for member in family:
-        with (
-            contextlib.suppress(OSError),
-            open(f"/proc/{member}/task/{member}/children", encoding="ascii") as children,
-        ):
-            family += [int(child) for child in children.read().split()]
+        family += children_of(member)
         if len(family) > _FAMILY_SIZE:
             break
     return family
@@ -57,9 +60,6 @@ def _family(pid: int) -> list[int]:
 
 def _seconds_waited(pid: int) -> float:
     """The second number of `schedstat`, which is in nanoseconds; 0 where the kernel has none."""
-    with (
-        contextlib.suppress(OSError, ValueError, IndexError),
-        open(f"/proc/{pid}/schedstat", encoding="ascii") as file,
-    ):
-        return int(file.read().split()[1]) / 1e9
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     return 0.0

@@ -8,7 +8,6 @@ do it itself.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import os
@@ -16,6 +15,8 @@ import signal
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 # Flags of linux/sched.h and linux/mount.h, and system calls.
@@ -29,7 +30,7 @@ _FLAGS = {
 _NOSUID_NODEV, _BIND, _PRIVATE, _READ_ONLY, _RECURSIVE, _DETACH = 2 | 4, 4096, 1 << 18, 1, 16384, 2
 _PIVOT_ROOT, _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 155, 442, -100, 0x8000
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 #: From the strongest to none. Root may have the others without one of users.
 LEVELS: tuple[tuple[str, ...], ...] = (
     tuple(_FLAGS),
@@ -44,9 +45,20 @@ SHARED = ("/tmp", "/dev/shm")
 _SHARED_BYTES = 256 << 20
 # Links on the way to one path; Linux follows as many.
 _LINKS = 40
-#: Its `syscall` gives what the kernel does.
+#: The C library; `libc.syscall` returns what the kernel does.
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
+
+
+def system_call(number: int, *arguments: object) -> int:
+    """Make a system call, and return what the kernel does."""
+    return int(libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def check(result: int, call: str) -> None:
+    """Raise the OSError of a call of the C library that failed."""
+    if result != 0:
+        raise OSError(ctypes.get_errno(), call)
 
 
 def end_with_parent() -> None:
@@ -54,32 +66,37 @@ def end_with_parent() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def enter(level: Sequence[str], ended: int | None) -> None:
-    """Go into namespaces of an own; with those of processes, return in a new process, the only one
-    besides its init.
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of descendants whose own has ended."""
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    The caller and init wait for it and end as it does; init writes its status to the file
+
+def close_all_but(*kept: int) -> None:
+    """Close every other file descriptor of this process but the standard ones."""
+    first = 3
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def enter(level: Sequence[str], ended: int | None) -> None:
+    """Enter new namespaces. With a namespace of processes, return in the only child of its init.
+
+    The caller and init wait for that and end as it does; init writes its status to the file
     descriptor `ended`. Raises OSError where the kernel refuses.
     """
     if not level:
         return
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(sum(_FLAGS[name] for name in level)) != 0:
-        raise OSError(ctypes.get_errno(), "unshare")
+    check(libc.unshare(sum(_FLAGS[name] for name in level)), "unshare")
     if "user" in level:
-        for file, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            with open(f"/proc/self/{file}", "w", encoding="ascii") as written:
-                written.write(text)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
         # None inside: its root could change these mounts.
-        with (
-            contextlib.suppress(OSError),
-            open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as limit,
-        ):
-            limit.write("0")
+        with suppress(OSError):
+            Path("/proc/sys/user/max_user_namespaces").write_text("0")
     if "net" in level:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
             fcntl.ioctl(loopback, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP))
@@ -111,8 +128,8 @@ def change_root(
     level: Sequence[str],
     known: Mapping[str, str],
 ) -> None:
-    """Within an own namespace of mounts: a root that holds only these paths, all read-only but
-    `writable`.
+    """In an own namespace of mounts, change to a root that holds only these paths, all read-only
+    but `writable`.
 
     It is made over the folder `base`, with the links that are `known`. Paths that are not there, or
     that this user cannot reach, are left out.
@@ -120,10 +137,8 @@ def change_root(
     _mount(b"none", "/", b"", _RECURSIVE | _PRIVATE)
     links = dict(known)
     writes = [resolved(path, links) for path in writable]
-    reads = [
-        resolved(path, links)
-        for path in ("/sys", *(() if "pid" in level else ("/proc",)), *readable)
-    ]
+    kernel = ["/sys"] if "pid" in level else ["/sys", "/proc"]
+    reads = [resolved(path, links) for path in (*kernel, *readable)]
     held = [(path, _held(path)) for path in sorted({*writes, *without_inner(reads)}, key=len)]
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
     if held[0][0] == "/":  # all may be read, but for what is shared and for devices
@@ -135,7 +150,7 @@ def change_root(
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"{base}/dev/{name}")
     for link, target in links.items():
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.makedirs(os.path.dirname(base + link), exist_ok=True)
             os.symlink(target, base + link)
     for path, handle in held:
@@ -149,11 +164,8 @@ def change_root(
     for path in (*SHARED, *writes):
         _set_read_only(base + path, False)
     os.chdir(base)
-    if (
-        libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b".") != 0
-        or libc.umount2(b".", _DETACH) != 0
-    ):
-        raise OSError(ctypes.get_errno(), "pivot_root")
+    check(system_call(_PIVOT_ROOT, b".", b"."), "pivot_root")
+    check(libc.umount2(b".", _DETACH), "umount2")
     os.chdir("/")
 
 
@@ -182,7 +194,7 @@ def without_inner(paths: Iterable[str]) -> list[str]:
 
 
 def _held(path: str) -> int | None:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
     return None
 
@@ -200,19 +212,16 @@ def _bind(handle: int | None, target: str) -> None:
 
 
 def _mount(source: bytes, target: str, kind: bytes, flags: int, data: str = "") -> None:
-    if (
-        libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), data.encode() or None)
-        != 0
-    ):
-        raise OSError(ctypes.get_errno(), f"mount {target}")
+    path, options = os.fsencode(target), data.encode() or None
+    check(libc.mount(source, path, kind, ctypes.c_ulong(flags), options), f"mount {target}")
 
 
 def _set_read_only(path: str, value: bool) -> None:
-    """Of a folder and all that is mounted below it; or of what is mounted there alone, if it is to
-    be writable.
+    """Make a folder and all that is mounted below it read-only, or only the mount there
+    writable.
     """
-    attributes = struct.pack("=4Q", _READ_ONLY if value else 0, 0 if value else _READ_ONLY, 0, 0)
-    below = _AT_RECURSIVE if value else 0
-    name, size = os.fsencode(path), ctypes.c_size_t(len(attributes))
-    if libc.syscall(ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, name, below, attributes, size) != 0:
-        raise OSError(ctypes.get_errno(), f"mount_setattr {path}")
+    to_set, to_clear, below = (_READ_ONLY, 0, _AT_RECURSIVE) if value else (0, _READ_ONLY, 0)
+    attributes = struct.pack("=4Q", to_set, to_clear, 0, 0)
+    where = (_AT_FDCWD, os.fsencode(path), below)
+    result = system_call(_MOUNT_SETATTR, *where, attributes, ctypes.c_size_t(len(attributes)))
+    check(result, f"mount_setattr {path}")

@@ -29,13 +29,8 @@ _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
 _NO_DEVICE = "privateuseone"
 # Characters of a description that the host gets: the end, where the exception was raised.
 _DETAIL = 6000
-# How torch, the kernel and C++ say that memory is short, in lower case.
-_MEMORY_WORDS = (
-    "can't allocate memory",
-    "cannot allocate memory",
-    "not enough memory",
-    "std::bad_alloc",
-)
+# How torch, the kernel and C++ say that memory is short.
+_NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::bad_alloc", re.I)
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
 # patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -73,6 +68,17 @@ def line_in_patch(trace: str, patch: str | None) -> str | None:
     return f"{patch}:{match[1]}" if match else None
 
 
+def one_line(error: BaseException) -> str:
+    """An exception in one line of at most 200 characters."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+
+
+def failure(cause: str, signature: str, stage: str = "", **known: Any) -> dict[str, Any]:
+    """A `Failure` of which nothing else is known, or only `known`."""
+    named = {"cause": cause, "signature": signature, "stage": stage}
+    return {**named, "detail": "", "where": None, "raised_at": None, "missing": [], **known}
+
+
 def exit_failure(status: int) -> dict[str, str]:
     """Cause and signature for a process that ended without a reply; `status` is that of
     `os.waitpid`.
@@ -81,10 +87,8 @@ def exit_failure(status: int) -> dict[str, str]:
         number = signal.Signals(os.WTERMSIG(status))
         cause = "machine" if number in _MACHINE_SIGNALS else "crashed"
         return {"cause": cause, "signature": f"killed by {number.name}"}
-    return {
-        "cause": "exited",
-        "signature": f"the process exited with status {os.WEXITSTATUS(status)}",
-    }
+    signature = f"the process exited with status {os.WEXITSTATUS(status)}"
+    return {"cause": "exited", "signature": signature}
 
 
 def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
@@ -96,27 +100,22 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     """
     chain = list(_chain(error))
     root = chain[-1]
-    # What is missing is named in full.
-    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[
-        : 1000 if isinstance(root, ImportError) else 200
-    ]
+    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])
+    text = text[: 1000 if isinstance(root, ImportError) else 200]  # missing names are named in full
     if isinstance(root, subprocess.CalledProcessError):
         # The command is long, and what it printed is what matters.
         printed = root.stderr or root.output or b""
-        text = (
-            f"{text[:80]}...: "
-            f"{printed.decode(errors='replace') if isinstance(printed, bytes) else printed}"
-        )[:400]
+        if isinstance(printed, bytes):
+            printed = printed.decode(errors="replace")
+        text = f"{text[:80]}...: {printed}"[:400]
     frames = [frame for one in chain for frame in _frames(one.__traceback__)]
-    in_patch = [frame for frame in frames if frame[0] == patch]
-    where = _place(in_patch) or patch
+    where = _place([frame for frame in frames if frame[0] == patch]) or patch
     if isinstance(root, SyntaxError) and root.filename and root.filename == patch:
         where = f"{_short(root.filename)}:{root.lineno}"
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
-    raised_at = (
-        _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None
-    )  # as of a SyntaxError
+    is_ours = not frames or frames[-1][0].startswith(_OURS)  # as of a SyntaxError
+    raised_at = None if is_ours else _place(frames)
     signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
@@ -132,8 +131,9 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
 
 
 def _missing_of_torch(error: BaseException) -> list[str]:
-    """The name that torch does not have, if that is the error; a patch may raise one of its own
-    kind, which is not looked into.
+    """The name that torch does not have, if that is the error.
+
+    A patch may raise an error of a class of its own, which is not looked into.
     """
     if type(error) is not AttributeError or error.obj is not sys.modules.get("torch"):
         return []
@@ -144,17 +144,19 @@ def lacks_a_module(error: BaseException) -> bool:
     """True if what is not installed may be why it was raised: a stand-in decided, or the project's
     own code failed.
     """
-    chain = list(_chain(error))
     if not are_used():
         return False
+    chain = list(_chain(error))
     frames = [frame for one in chain for frame in _frames(one.__traceback__)]
     said = f"{type(chain[-1]).__name__}: {_text_of(chain[-1])}"
-    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not re.search(
-        r"'(?:torch|triton)\b", said
-    )
-    by_project = bool(frames) and is_missed_by(frames[-1][0])
-    return any(isinstance(one, StandsIn) for one in chain) or bool(
-        by_project or is_import or _NO_DEVICE in said or f"{StandsIn.__name__}: " in said
+    is_about_torch = re.search(r"'(?:torch|triton)\b", said)
+    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not is_about_torch
+    return (
+        any(isinstance(one, StandsIn) for one in chain)
+        or bool(is_import)
+        or (bool(frames) and is_missed_by(frames[-1][0]))
+        or _NO_DEVICE in said
+        or f"{StandsIn.__name__}: " in said
     )
 
 
@@ -196,17 +198,13 @@ def _place(frames: Sequence[_Frame]) -> str | None:
 def _described(chain: Sequence[BaseException]) -> Iterator[str]:
     """Lines as a traceback has them, without source text; the innermost exception last."""
     for error in chain:
-        yield from (
-            f'  File "{file}", line {line}, in {name}'
-            for file, line, name in _frames(error.__traceback__)
-        )
+        for file, line, name in _frames(error.__traceback__):
+            yield f'  File "{file}", line {line}, in {name}'
         yield f"{type(error).__name__}: {_text_of(error)}"
 
 
 def _cause(error: BaseException) -> str:
-    if isinstance(error, MemoryError) or any(
-        word in _text_of(error).lower() for word in _MEMORY_WORDS
-    ):
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(_text_of(error)):
         return "out-of-memory"
     if isinstance(error, SystemExit):
         return "exited"
@@ -217,5 +215,5 @@ def _cause(error: BaseException) -> str:
 
 def _short(filename: str) -> str:
     """A path as a reader knows it: `torch/...` for torch's files, others as they are."""
-    marker = "/site-packages/"
-    return filename.split(marker, 1)[1] if marker in filename else filename
+    _, marker, below = filename.partition("/site-packages/")
+    return below if marker else filename

@@ -7,7 +7,6 @@ reported. Which environment variables reach a child at all is decided in `runner
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import glob
 import importlib.util
@@ -19,19 +18,23 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from patchgate.probe.patch.module_name import place_in_package
+from patchgate.probe.patch.module_name import place_in_package, top_level
 from patchgate.probe.process.namespaces import (
     LEVELS,
     SHARED,
     change_root,
+    check,
     end_with_parent,
     enter,
     libc,
     resolved,
+    system_call,
     without_inner,
 )
 from patchgate.probe.protocol import Limits, Request
@@ -57,50 +60,26 @@ _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "
 # Of a real GPU, as patterns.
 _GPUS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
 # Of /etc what programs and libraries read at their start; no passwords and no keys.
-_ETC = (
-    *(
-        "alternatives",
-        "group",
-        "host.conf",
-        "hosts",
-        "ld.so.cache",
-        "ld.so.conf",
-        "ld.so.conf.d",
-        "ld.so.preload",
-    ),
-    *(
-        "localtime",
-        "nsswitch.conf",
-        "os-release",
-        "passwd",
-        "resolv.conf",
-        "ssl/openssl.cnf",
-        "ssl/certs",
-    ),
-)
-_SYSTEM = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/lib32",
-    "/bin",
-    "/sbin",
-    "/nix/store",
-    "/gnu/store",
-    "/proc",
-    "/sys",
-)
-# What is installed by hand lies there, anybody's: of it only what is used is read.
+_ETC = """
+    alternatives group host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload localtime
+    nsswitch.conf os-release passwd resolv.conf ssl/openssl.cnf ssl/certs
+"""
+_SYSTEM = "/usr /lib /lib64 /lib32 /bin /sbin /nix/store /gnu/store /proc /sys"
+# Programs that were installed by hand lie there; only those that are used are read.
 _INSTALLED = "/opt"
-# What lies beside a folder of programs, and is theirs.
+# Folders beside a folder of programs that belong to these.
 _PREFIX = ("lib", "lib64", "libexec", "include")
-# What a workload compiles with.
+# How a patch that a search has written names the whole of which it is a part.
+_PART = re.compile(r"^run_subset\('(/[^']+\.py)'", re.MULTILINE)
+# Keys of a request that name files to read.
+_NAMED = ("unpatched", "patched", "libraries", "queue")
+# How the compiler is tried.
 _COMPILE = ("-E", "-x", "c++", "-o", "/dev/null", "-")
 
 
 def version() -> int:
     """The kernel's Landlock version; 0 where there is none."""
-    return max(0, int(_call(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
+    return max(0, system_call(_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
 @dataclass(frozen=True)
@@ -133,13 +112,11 @@ class Sandbox:
         """Leave this process only these paths and take root's privileges from it; `base` is a
         folder of its own.
         """
-        writes, reads = (
-            [*writable, *self.devices],
-            [*self.system, *readable] if self.reads else ["/"],
-        )
+        writes = [*writable, *self.devices]
+        reads = [*self.system, *readable] if self.reads else ["/"]
         if "mount" in self.namespaces:
             change_root(base, writes, reads, self.namespaces, self.links)
-            # Of the new root all may be read.
+            # Everything in the new root may be read.
             writes, reads = [*writes, *SHARED], ["/"]
         libc.capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
         libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -149,15 +126,11 @@ class Sandbox:
 
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     """The strongest in which a child can still compile, or use the GPU, as one without can."""
-    devices = (
-        (*_DEVICES, *(path for pattern in _GPUS for path in glob.glob(pattern)))
-        if gpu
-        else _DEVICES
-    )
+    gpus = [path for pattern in _GPUS for path in glob.glob(pattern)] if gpu else []
+    devices = (*_DEVICES, *gpus)
     links: dict[str, str] = {}
-    system = tuple(
-        filter(os.path.exists, without_inner(resolved(path, links) for path in _system()))
-    )
+    places = without_inner(resolved(path, links) for path in _system())
+    system = tuple(filter(os.path.exists, places))
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
     # Where nothing works at all there is nothing to lose.
@@ -166,7 +139,7 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
         for level in LEVELS:
             for landlock in dict.fromkeys((version(), 0)):
                 sandbox = Sandbox(level, landlock, reads, system, links, headers, devices)
-                confines = "mount" in level or landlock if reads else level or landlock
+                confines = landlock or ("mount" in level if reads else level)
                 if confines and _tried(sandbox, home, wanted):
                     return sandbox
     return free
@@ -182,7 +155,7 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
     pid = os.fork()
     if pid == 0:
         ended = 1
-        with contextlib.suppress(BaseException):
+        with suppress(BaseException):
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
@@ -194,7 +167,7 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
             ended = 0 if works() else 1
         os._exit(ended)
     status = os.waitpid(pid, 0)[1]
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         os.rmdir(folder)
     return status == 0
 
@@ -202,14 +175,9 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
 def _compiles() -> bool:
     """True if the compiler finds its headers, and a device can be read."""
     os.close(os.open("/dev/urandom", os.O_RDONLY))
-    compiler = os.environ.get("CXX", "g++")
+    command = [os.environ.get("CXX", "g++"), *_COMPILE]
     source = b"#include <vector>\n"
-    return (
-        subprocess.run(
-            [compiler, *_COMPILE], input=source, capture_output=True, timeout=60
-        ).returncode
-        == 0
-    )
+    return subprocess.run(command, input=source, capture_output=True, timeout=60).returncode == 0
 
 
 def _finds_gpu() -> bool:
@@ -218,31 +186,31 @@ def _finds_gpu() -> bool:
 
 
 def _restrict(known: int, writable: Iterable[str], readable: Iterable[str], *, tcp: bool) -> None:
-    """By Landlock, of a version: write only below `writable`, read only there and below `readable`.
+    """Have Landlock let this process write only below `writable`, and read only there and below
+    `readable`.
 
-    From version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets without a file
-    to others.
+    From the kernel's version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets
+    without a file to others.
     """
     reads = _READ_FILE | _READ_DIR
-    handled = (
-        reads
-        | _WRITE_FILE
-        | _CHANGES
-        | (_REFER if known >= 2 else 0)
-        | (_TRUNCATE if known >= 3 else 0)
-    )
+    handled = reads | _WRITE_FILE | _CHANGES
+    if known >= 2:
+        handled |= _REFER
+    if known >= 3:
+        handled |= _TRUNCATE
     # struct landlock_ruleset_attr: file system, network, scopes; older kernels know fewer fields.
-    fields = (
-        [handled] + ([0 if tcp else _TCP] if known >= 4 else []) + ([_SCOPES] if known >= 6 else [])
-    )
+    fields = [handled]
+    if known >= 4:
+        fields.append(0 if tcp else _TCP)
+    if known >= 6:
+        fields.append(_SCOPES)
     attributes = struct.pack(f"={len(fields)}Q", *fields)
-    rules = int(_call(_CREATE_RULESET, attributes, len(attributes), 0))
+    rules = system_call(_CREATE_RULESET, attributes, len(attributes), 0)
     for path in readable:
         _allow(rules, path, reads)
     for path in writable:
         _allow(rules, path, handled)
-    if _call(_RESTRICT_SELF, rules, 0) != 0:
-        raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+    check(system_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
     os.close(rules)
 
 
@@ -253,12 +221,8 @@ def _allow(rules: int, path: str, access: int) -> None:
         return
     if not os.path.isdir(f"/proc/self/fd/{beneath}"):
         access &= _WRITE_FILE | _READ_FILE | _TRUNCATE
-    _call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", access, beneath), 0)
+    system_call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", access, beneath), 0)
     os.close(beneath)
-
-
-def _call(number: int, *arguments: object) -> int:
-    return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def largest_file(limits: Limits) -> int:
@@ -268,16 +232,14 @@ def largest_file(limits: Limits) -> int:
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
 
-def limit_resources(limits: Limits, server: int) -> None:
-    """Limit a child: no core dump, files of a bounded size, private memory on top of `server`
-    bytes.
+def limit_resources(limits: Limits, beside: int) -> None:
+    """Limit a child: no core dump, files of a bounded size, and private memory beyond what it has
+    and the bytes `beside`, for what it has yet to load.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
     if limits["bytes"]:
-        # A process that is no fork has yet to load torch: on many cores OpenBLAS alone takes a
-        # gigabyte.
-        allowed = max(server, private_bytes()) + limits["bytes"]
+        allowed = max(beside, private_bytes()) + limits["bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
@@ -288,7 +250,7 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of
     precompiled headers, where only what is trusted writes.
     """
-    readable = _read_by(request)
+    readable = list(_read_by(request))
     # Each child has caches of its own unless the request names them: what a patch leaves there
     # would be found by its source.
     use_folder(folder, request.get("env", {}))
@@ -334,31 +296,23 @@ def _plugin(request: Request) -> str | None:
     return request["profile"].get("plugin") if "profile" in request else None
 
 
-def _read_by(request: Request) -> list[str]:
+def _read_by(request: Request) -> Iterator[str]:
     """The folder or package of patches, the workload and a device; the project; both sides'
     outputs.
     """
-    loaded = [request, *(request.get("after") or ())]
-    patches = [(each.get("patch"), each.get("paths") or ()) for each in loaded]
-    patches += [(request.get("workload_path"), ()), (_plugin(request), ())]
-    places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
-    wholes = [
-        place for each in loaded for whole in _wholes(each) for place in _file_or_package(whole)
-    ]
-    sides = [
-        path
-        for name in ("unpatched", "patched", "libraries", "queue")
-        if (path := request.get(name))
-    ]
-    return [*places, *wholes, *sides, *request.get("import_path", ())]
-
-
-def _place(path: str, paths: Sequence[str]) -> str:
-    """The folder from which a file is imported; where everything lies in that, the file alone."""
-    return _or_alone(place_in_package(path, paths)[1], path)
+    for each in (request, *(request.get("after") or ())):
+        patch, paths = each.get("patch"), each.get("paths") or ()
+        if patch:
+            yield from (*paths, _or_alone(place_in_package(patch, paths)[1], patch))
+        yield from _wholes(each)
+    for path in filter(None, (request.get("workload_path"), _plugin(request))):
+        yield _or_alone(place_in_package(path)[1], path)
+    yield from (request[name] for name in _NAMED if request.get(name))
+    yield from request.get("import_path", ())
 
 
 def _or_alone(folder: str, path: str) -> str:
+    """The folder around a file, or the file alone where everything else lies in that folder too."""
     return path if _holds_everything(folder) else folder
 
 
@@ -375,71 +329,55 @@ def _homes() -> set[str]:
     import pwd
 
     found = {os.environ.get("HOME", "")}
-    with contextlib.suppress(KeyError):
+    with suppress(KeyError):
         found.add(pwd.getpwuid(os.getuid()).pw_dir)
     return {os.path.realpath(home) for home in found if home}
 
 
-def _wholes(loaded: Mapping[str, Any]) -> list[str]:
-    """The files of which a patch says that it is a part: a search has written it, or
-    `patchgate parts`.
+def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
+    """Each file of which a patch says that it is a part, or the package of the file.
+
+    A search has written such a patch, or `patchgate parts`; any other may say so too.
     """
-    patch, wholes = loaded.get("patch"), [str(loaded.get("part_of") or "")]
-    if patch:
-        with open(patch, encoding="utf-8", errors="replace") as file:
-            found = re.search(r"^run_subset\('(/[^']+\.py)'", file.read(1 << 20), re.MULTILINE)
-        wholes += [found[1]] if found else []
-    return wholes
+    wholes = [str(loaded.get("part_of") or "")]
+    if loaded.get("patch"):
+        with open(loaded["patch"], encoding="utf-8", errors="replace") as file:
+            wholes += re.findall(_PART, file.read(1 << 20))[:1]
+    for path in map(os.path.realpath, filter(None, wholes)):  # a link is what it leads to
+        if path.endswith(".py") and os.path.isfile(path):
+            module, folder = place_in_package(path)
+            yield os.path.join(folder, top_level(module)) if module else path
 
 
-def _file_or_package(path: str) -> list[str]:
-    """The path that part of a file needs: its package, or the file alone, since any patch may claim
-    to be a part.
-    """
-    real = os.path.realpath(path)  # a link is what it leads to
-    if not real.endswith(".py") or not os.path.isfile(real):
-        return []
-    module, folder = place_in_package(real)
-    return [os.path.join(folder, module.partition(".")[0]) if module else real]
-
-
-def _system() -> Iterable[str]:
+def _system() -> Iterator[str]:
     """The interpreter and its packages, programs and libraries of the system, and where what is
     loaded comes from.
     """
-    yield from _SYSTEM
-    yield from (f"/etc/{name}" for name in _ETC)
-    for prefix in (
-        sys.prefix,
-        sys.base_prefix,
-        os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))),
-    ):
+    yield from _SYSTEM.split()
+    yield from (f"/etc/{name}" for name in _ETC.split())
+    of_executable = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
+    for prefix in (sys.prefix, sys.base_prefix, of_executable):
         # An interpreter may be installed into a home, which is not its own.
         parts = ("bin", *_PREFIX) if _holds_everything(prefix) else ("",)
         yield from (os.path.join(prefix, part) for part in parts)
     # Not the working directory, which holds what the server keeps of other children.
-    places = [
-        place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place)
-    ]
-    places += filter(
-        None,
-        (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)),
-    )
-    yield from (place for place in places if not _holds_everything(place))
+    places = [each for each in sys.path if each not in ("", os.getcwd()) and os.path.isdir(each)]
+    places.append(os.environ.get("CUDA_HOME", ""))
+    places += os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    yield from (each for each in places if each and not _holds_everything(each))
     for programs in (*os.environ.get("PATH", "").split(os.pathsep), *_folders_of_compilers()):
         if programs.startswith("/") and not _holds_everything(programs):
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     # Also of torch where it is not loaded yet; it may be built in its own checkout.
-    files += [
-        spec.origin for name in ("torch", "triton") if (spec := importlib.util.find_spec(name))
-    ]
-    modules = map(os.path.realpath, filter(None, files))
-    yield from without_inner(_or_alone(os.path.dirname(file), file) for file in modules)
+    specs = map(importlib.util.find_spec, ("torch", "triton"))
+    modules = filter(None, (*files, *(spec.origin for spec in specs if spec)))
+    real = map(os.path.realpath, modules)
+    yield from without_inner(_or_alone(os.path.dirname(file), file) for file in real)
 
 
-def _folders_of_compilers() -> Iterable[str]:
+def _folders_of_compilers() -> Iterator[str]:
     """The real folders of the compilers that torch may call; the path may have links to them."""
     for name in (os.environ.get("CXX", "g++"), "gcc", "clang++", "cc", "c++"):
         program = shutil.which(name)
@@ -449,8 +387,4 @@ def _folders_of_compilers() -> Iterable[str]:
 
 def private_bytes() -> int:
     """Of this process; files and what is shared are not counted."""
-    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("VmData:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()

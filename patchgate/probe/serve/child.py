@@ -1,4 +1,4 @@
-"""One child of the server, forked or started anew: it limits and confines itself, answers one
+"""One child of a server, forked or started anew: it limits and confines itself, answers one
 request, and ends.
 
 It must not return into the server's loop.
@@ -15,25 +15,25 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from patchgate.probe.process.namespaces import end_with_parent, enter
 from patchgate.probe.process.opened_files import note_opened_files
-from patchgate.probe.process.reply import exception_failure, write_reply
+from patchgate.probe.process.reply import exception_failure, one_line, write_reply
 from patchgate.probe.process.sandbox import (
     CACHES,
     Sandbox,
     confine_child,
     is_trusted,
     limit_resources,
-    private_bytes,
 )
 from patchgate.probe.protocol import QUESTIONS, Compare, Exchange, Request, Stage, variables_of
 
-# Of what loads torch in a process below: on many cores OpenBLAS alone takes as much.
+# Bytes of a process that loads torch: on many cores OpenBLAS alone takes as much.
 _TORCH_BYTES = 1 << 30
 _Handler = Callable[[Request, Stage], dict[str, Any]]
 
@@ -49,11 +49,9 @@ class Ends(NamedTuple):
     opened: int  #: the files that it reads beside its environment
 
 
-def answer(
-    request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0
-) -> NoReturn:
-    """Answer `request` in the folder of the child, and end; `server` are the server's bytes where
-    this is no fork.
+def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: str) -> NoReturn:
+    """Answer `request` in the folder of the child, and end; `loaded` is what this process has of
+    torch, as in `Exchange`.
     """
     _detach(ends)
 
@@ -61,11 +59,13 @@ def answer(
         os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
-        is_script = QUESTIONS[request["do"]].loaded == "nothing"
-        limit_resources(request["limits"], _TORCH_BYTES if is_script else server)
+        limit_resources(request["limits"], 0 if loaded == "compiler" else _TORCH_BYTES)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
-        _write_tracebacks(ends.trace)
+        # The server ends a child that hangs by a signal: the traceback is written first.
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        faulthandler.enable(ends.trace, all_threads=False)
+        faulthandler.register(signal.SIGUSR1, ends.trace, all_threads=False, chain=True)
         headers = confine_child(request, folder, sandbox)
         if not is_trusted(request):
             caches = filter(None, (headers, *map(os.environ.get, CACHES), request.get("libraries")))
@@ -75,8 +75,7 @@ def answer(
         failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}
         write_reply({"failure": failure}, ends.reply)
     try:
-        # Only here, since torch starts threads, which a child that is no fork has to be without
-        # until it is confined.
+        # After the confinement: torch starts threads, and one Landlock confines one thread.
         handler = _prepare(request, folder, headers)
         # Last, so that no module of the project stands in for one of Python's; and not in the
         # unconfined server.
@@ -91,24 +90,54 @@ def answer(
     write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
 
 
-def _prepare(request: Request, folder: str, headers: str) -> _Handler:
-    """The function that answers, where as much of torch is loaded as its question wants.
-
-    Where that is the whole compiler, with the libraries and headers that others have made; where it
-    is nothing, a process that is started finds them in its caches.
+def _detach(ends: Ends) -> None:
+    """Leave the server's process group and terminal, and send all output into a file, so that what
+    the patch prints is never taken for a reply.
     """
-    loaded = QUESTIONS[request["do"]].loaded
-    if loaded == "torch":
+    os.setsid()
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, target in enumerate((null, ends.output, ends.output)):
+        os.dup2(target, descriptor)
+    os.close(null)
+    os.close(ends.output)
+
+
+def _prepare(request: Request, folder: str, headers: str) -> _Handler:
+    """Import the function that answers, and what its question wants of torch.
+
+    The compiler uses the libraries and headers that were built before; a script that the child
+    starts finds them in its caches.
+    """
+    question = QUESTIONS[request["do"]]
+    if question.loaded == "torch":
         # In a pipeline torch refuses what it only warns of elsewhere; and it may read the patch's
         # variables as it is imported.
         os.environ.update({"CI": "true"} | variables_of(request))
-    handler = _handler_of(QUESTIONS[request["do"]])
-    if loaded == "nothing":
+    handler = _handler_of(question)
+    if question.loaded == "torch":
+        return handler
+    if question.loaded == "compiler":
+        renew_thread_pool()
+    if "libraries" in request:
+        copy_missing_libraries(
+            Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        )
+    own = headers if is_trusted(request) else link_headers(Path(headers), Path(folder, "headers"))
+    if question.loaded == "nothing":
         from patchgate.probe.compile.plain_run import share_headers
 
-        share_headers(_built_before(request, folder, headers))
-    elif loaded == "compiler":
-        _use_built(request, folder, headers)
+        share_headers(own)
+        return handler
+    from torch._inductor import codecache
+
+    from patchgate.probe.serve.cpp_builds import build_kernels_together, builds_kernels, use_header
+
+    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = own, f"{own}/locks"
+    if builds_kernels(request):
+        use_header(headers)
+        build_kernels_together()
     return handler
 
 
@@ -131,41 +160,13 @@ def _compare(
         # Untrusted code wrote the patched file. Where the other one can be compared with itself,
         # that is why.
         compare(request["unpatched"], request["unpatched"])
-        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-        return {"metrics": {}, "unreadable": why}
-
-
-def _use_built(request: Request, folder: str, headers: str) -> None:
-    """Have the compiler use the libraries and headers that others have made."""
-    from torch._inductor import codecache
-
-    from patchgate.probe.serve.build_kernels import build_kernels_together
-    from patchgate.probe.serve.known_headers import builds_kernels, use_header
-
-    renew_thread_pool()
-    own = _built_before(request, folder, headers)
-    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = own, f"{own}/locks"
-    if builds_kernels(request):
-        use_header(headers)
-        build_kernels_together()
-
-
-def _built_before(request: Request, folder: str, headers: str) -> str:
-    """Take over the libraries that a request names; returns the child's folder of headers, with
-    those in `headers`.
-    """
-    if "libraries" in request:
-        copy_missing_libraries(
-            Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-        )
-    return headers if is_trusted(request) else link_headers(Path(headers), Path(folder, "headers"))
+        return {"metrics": {}, "unreadable": one_line(error)}
 
 
 def renew_thread_pool() -> None:
-    """Have torch's pool of threads, which no fork keeps, made anew by one thread alone.
+    """Have one thread make torch's pool of threads anew, since no fork keeps it.
 
-    Else the first to ask for it makes it: the threads of a backward ask at once, some find none,
-    and abort.
+    The threads of a backward would ask for it at once; some then find none, and abort.
     """
     import torch
 
@@ -186,8 +187,8 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 
 
 def link_headers(shared: Path, own: Path) -> str:
-    """The folder `own` with links to the precompiled headers of `shared`: what is missing there a
-    child makes here.
+    """Make the folder `own` with links to the precompiled headers of `shared`; a child makes there
+    what is missing.
     """
     own.mkdir(parents=True)
     for compiled in _finished(shared, "*.gch"):
@@ -199,63 +200,26 @@ def link_headers(shared: Path, own: Path) -> str:
 
 
 def _finished(source: Path, pattern: str) -> Iterator[Path]:
-    """Files below `source`, but for those that a process is making now: Inductor holds a lock of
-    the same name.
+    """Files below `source` that no process is making now: Inductor holds a lock of the same
+    name.
     """
     locks = {path.stem: path for path in source.rglob("*.lock")}
     for path in source.rglob(pattern):
         lock = locks.get(path.name.partition(".")[0])
-        if not (lock and _is_locked(lock)):
+        with suppress(BlockingIOError):
+            if lock is not None:
+                with open(lock, "rb") as held:
+                    fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
             yield path
 
 
-def _is_locked(path: Path) -> bool:
-    with open(path, "rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def _detach(ends: Ends) -> None:
-    """Own process group, no terminal, and all output into a file: what the patch prints cannot be
-    taken for a reply.
-    """
-    os.setsid()
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(ends.output, 1)
-    os.dup2(ends.output, 2)
-    os.close(null)
-    os.close(ends.output)
-
-
-def _write_tracebacks(trace: int) -> None:
-    """The server ends a child that hangs by a signal: the traceback is written, then its default
-    action ends it.
-    """
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-    faulthandler.enable(trace, all_threads=False)
-    faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
-
-
 def save_request(request: Request, folder: str, sandbox: Sandbox) -> None:
-    """In the server: leave a child that is no fork of it what it answers, and the server's
-    bytes.
-    """
+    """In the server: pass the request and the sandbox to a child that is started by exec."""
     with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
-        json.dump([request, vars(sandbox), private_bytes()], file)
-
-
-def answer_saved(folder: str, ends: Sequence[int]) -> NoReturn:
-    """Answer the request that lies in `folder`."""
-    with open(f"{folder}/request.json", encoding="utf-8") as file:
-        request, sandbox, server = json.load(file)
-    answer(request, folder, Ends(*ends), Sandbox(**sandbox), server)
+        json.dump([request, vars(sandbox)], file)
 
 
 if __name__ == "__main__":
-    answer_saved(sys.argv[1], [*map(int, sys.argv[2:])])
+    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as saved:
+        asked, parts = json.load(saved)
+    answer(asked, sys.argv[1], Ends(*map(int, sys.argv[2:])), Sandbox(**parts), "nothing")

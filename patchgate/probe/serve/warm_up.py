@@ -1,22 +1,21 @@
-"""Imports what a compile imports, once for every child of the server, and generates code for one
-small graph.
-"""
+"""Imports torch, and what a compile imports, once for every child of a server."""
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import gc
 import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.protocol import QUESTIONS
-from patchgate.probe.serve.zygote import Answer, Zygote
 
 # Between two collections of a child.
 _NEW_OBJECTS = 10_000
@@ -42,10 +41,19 @@ _LATE = (
     "torch._inductor.codegen.memory_planning",
     "torch._inductor.kernel_template_choice",
 )
+# MADV_COLLAPSE of linux/mman.h: since Linux 6.1, and whatever the machine's default is.
+_COLLAPSE = 25
+# Holds the bytes of a huge page, where the kernel has any.
+_PAGE_BYTES = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+# Start and end of a mapping without a file, and its kilobytes in use.
+_MAPPING = re.compile(
+    r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Anonymous: +(\d+)",
+    re.MULTILINE,
+)
 _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-@contextlib.contextmanager
+@contextmanager
 def _keeping_bytecode() -> Iterator[None]:
     """Within it, what is imported is compiled once for every later server of this environment.
 
@@ -60,24 +68,32 @@ def _keeping_bytecode() -> Iterator[None]:
 
 
 @_keeping_bytecode()
-def warm_up(answer: Answer) -> Zygote:
-    """Start the zygote, then import what a compile imports and generate code for one small CPU
-    graph.
-    """
-    # What is imported stays: to look for garbage among it again and again takes a sixth of the
-    # time.
+def import_torch() -> None:
+    """Import torch alone, and the code that runs a patch as in a new interpreter."""
+    # Imported modules stay: looking for garbage among them takes a sixth of the time.
     gc.disable()
-    zygote = Zygote(answer)
+    importlib.import_module(QUESTIONS["new interpreter"].module)
+    _keep_objects()
+
+
+@_keeping_bytecode()
+def import_compiler() -> None:
+    """Import what a compile imports, and generate code for one small CPU graph."""
+    gc.disable()
     _import_and_compile()
-    # A collection in a child would write to, and so copy, every page that it shares with this
-    # process.
     gc.collect()
-    gc.freeze()
     # A compile makes many objects that stay, and looks through them after every 700 new ones.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    _keep_objects()
+    _use_huge_pages()
+
+
+def _keep_objects() -> None:
+    """Leave out what was imported when garbage is collected: a collection in a child would write
+    to, and so copy, every page that it shares with this process.
+    """
+    gc.freeze()
     gc.enable()
-    collapse_memory()
-    return zygote
 
 
 def _import_and_compile() -> None:
@@ -94,7 +110,7 @@ def _import_and_compile() -> None:
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
     from patchgate.probe.patch.snapshot import take_snapshot
-    from patchgate.probe.serve import build_kernels, known_headers  # noqa: F401
+    from patchgate.probe.serve import cpp_builds  # noqa: F401
     from patchgate.probe.simulate import cpu_build
 
     if cpu_build.is_cpu_only():
@@ -120,21 +136,38 @@ def _import_compiler() -> None:
     for name in _COMPILER:
         importlib.import_module(name)
     for name in _OPTIONAL:
-        with contextlib.suppress(ImportError):
+        with suppress(ImportError):
             importlib.import_module(name)
     for name in _LATE:
         # Only the bytecode is left: each child that imports it would compile its source.
-        with contextlib.suppress(Exception):  # not in this release
+        with suppress(Exception):  # not in this release
             loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
             loader.get_code(name)
-    with contextlib.suppress(Exception):  # no Triton here, or it has another name
-        # A digest of Triton's files, which every compile puts into a key: half a second, once and
-        # not in every child.
+    with suppress(Exception):  # no Triton here, or it has another name
+        # Every compile puts a digest of Triton's files into a key, which takes half a second.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
-    with contextlib.suppress(ImportError):
+    with suppress(ImportError):
         from torch._dynamo.funcname_cache import get_funcname
 
-        # Dynamo's log names the function of each line that is traced: for that it reads the whole
-        # file.
+        # Dynamo's log names the function of each line that is traced, and reads the whole file for
+        # that.
         for name in _TRACED:
             get_funcname(str(importlib.import_module(f"torch.nn.{name}").__file__), 1)
+
+
+def _use_huge_pages() -> None:
+    """Move this process's own memory to huge pages, as far as it fills them: a fork copies the
+    entry of every page. Without huge pages nothing happens.
+    """
+    try:
+        size = int(Path(_PAGE_BYTES).read_text())
+        mappings = Path("/proc/self/smaps").read_text(errors="replace")
+    except (OSError, ValueError):
+        return
+    madvise = ctypes.CDLL(None).madvise
+    for start, end, used in _MAPPING.findall(mappings):
+        first, last = int(start, 16), int(end, 16)
+        if int(used) * 2048 >= last - first:
+            # One by one: memory may be too scattered for some of them.
+            for page in range(-(-first // size) * size, last // size * size, size):
+                madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _COLLAPSE)

@@ -7,9 +7,9 @@ chose.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -32,7 +32,7 @@ _FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash atten
 _MASK_ALIGNMENT = 16  # elements; the memory-efficient kernel reads a row of the mask in such pieces
 
 
-@contextlib.contextmanager
+@contextmanager
 def simulated_attention(profile: Profile) -> Iterator[None]:
     """Within it, attention on the profile's device becomes the kernel that such a device runs."""
     capability = (profile["properties"]["major"], profile["properties"]["minor"])

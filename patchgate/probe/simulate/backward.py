@@ -7,12 +7,12 @@ compares both on the CPU.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import itertools
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -21,7 +21,9 @@ from torch._functorch._aot_autograd import graph_capture_wrappers, logging_utils
 from torch.autograd.function import FunctionCtx
 from torch.fx import traceback as fx_traceback
 
-Hooks = dict[Any, tuple[list[Callable[..., Any]], list[Callable[..., Any]]]]
+from patchgate.probe.protocol import Function
+
+Hooks = dict[Any, tuple[list[Function], list[Function]]]
 Edge = tuple[Any, int]
 
 #: Functions that called `ctx.set_materialize_grads(False)`, which a node does not tell.
@@ -43,10 +45,10 @@ class _HookedNode:
             (fn and _HookedNode(fn, self._hooks), index) for fn, index in self._node.next_functions
         ]
 
-    def register_prehook(self, hook: Callable[..., Any]) -> None:
+    def register_prehook(self, hook: Function) -> None:
         self._hooks[self._node][0].append(hook)
 
-    def register_hook(self, hook: Callable[..., Any]) -> None:
+    def register_hook(self, hook: Function) -> None:
         self._hooks[self._node][1].append(hook)
 
     def __eq__(self, other: object) -> bool:
@@ -56,7 +58,7 @@ class _HookedNode:
         return hash(self._node)
 
 
-@contextlib.contextmanager
+@contextmanager
 def backward_in_python() -> Iterator[None]:
     """Within it, `torch.autograd.grad` does without the engine in C++.
 

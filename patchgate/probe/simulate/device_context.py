@@ -7,9 +7,9 @@ eagerly.
 
 from __future__ import annotations
 
-import contextlib
 import runpy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -23,8 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.attention import simulated_attention
 from patchgate.probe.simulate.backward import backward_in_python
+from patchgate.probe.simulate.building import convertible_modules
 from patchgate.probe.simulate.fake_device import fake_device, known_device
-from patchgate.probe.simulate.module_conversion import convertible_modules
 
 
 def generates_triton(profile: Profile) -> bool:
@@ -39,9 +39,9 @@ def device_name(profile: Profile) -> str:
     return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
 
 
-def device_context(profile: Profile) -> contextlib.AbstractContextManager[Any]:
+def device_context(profile: Profile) -> AbstractContextManager[Any]:
     """Within it, Inductor compiles for the device of `profile`."""
-    contexts: dict[str, Callable[[Profile], contextlib.AbstractContextManager[Any]]] = {
+    contexts: dict[str, Callable[[Profile], AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
         # Tracing patterns on a plugin's device would run its kernels; those of the CPU have been
@@ -49,7 +49,7 @@ def device_context(profile: Profile) -> contextlib.AbstractContextManager[Any]:
         "plugin": lambda profile: mock.patch.object(
             joint_graph, "lazy_init", lambda *_, **__: None
         ),
-        "real": lambda profile: contextlib.nullcontext(),
+        "real": lambda profile: nullcontext(),
     }
     return contexts[profile["kind"]](profile)
 
@@ -61,7 +61,7 @@ def vector_isa(profile: Profile) -> Any:
     return {"avx2": cpu_vec_isa.VecAVX2, "avx512": cpu_vec_isa.VecAVX512}[profile["isa"]]()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _codegen_for_isa(profile: Profile) -> Iterator[None]:
     """C++ is generated for the profile's vector ISA and threads, whatever this machine has."""
     from torch._inductor import cpu_vec_isa
@@ -75,7 +75,7 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
     """Within it, a workload is built and called without a device: fake tensors, attention,
     backward.
@@ -83,7 +83,7 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
     Nothing changes on a real device, but that a plugin registers its own. `reads` is what `.item()`
     returns, call by call.
     """
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         if profile["kind"] == "plugin":
             runpy.run_path(profile["plugin"])["register"]()
         if profile["kind"] != "real":
@@ -94,10 +94,10 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def traced_without_device(profile: Profile) -> Iterator[None]:
     """Within it, forward and backward of fake tensors are traced as on the profile's device."""
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
         stack.enter_context(backward_in_python())
@@ -108,7 +108,7 @@ def traced_without_device(profile: Profile) -> Iterator[None]:
         yield
 
 
-def _item_returns(reads: Sequence[float]) -> contextlib.AbstractContextManager[Any]:
+def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
     """A fake tensor holds no values: the workload says what `.item()` gives."""
     implementations = fake_impls.op_implementations_dict
     values = iter(reads)
@@ -123,7 +123,5 @@ def _item_returns(reads: Sequence[float]) -> contextlib.AbstractContextManager[A
     # Else 2.10 compiles this function too, and its breaks count as the workload's.
     uncompiled: Any = torch._dynamo.disable(item)
     return (
-        mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled))
-        if reads
-        else contextlib.nullcontext()
+        mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else nullcontext()
     )

@@ -6,24 +6,23 @@ has to be replaced on torch 2.10 to 2.15.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import FunctionType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
+from torch import Tensor
 from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from patchgate.probe.protocol import Profile
+from patchgate.probe.protocol import Function, Profile
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.triton_driver import CallLog, triton_driver
 
-_CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
-
-
+_CACHED = (FunctionType, type(functools.lru_cache(lambda: None)))
 # These create no context on a real device. All others do: an import that makes one of them is a
 # side effect.
 _WITHOUT_CONTEXT = {
@@ -35,36 +34,69 @@ _WITHOUT_CONTEXT = {
 }
 
 
-def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
-    """Replacements for functions of `torch.cuda`, by name."""
-    properties = types.SimpleNamespace(**profile["properties"])
+def cuda_functions(profile: Profile, log: CallLog | None = None) -> dict[str, Function]:
+    """Replacements for functions of `torch.cuda`, by name; `log` receives their calls."""
+    properties = SimpleNamespace(**profile["properties"])
     capability = (properties.major, properties.minor)
-    free_and_total = (properties.total_memory, properties.total_memory)
-    return {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_properties": lambda device=None: properties,
-        "get_device_capability": lambda device=None: capability,
-        "get_device_name": lambda device=None: properties.name,
-        "is_bf16_supported": lambda *args, **kwargs: capability >= (8, 0),
-        "get_rng_state": lambda *args: torch.zeros(16, dtype=torch.uint8),
-        "set_rng_state": lambda *args: None,
-        "mem_get_info": lambda device=None: free_and_total,
-        "synchronize": lambda device=None: None,
-        "set_device": lambda device: None,
-        "init": lambda: None,
-        "_lazy_init": lambda: None,
-        "_exchange_device": lambda device: 0,
-        "_maybe_exchange_device": lambda device: 0,
+    answers: dict[str, Any] = {
+        "is_available": True,
+        "is_initialized": True,
+        "device_count": 1,
+        "current_device": 0,
+        "get_device_properties": properties,
+        "get_device_capability": capability,
+        "get_device_name": properties.name,
+        "is_bf16_supported": capability >= (8, 0),
+        "set_rng_state": None,
+        "mem_get_info": (properties.total_memory, properties.total_memory),
+        "synchronize": None,
+        "set_device": None,
+        "init": None,
+        "_lazy_init": None,
+        "_exchange_device": 0,
+        "_maybe_exchange_device": 0,
     }
+    functions = {name: _constant(value) for name, value in answers.items()}
+    functions["get_rng_state"] = lambda *args: torch.zeros(16, dtype=torch.uint8)
+    if log is not None:
+        for name in functions.keys() - _WITHOUT_CONTEXT:
+            functions[name] = _logged(name, functions[name], log)
+    return functions
 
 
-@contextlib.contextmanager
+def _constant(value: Any) -> Function:
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _logged(name: str, function: Function, log: CallLog) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        log(f"torch.cuda.{name}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
+    """Within it, `torch.cuda` and Triton's driver answer as on the profile's device, whatever else
+    of torch is loaded.
+    """
+    functions: dict[str, Any] = cuda_functions(profile, log)
+    with (
+        mock.patch.multiple(torch.cuda, **functions),
+        as_built_for_cuda() if is_cpu_only() else nullcontext(),
+        triton_driver(profile, log),
+    ):
+        yield
+
+
+@contextmanager
 def known_device(profile: Profile) -> Iterator[None]:
-    """Within it, a model that is built or traced hears of the profile's capability, and its
-    convolutions of cuDNN.
+    """Within it, a model that is built or traced finds the profile's capability, and its
+    convolutions cuDNN.
 
     `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
     """
@@ -97,7 +129,7 @@ class _ConstructorsOnCpu(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-def _fold_on_cpu(deduce: Callable[..., Any], backend: str) -> Callable[..., Any]:
+def _fold_on_cpu(deduce: Function, backend: str) -> Function:
     @functools.wraps(deduce)
     def deduce_value(*args: Any, **kwargs: Any) -> Any:
         with _ConstructorsOnCpu(backend):
@@ -106,7 +138,7 @@ def _fold_on_cpu(deduce: Callable[..., Any], backend: str) -> Callable[..., Any]
     return deduce_value
 
 
-def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_format:
     """The layout of a convolution's output: channels last where input or weight has it, but not in
     float64.
     """
@@ -137,7 +169,7 @@ def _clear_device_caches() -> None:
     interface.caching_worker_current_devices.clear()
 
 
-@contextlib.contextmanager
+@contextmanager
 def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     """Within it, torch and Triton find the device that `profile` describes.
 
@@ -151,38 +183,23 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     from torch._subclasses import fake_tensor
 
     cuda = interface.CudaInterface
-    with contextlib.ExitStack() as stack:
-        for name, function in cuda_functions(profile).items():
-            if log is not None and name not in _WITHOUT_CONTEXT:
-                function = _logged(name, function, log)
-            stack.enter_context(mock.patch.object(torch.cuda, name, function))
+    with ExitStack() as stack:
+        stack.enter_context(described_device(profile, log))
+        for name, function in cuda_functions(profile, log).items():
             bound = name.lstrip("_")
             if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
                 stack.enter_context(mock.patch.object(cuda, bound, staticmethod(function)))
-        if is_cpu_only():
-            stack.enter_context(as_built_for_cuda())
-        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
-        stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
         folder = joint_graph.UniformValueConstantFolder
-        stack.enter_context(
-            mock.patch.object(
-                folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"])
-            )
-        )
-        # The server has initialised the patterns on the CPU; here they would be traced on the
-        # device.
-        stack.enter_context(
-            mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None)
-        )
-        stack.enter_context(triton_driver(profile, log))
+        deduce = _fold_on_cpu(folder._deduce_value, profile["backend"])
+        for owner, name, function in (
+            (fake_tensor, "init_gpu_context", _constant(None)),
+            (triton_helpers, "set_driver_to_gpu", _constant(None)),
+            (folder, "_deduce_value", deduce),
+            # The server has initialised the patterns on the CPU; here they would be traced on the
+            # device.
+            (joint_graph, "lazy_init", _constant(None)),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, function))
         _clear_device_caches()
         stack.callback(_clear_device_caches)
         yield
-
-
-def _logged(name: str, function: Callable[..., Any], log: CallLog) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        log(f"torch.cuda.{name}")
-        return function(*args, **kwargs)
-
-    return call

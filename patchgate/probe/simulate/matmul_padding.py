@@ -7,9 +7,9 @@ that nobody knows.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest import mock
 
 from torch._inductor.fx_passes import pad_mm
@@ -34,7 +34,7 @@ def product_name(key: str) -> str:
     return ":".join([operation, *texts, free, *re.findall(r"(True|False)\)$", key)])
 
 
-@contextlib.contextmanager
+@contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
     """Within it, each product that is timed, or would be, comes into `decided`: "padded" or "kept".
 

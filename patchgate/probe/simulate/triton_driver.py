@@ -1,24 +1,22 @@
 """Stands in for Triton's driver where no device is: a patch may ask for it as it is imported.
 
-Without it what Triton says depends on the machine: "0 active drivers", "libcuda.so cannot found",
-or a real device's answer. `import torch` alone does not import Triton, so where a patch is the
-first to do that it is stood in for then.
+Without it Triton's answer depends on the machine: "0 active drivers", "libcuda.so cannot found", or
+that of a real device. `import torch` alone does not import Triton: where a patch is the first to do
+that, the driver is replaced then.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.machinery
 import sys
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.abc import MetaPathFinder
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import torch
 
-from patchgate.probe.protocol import Profile
+from patchgate.probe.process.watched_imports import WatchedImports
+from patchgate.probe.protocol import Function, Profile
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
 # The module; as an attribute `triton.runtime.driver` is the object in it that holds the drivers.
@@ -54,12 +52,11 @@ CallLog = Callable[[str], None]
 
 
 class _Utilities:
-    """Of the driver: the properties of its device that a profile has."""
+    """The utilities of the driver: the properties of its device that a profile has."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._known = {
-            ours: properties[name] for ours, name in _PROPERTIES.items() if name in properties
-        }
+        names = {name: ours for name, ours in _PROPERTIES.items() if ours in properties}
+        self._known = {name: properties[ours] for name, ours in names.items()}
 
     def get_device_properties(self, device: int) -> Mapping[str, Any]:
         return _Properties(self._known)
@@ -117,63 +114,30 @@ class _Driver:
         raise AttributeError(name)
 
 
-@contextlib.contextmanager
+@contextmanager
 def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     """Within it, Triton's active and default driver is that of the device that `profile`
     describes.
     """
-    driver = _Driver(profile, log)
-    with contextlib.ExitStack() as stack:
-        if _MODULE in sys.modules:
-            # Not set_active: its counterpart would look for a real driver on the way out.
-            holder = sys.modules[_MODULE].driver
-            for name in _HELD:
-                stack.enter_context(mock.patch.object(holder, name, driver))
-        else:
-            finder = _Finder(driver)
-            sys.meta_path.insert(0, finder)
-            stack.callback(finder.leave)
-        yield
+    driver, holder = _Driver(profile, log), None
 
-
-def spec_of_others(
-    finder: MetaPathFinder, name: str, path: Sequence[str] | None, target: types.ModuleType | None
-) -> importlib.machinery.ModuleSpec | None:
-    """The module as the finders after this one find it."""
-    for other in sys.meta_path[sys.meta_path.index(finder) + 1 :]:
-        spec = other.find_spec(name, path, target) if hasattr(other, "find_spec") else None
-        if spec:
-            return spec
-    return None
-
-
-class _Finder(MetaPathFinder):
-    """Puts the driver into Triton's module when that has been imported."""
-
-    def __init__(self, driver: _Driver) -> None:
-        self._driver, self._holder = driver, None
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != _MODULE:
-            return None
-        spec = spec_of_others(self, name, path, target)
-        if spec is not None and spec.loader is not None:
-            self._fill_after(spec.loader, spec.loader.exec_module)
-        return spec
-
-    def _fill_after(self, loader: Any, run: Any) -> None:
-        def exec_module(module: Any) -> None:
-            run(module)
-            self._holder = module.driver
-            for name in _HELD:
-                setattr(module.driver, name, self._driver)
-
-        vars(loader)["exec_module"] = exec_module
-
-    def leave(self) -> None:
-        sys.meta_path.remove(self)
+    def fill(module: Any, execute: Function, _: bool) -> None:
+        nonlocal holder
+        execute(module)
+        holder = module.driver
         for name in _HELD:
-            if getattr(self._holder, name, None) is self._driver:
-                setattr(self._holder, name, None)
+            setattr(holder, name, driver)
+
+    if _MODULE in sys.modules:
+        # Not set_active: its counterpart would look for a real driver on the way out.
+        held: dict[str, Any] = dict.fromkeys(_HELD, driver)
+        with mock.patch.multiple(sys.modules[_MODULE].driver, **held):
+            yield
+        return
+    try:
+        with WatchedImports(lambda name: name == _MODULE, fill):
+            yield
+    finally:
+        for name in _HELD:
+            if getattr(holder, name, None) is driver:
+                setattr(holder, name, None)

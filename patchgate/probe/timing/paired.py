@@ -7,30 +7,37 @@ alike. Times are returned raw.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
 import time
-import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from statistics import median
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
 import torch
 import torch._inductor.config as inductor_config
+from torch import Tensor
 from torch._dynamo.utils import counters
 from torch._inductor import list_mode_options
 
 from patchgate.probe.compile.capture import Build, no_caches
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.protocol import PATIENCE, Round, Stage, Time, Times
+from patchgate.probe.protocol import (
+    PATIENCE,
+    Function,
+    Round,
+    Stage,
+    Time,
+    Times,
+)
 from patchgate.probe.simulate.device_context import device_context, device_name
-from patchgate.probe.timing.device_queue import DeviceQueue
+from patchgate.probe.timing.device import DeviceQueue, device_state, warm_up
 from patchgate.probe.timing.reload_kernels import GeneratedCode, KernelCache, collect_code
-from patchgate.probe.timing.warmup import device_state, warm_up
 
 Replay = Callable[[], Any]
 SIDES = ("unpatched", "patched")
@@ -54,7 +61,7 @@ def time_workload(request: Time, stage: Stage) -> Times:
     before = device_state(profile["backend"])
     with device_context(profile | {"threads": 1}), queue.alone_in(GeneratedCode, "__call__"):
         # Tuning times every candidate on the device.
-        with queue.alone() if _tunes_kernels(mode) else contextlib.nullcontext():
+        with queue.alone() if _tunes_kernels(mode) else nullcontext():
             pair = Pair(
                 load_build(request),
                 dtype=getattr(torch, request["dtype"]),
@@ -114,7 +121,7 @@ class Pair:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
-        self._compiled: list[Callable[..., Any]] = []
+        self._compiled: list[Function] = []
         self._codes: list[list[GeneratedCode]] = []
         # A kernel that both sides share has one launch config: another one is worth 6 % of a stack
         # on an H200.
@@ -306,7 +313,7 @@ def _replays_graphs(mode: str) -> bool:
     return bool(list_mode_options(mode).get("triton.cudagraphs"))
 
 
-@contextlib.contextmanager
+@contextmanager
 def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
     """Within it, what is tuned is tuned once and kept in `folder`.
 
@@ -324,7 +331,7 @@ def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
         yield
 
 
-def _recorded_call(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], Any]:
+def _recorded_call(compiled: Function, args: Sequence[Any]) -> Callable[[], Any]:
     """A call of what torch replays by itself, once it has recorded it."""
 
     def call() -> None:
@@ -340,10 +347,10 @@ def _recorded_call(compiled: Callable[..., Any], args: Sequence[Any]) -> Callabl
 
 
 def _clone(args: Sequence[Any]) -> list[Any]:
-    return [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
+    return [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
 
 
-def with_own_code(module: Callable[..., Any], side: str) -> Callable[..., Any]:
+def with_own_code(module: Function, side: str) -> Function:
     """`module` behind a code object of its own.
 
     Dynamo keeps what it compiled by code object: shared, the second side would run what the first
@@ -353,7 +360,7 @@ def with_own_code(module: Callable[..., Any], side: str) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         return module(*args)
 
-    return types.FunctionType(
+    return FunctionType(
         call.__code__.replace(co_name=side), globals(), side, None, call.__closure__
     )
 
@@ -363,7 +370,7 @@ def _compiled_graphs() -> int:
 
 
 def time_replays(
-    replays: tuple[Replay, Replay], pairs: int, flush: torch.Tensor, rng: random.Random
+    replays: tuple[Replay, Replay], pairs: int, flush: Tensor, rng: random.Random
 ) -> tuple[list[float], list[float]]:
     """Microseconds of `pairs` replays of each side, each from a cold L2; half of the pairs start
     with either side.

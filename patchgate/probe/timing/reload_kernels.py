@@ -6,11 +6,11 @@ Loaded again it keeps the launch configs that it had, or those of kernels that b
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -19,13 +19,15 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
+from patchgate.probe.protocol import Function
+
 
 class GeneratedCode:
     """The generated module of one graph, which can be loaded again."""
 
-    def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
+    def __init__(self, load: Callable[[], ModuleType], module: ModuleType) -> None:
         self._load, self._kernels = load, _kernels(module)
-        self._call: Callable[..., Any] = module.call
+        self._call: Function = module.call
 
     def reload(self, configs: dict[str, str]) -> None:
         """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose
@@ -70,9 +72,9 @@ class KernelCache:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._modules: dict[str, types.ModuleType] = {}
+        self._modules: dict[str, ModuleType] = {}
 
-    @contextlib.contextmanager
+    @contextmanager
     def use(self) -> Iterator[None]:
         """Within it, no other side's kernels are found, in this process or on disk."""
         CompiledTritonKernels.cache_clear()
@@ -83,11 +85,11 @@ class KernelCache:
             yield
 
 
-def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
+def _kernels(module: ModuleType) -> list[CachingAutotuner]:
     return [value for value in vars(module).values() if isinstance(value, CachingAutotuner)]
 
 
-@contextlib.contextmanager
+@contextmanager
 def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterator[None]:
     """Within it, modules that Inductor generates go to `codes`, pinned to `configs`, and are called
     through it.
@@ -96,7 +98,7 @@ def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterato
         PyCodeCache.load_by_key_path,
         GraphLowering.compile_to_module,
     )
-    loads: list[Callable[[], types.ModuleType]] = []
+    loads: list[Callable[[], ModuleType]] = []
 
     def recorded_load(*args: Any, **kwargs: Any) -> Any:
         module = load_by_key_path(*args, **kwargs)

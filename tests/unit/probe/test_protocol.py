@@ -114,7 +114,7 @@ def test_the_server_answers_such_a_request_with_a_failure_of_the_machine(tmp_pat
         with channel:
             socket.send_fds(control, [b"."], [channel.fileno()])
         connection.sendall(line)
-        assert Server(theirs, str(tmp_path))._start(theirs)
+        assert Server(theirs, str(tmp_path), "nothing")._start(theirs)
         answer = json.loads(connection.makefile("rb").readline())
     failure = failure_of(answer)
     assert (failure.cause, failure.stage, failure.where) == (Cause.MACHINE, "request", None)
@@ -126,7 +126,7 @@ def test_a_host_that_has_gone_ends_the_server(tmp_path):
     control, theirs = socket.socketpair()
     control.close()
     with theirs:
-        assert not Server(theirs, str(tmp_path))._start(theirs)
+        assert not Server(theirs, str(tmp_path), "nothing")._start(theirs)
 
 
 REPLY = {

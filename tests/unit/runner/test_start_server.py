@@ -27,7 +27,7 @@ def server(tmp_path):
         without_torch,
         other,
     ):
-        made = Server("2.11.0", process, folder, control, without_torch)
+        made = Server("2.11.0", process, folder, {"compiler": control, "nothing": without_torch})
         yield made, theirs, other
     folder.cleanup()
 
@@ -81,7 +81,7 @@ def test_servers_can_be_asked_until_they_end(server, monkeypatch):
         assert servers.are_serving()
         theirs.close()
         assert not servers.are_serving()
-    assert made.control.fileno() == -1
+    assert {control.fileno() for control in made.controls.values()} == {-1}
     with pytest.raises(OSError):
         servers.connect("2.11.0", "observe")
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from patchgate.probe.patch.branch_coverage import lines_that_can_run, outcomes, taken
+from patchgate.probe.patch.coverage import lines_that_can_run, outcomes, taken
 
 TEXT = textwrap.dedent(
     """\

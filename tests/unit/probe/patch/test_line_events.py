@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from patchgate.probe.patch import line_events
-from patchgate.probe.patch.branch_coverage import taken
-from patchgate.probe.patch.line_events import LinesRun
+from patchgate.probe.patch import coverage
+from patchgate.probe.patch.coverage import LinesRun, taken
 
 SOURCE = """\
 def chooses(x):
@@ -52,7 +51,7 @@ def never():
     return 1
 """
 Events = Callable[[str, LinesRun], contextlib.AbstractContextManager[None]]
-WAYS = [line_events.traced] + ([line_events._monitored] if sys.version_info >= (3, 12) else [])
+WAYS = [coverage.traced] + ([coverage._monitored] if sys.version_info >= (3, 12) else [])
 
 
 @pytest.mark.parametrize("events", WAYS)
@@ -97,6 +96,6 @@ def work(names: dict[str, Any]) -> None:
 
 def test_the_tracer_of_before_is_back(tmp_path: Path) -> None:
     before = sys.gettrace()
-    with contextlib.suppress(KeyError), line_events.line_events(str(tmp_path), LinesRun()):
+    with contextlib.suppress(KeyError), coverage.line_events(str(tmp_path), LinesRun()):
         raise KeyError
     assert sys.gettrace() is before

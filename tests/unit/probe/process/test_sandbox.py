@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read_for(path: Path, text: str = "x = 1\n", **request: object) -> list[str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    return _read_by({"patch": str(path), **request})
+    return list(_read_by({"patch": str(path), **request}))
 
 
 def test_a_patch_reads_its_folder_or_its_package(home):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.probe.timing.device_queue import DeviceQueue
+from patchgate.probe.timing.device import DeviceQueue
 
 
 class Tuner:

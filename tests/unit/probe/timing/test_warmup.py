@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from patchgate.probe.timing import warmup
+from patchgate.probe.timing import device
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Each look at the clock takes a quarter of a second."""
     ticks = itertools.count(0, 0.25)
-    monkeypatch.setattr(warmup.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(device.time, "perf_counter", lambda: next(ticks))
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ def clock(monkeypatch):
     ],
 )
 def test_blocks_are_taken_until_two_are_the_same_or_time_is_up(clock, medians, told):
-    assert warmup.warm_up(iter(medians)) == told
+    assert device.warm_up(iter(medians)) == told
 
 
 def test_the_load_is_reported_of_a_cpu_and_a_gpu_without_a_driver_is_unknown(monkeypatch):
-    assert "load average" in warmup.device_state("cpu")
+    assert "load average" in device.device_state("cpu")
     monkeypatch.setenv("PATH", "")
-    assert warmup.device_state("cuda") == "unknown"
+    assert device.device_state("cuda") == "unknown"

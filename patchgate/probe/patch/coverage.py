@@ -1,0 +1,235 @@
+"""Which lines of one file run, the jumps between them within a frame, and the conditions and loops
+whose outcomes the jumps show.
+
+Only conditions whose body has lines of its own count: a run is known by its lines. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tokenize
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from patchgate.probe.protocol import Function, Outcome
+
+#: From a line to the next one that ran in the same frame; to 0 where the frame ended.
+Jump = tuple[int, int]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Kind -> outcome when the body runs, and when it does not.
+_WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
+
+
+@dataclass
+class LinesRun:
+    """Lines of the patch that ran, and the jumps from one to the next within a frame."""
+
+    lines: set[int] = field(default_factory=set)
+    jumps: set[Jump] = field(default_factory=set)
+
+
+def line_events(path: str, ran: LinesRun) -> AbstractContextManager[None]:
+    """Within it, each line of the file that runs is added to `ran`."""
+    return _monitored(path, ran) if sys.version_info >= (3, 12) else traced(path, ran)
+
+
+@contextmanager
+def traced(path: str, ran: LinesRun) -> Iterator[None]:
+    """Record trace events, before Python 3.12: they double the time of everything that runs in this
+    thread.
+    """
+
+    def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
+        return _frame_tracer(ran) if frame.f_code.co_filename == path else None
+
+    before = sys.gettrace()
+    sys.settrace(trace_call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _frame_tracer(ran: LinesRun) -> Function:
+    """The trace function of one frame."""
+    last: int | None = None
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal last
+        if event == "exception":
+            last = None  # where it goes from here is no outcome of a condition
+            return trace
+        ran.lines.add(frame.f_lineno)
+        if last is not None and event in ("line", "return"):
+            ran.jumps.add((last, frame.f_lineno if event == "line" else 0))
+        last = frame.f_lineno if event == "line" else last
+        return trace
+
+    return trace
+
+
+@contextmanager
+def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
+    """Record events of `sys.monitoring`, which slow down the code of the file alone."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
+    events = monitoring.events
+    inside = events.LINE | events.PY_RETURN | events.PY_YIELD
+    last: dict[int, int] = {}  # of each frame
+
+    def start(code: CodeType, offset: int) -> Any:
+        if code.co_filename != path:
+            return monitoring.DISABLE
+        last.pop(id(sys._getframe(1)), None)
+        monitoring.set_local_events(tool, code, inside)
+        return None
+
+    def line(code: CodeType, number: int) -> None:
+        frame = id(sys._getframe(1))
+        ran.lines.add(number)
+        if frame in last:
+            ran.jumps.add((last[frame], number))
+        last[frame] = number
+
+    def leave(code: CodeType, offset: int, value: object) -> None:
+        before = last.pop(id(sys._getframe(1)), None)
+        if before is not None:
+            ran.jumps.add((before, 0))
+
+    def fail(code: CodeType, offset: int, error: BaseException) -> None:
+        # Where it goes from here is no outcome of a condition.
+        if code.co_filename == path:
+            last.pop(id(sys._getframe(1)), None)
+
+    callbacks = {
+        events.PY_START: start,
+        events.PY_RESUME: start,
+        events.LINE: line,
+        events.PY_RETURN: leave,
+        events.PY_YIELD: leave,
+        events.RAISE: fail,
+    }
+    tool = next(number for number in range(6) if monitoring.get_tool(number) is None)
+    monitoring.use_tool_id(tool, "patchgate")
+    for event, callback in callbacks.items():
+        monitoring.register_callback(tool, event, callback)
+    monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.RAISE)
+    try:
+        yield
+    finally:
+        monitoring.set_events(tool, 0)
+        for event in callbacks:
+            monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A condition: its lines, those of its body, and whether it is of an "if" or a "loop"."""
+
+    lines: range
+    body: range
+    kind: str
+
+    def outcome(self, jump: Jump) -> Outcome | None:
+        """How the condition came out; None when the jump does not show it."""
+        source, to = jump
+        if source not in self.lines or to in self.lines:
+            return None
+        return self.lines[0], _WORDS[self.kind][to not in self.body]
+
+
+def branches(path: str) -> dict[str, list[Branch]]:
+    """Function, as `name:first line` -> its branches, by line."""
+    with tokenize.open(path) as file:
+        tree = ast.parse(file.read())
+    by_function = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _FUNCTIONS):
+            own = sorted(_branches_in(node), key=lambda branch: branch.lines[0])
+            if own:
+                by_function[f"{node.name}:{first_line(node)}"] = own
+    return by_function
+
+
+def outcomes(path: str) -> dict[str, list[Outcome]]:
+    """Function -> every way in which its branches can come out."""
+    return {
+        name: [(branch.lines[0], word) for branch in own for word in _WORDS[branch.kind]]
+        for name, own in branches(path).items()
+    }
+
+
+def taken(path: str, jumps: set[Jump]) -> list[Outcome]:
+    """The outcomes that the jumps show."""
+    every = [branch for own in branches(path).values() for branch in own]
+    shown = {branch.outcome(jump) for branch in every for jump in jumps}
+    return sorted(outcome for outcome in shown if outcome)
+
+
+def _branches_in(function: ast.AST) -> Iterator[Branch]:
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.If, ast.While)) and not isinstance(node.test, ast.Constant):
+            yield from _branch(node, node.test, "if" if isinstance(node, ast.If) else "loop")
+        if isinstance(node, ast.For):
+            yield from _branch(node, node.iter, "loop")
+        yield from _branches_in(node)
+
+
+def _branch(node: ast.If | ast.While | ast.For, test: ast.expr, kind: str) -> Iterator[Branch]:
+    body = range(first_line(node.body[0]), _end(node.body[-1]) + 1)
+    if body.start > _end(test):
+        yield Branch(range(node.lineno, _end(test) + 1), body, kind)
+
+
+def _end(node: ast.stmt | ast.expr) -> int:
+    return node.end_lineno or node.lineno
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins to run: that of its first decorator."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _header_lines(node: ast.stmt) -> range:
+    """The lines of a statement without those of the statements in it."""
+    inner = [
+        each.lineno for each in ast.walk(node) if each is not node and isinstance(each, ast.stmt)
+    ]
+    last = min(inner) - 1 if inner else _end(node)
+    return range(first_line(node), max(node.lineno, last) + 1)
+
+
+def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
+    """The lines of a patch that ran while it was installed, and those that can still run because of
+    them.
+
+    A function can run where a line that ran, or one of a function that can, names it: as a name, an
+    attribute or in a text. Lines behind the gate of another release are left out.
+    """
+    nodes = list(ast.walk(tree))
+    first = [node for node in nodes if isinstance(node, ast.stmt) and node.lineno in ran]
+    live = {line for node in first for line in _header_lines(node)}
+    definitions = [node for node in nodes if isinstance(node, (*_FUNCTIONS, ast.ClassDef))]
+    while True:
+        named = {_named(node) for node in nodes if getattr(node, "lineno", 0) in live}
+        bodies = {
+            line
+            for node in definitions
+            if node.name in named or (node.name.startswith("__") and node.lineno in live)
+            for line in range(node.lineno, _end(node) + 1)
+        }
+        if bodies <= live:
+            return live
+        live |= bodies
+
+
+def _named(node: ast.AST) -> object:
+    """The name, attribute or constant that a node spells."""
+    return next((getattr(node, key) for key in ("id", "attr", "value") if hasattr(node, key)), None)

@@ -1,0 +1,276 @@
+"""Spares children the building of C++: a header is precompiled once for all, and the kernels of a
+module are built in one compile unit.
+
+A unit with torch's headers takes half a second and more even without a kernel. Any other header,
+and what cannot be built together, torch builds itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import json
+import os
+import re
+import select
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from torch._inductor import codecache, cpp_builder
+from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
+
+from patchgate.probe.process.namespaces import close_all_but, end_with_parent
+from patchgate.probe.process.sandbox import CACHES
+from patchgate.probe.protocol import Request
+from patchgate.probe.simulate.device_context import device_context
+
+# Seconds within which a compiler reads the headers.
+_PATIENCE = 60
+# Seconds that a header takes to be made, also on a busy machine.
+_MAKING = 20
+# Variables by which g++ and clang++ find programs, headers and settings.
+_COMPILER = (
+    "PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "LD_PRELOAD",
+)
+# What torch asks for, as text -> the file's name.
+_names: dict[str, str] = {}
+_asked: set[str] = set()
+
+
+def make_header(request: Request, folder: str) -> set[int]:
+    """In the server, before the first child that builds C++ for a profile: fork a process that
+    makes the header there; its number, if there is one.
+    """
+    asked = f"{folder} {request.get('profile')}"
+    if asked in _asked or not builds_kernels(request):
+        return set()
+    _asked.add(asked)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent()
+        close_all_but(writing)  # it has nothing else of the server's
+        with suppress(BaseException):
+            _make(request, folder, writing)
+        os._exit(0)
+    os.close(writing)
+    # No name comes where there is no compiler, or another torch.
+    with open(reading, "rb", buffering=0) as names, suppress(ValueError):
+        if select.select([names], [], [], _PATIENCE)[0]:
+            _names.update(json.loads(names.read()))
+    return {pid}
+
+
+def _make(request: Request, folder: str, writing: int) -> None:
+    """Ask for the header of an empty kernel; its name goes to the pipe `writing` as soon as it is
+    known.
+    """
+    precompile = codecache._precompile_header.__wrapped__
+    compile_cpp = codecache._worker_compile_cpp
+    text = ""
+
+    def ask(header: str, line: str, **command: Any) -> str:
+        nonlocal text
+        text = _text(header, line, command)
+        return str(precompile(header, line, **command))
+
+    def report(lock: str, builders: Any) -> None:
+        name = os.path.basename(lock).replace(".lock", ".h")
+        os.write(writing, json.dumps({text: name}).encode())
+        os.close(writing)
+        compile_cpp(lock, builders)
+
+    with (
+        device_context(request["profile"]),
+        mock.patch.multiple(
+            codecache,
+            _HEADER_DIR=folder,
+            _HEADER_LOCK_DIR=f"{folder}/locks",
+            _worker_compile_cpp=report,
+            _precompile_header=ask,
+        ),
+    ):
+        codecache.CppPythonBindingsCodeCache.load_pybinding_async([], "")
+
+
+def use_header(folder: str) -> None:
+    """In a child that builds C++: a header of a known name is taken from the folder, once it is
+    made.
+    """
+    precompile, is_made = codecache._precompile_header, cache(partial(_is_made, folder))
+
+    def known_header(header: str, line: str, **command: Any) -> str:
+        name = _names.get(_text(header, line, command), "")
+        return f"{folder}/{name}" if is_made(name) else str(precompile(header, line, **command))
+
+    codecache._precompile_header = known_header
+
+
+def _is_made(folder: str, name: str) -> bool:
+    """True if a header is whole.
+
+    Whoever makes it holds its lock; a patch may hold that too, and for ever.
+    """
+    compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
+    with suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
+        while time.monotonic() < ends:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return os.path.exists(compiled)
+            time.sleep(0.05)
+        return time.time() - os.path.getmtime(compiled) > _MAKING
+    return os.path.exists(compiled)
+
+
+def builds_kernels(request: Request) -> bool:
+    """True if a child builds C++ in a folder that others use too."""
+    # The caches of that question lie in a folder that is used once, and no kernel is built.
+    is_shared = CACHES[0] in request.get("env", {}) and request["do"] != "cached"
+    return is_shared and request["profile"]["kind"] == "codegen"
+
+
+def _text(header: str, line: str, command: Mapping[str, Any]) -> str:
+    variables = {name: os.environ.get(name) for name in _COMPILER}
+    return f"{header} {line} {sorted(command.items())!r} {variables}"
+
+
+_INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b.*", re.ASCII)
+# Of other directives, those that end with the loop below them.
+_LOOP = re.compile(r"[ \t]*#[ \t]*pragma +(omp|GCC ivdep|GCC unroll)\b.*", re.ASCII)
+_KERNEL = """
+namespace unit_{place} {{
+#define kernel kernel_{place}
+#define PyInit_kernel PyInit_kernel_{place}
+#include "{source}"
+#undef kernel
+#undef PyInit_kernel
+}}
+"""
+# The library is stored under the name of every kernel, and gives the one by whose name it was
+# loaded.
+_ENTRY = """
+#include <dlfcn.h>
+#include <cstring>
+static const char address = 0;
+PyMODINIT_FUNC PyInit_kernel(void) {{
+    Dl_info library;
+    if (dladdr(&address, &library)) {{
+{choices}
+    }}
+    return nullptr;
+}}
+"""
+_CHOICE = (
+    '        if (std::strstr(library.dli_fname, "{name}")) return '
+    "unit_{place}::PyInit_kernel_{place}();"
+)
+
+
+def build_kernels_together() -> None:
+    """From now on a module's kernels are built before it is loaded; nothing is where a patch
+    replaces the building.
+    """
+    load, build, compile_cpp = (
+        PyCodeCache.load_by_key_path,
+        cpp_builder.CppBuilder.build,
+        codecache._worker_compile_cpp,
+    )
+
+    def load_by_key_path(key: str, path: str, *args: Any, **more: Any) -> Any:
+        if cpp_builder.CppBuilder.build is build and codecache._worker_compile_cpp is compile_cpp:
+            with suppress(Exception):  # what is wrong with a kernel torch says when it builds it
+                _build(_builders(path))
+        return load(key, path, *args, **more)
+
+    PyCodeCache.load_by_key_path = staticmethod(load_by_key_path)
+
+
+def _builders(path: str) -> dict[str, Any]:
+    """The file of torch's lock -> what builds the kernel, for those of a module that are not built
+    yet.
+    """
+    tasks: list[Any] = []
+    for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.cpp_pybinding":
+            arguments, source = map(ast.literal_eval, node.args)
+            CppPythonBindingsCodeCache.load_pybinding_async(
+                arguments, source, submit_fn=tasks.append
+            )
+    return {lock: builder for lock, (builder,) in (task.args for task in tasks)}
+
+
+def _build(builders: dict[str, Any]) -> None:
+    with _locked(sorted(builders)):
+        targets = {
+            Path(each.get_target_file_path()): each.get_command_line() for each in builders.values()
+        }
+        # Some another process has built by now.
+        lines = {
+            path: line
+            for path, line in targets.items()
+            if not path.exists() and not _has_directives(path)
+        }
+        if len(lines) < 2:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            unit, library = Path(folder, "unit.cpp"), Path(folder, "unit.so")
+            (command,) = {
+                line.replace(str(_source(path)), str(unit)).replace(str(path), str(library))
+                for path, line in lines.items()
+            }
+            unit.write_text(_unit(lines), encoding="utf-8")
+            cpp_builder.run_compile_cmd(command, cwd=folder)
+            for path in lines:
+                os.replace(shutil.copy(library, path.with_suffix(".unit")), path)
+
+
+@contextmanager
+def _locked(paths: Iterable[str]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for path in paths:
+            fcntl.flock(stack.enter_context(open(path, "a", encoding="utf-8")), fcntl.LOCK_EX)
+        yield
+
+
+def _source(library: Path) -> Path:
+    return library.with_suffix(".cpp")
+
+
+def _has_directives(library: Path) -> bool:
+    """True if a kernel's source says to the compiler what would hold for the next source too."""
+    text = _source(library).read_text("utf-8")
+    usual = {line.strip() for line in CppPythonBindingsCodeCache.suffix_template.splitlines()}
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.strip().startswith("#") and line.strip() not in usual
+    ]
+    return "_Pragma" in text or not all(
+        _INCLUDE.fullmatch(line) or _LOOP.fullmatch(line) for line in lines
+    )
+
+
+def _unit(libraries: Iterable[Path]) -> str:
+    """The source of all: what any of them includes, each kernel in a namespace, and what chooses
+    among them.
+    """
+    sources = [_source(path) for path in libraries]
+    includes = {
+        line: None for path in sources for line in _INCLUDE.findall(path.read_text("utf-8"))
+    }
+    kernels = [_KERNEL.format(place=place, source=path) for place, path in enumerate(sources)]
+    choices = [_CHOICE.format(place=place, name=path.stem) for place, path in enumerate(sources)]
+    return "\n".join([*includes, *kernels, _ENTRY.format(choices="\n".join(choices))])

@@ -1,0 +1,141 @@
+"""Builds models of fake tensors as a device would: conversions of modules (`.to(dtype)`,
+`.half()`, `.to("cuda")`), and numbers that a library reads off small tensors.
+
+Torch swaps the contents of a fake parameter in place, which fails once something refers to it
+weakly, as the fake mode does. Here the parameter is replaced; a parameter that several modules
+share stays shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.init
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Module
+from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from patchgate.probe.protocol import Function
+
+# Elements of the largest tensor whose values are computed, on the CPU: a batch of masks.
+_SMALL = 1 << 16
+
+
+@contextmanager
+def convertible_modules() -> Iterator[None]:
+    """Within it, modules with fake parameters can be converted."""
+    converts = Module._apply
+
+    def apply(module: Module, fn: Function, recurse: bool = True) -> Module:
+        modules = list(module.modules()) if recurse else [module]
+        held = [each for one in modules for each in (one._parameters, one._buffers)]
+        if not any(isinstance(tensor, FakeTensor) for each in held for tensor in each.values()):
+            return converts(module, fn, recurse)
+        converted: dict[int, Any] = {}
+        for part in modules:
+            _convert(part._parameters, fn, converted)
+            for name, buffer in part._buffers.items():
+                part._buffers[name] = None if buffer is None else fn(buffer)
+        return module
+
+    with mock.patch.object(Module, "_apply", apply):
+        yield
+
+
+def _convert(parameters: dict[str, Any], fn: Function, converted: dict[int, Any]) -> None:
+    """Replace each parameter by the result of `fn`; `converted` holds those that were replaced
+    before, by id.
+    """
+    for name, parameter in parameters.items():
+        if parameter is None:
+            continue
+        if id(parameter) not in converted:
+            with torch.no_grad():
+                new = fn(parameter)
+            if new is not parameter:
+                new = torch.nn.Parameter(new, requires_grad=parameter.requires_grad)
+            converted[id(parameter)] = converted[id(new)] = new
+        parameters[name] = converted[id(parameter)]
+
+
+@contextmanager
+def as_on_a_device() -> Iterator[None]:
+    """Within it, values computed from small constants alone can be read, and no tensor is known to
+    be fake.
+    """
+    with (
+        mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})),
+        # From torch 2.12 on it draws again until all numbers lie in a range; weights here have no
+        # numbers.
+        mock.patch.object(
+            torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor
+        ),
+        _SmallValues(),
+    ):
+        yield
+
+
+class _SmallValues(TorchDispatchMode):
+    """Carries out on the CPU too every operation whose only inputs are small constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Storage -> a fake tensor that keeps it, its values.
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        leaves = pytree.tree_leaves((args, kwargs))
+        inputs = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
+        known = _has_one_result(func) and all(map(self._knows, inputs))
+        gives_tensors = any("Tensor" in str(each.type) for each in func._schema.returns)
+        if inputs and known and not gives_tensors:
+            return self._compute(func, args, kwargs)  # a number is read
+        result = func(*args, **kwargs)
+        outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
+        if known and all(
+            isinstance(each, FakeTensor) and each.numel() <= _SMALL for each in outputs
+        ):
+            computed = pytree.tree_leaves(self._compute(func, args, kwargs))
+            values = [each for each in computed if isinstance(each, Tensor)]
+            for fake, value in zip(outputs, values, strict=True):
+                self._known.setdefault(_storage(fake), (fake, value))
+        elif func._schema.is_mutable:
+            for tensor in inputs:
+                self._known.pop(_storage(tensor), None)
+        return result
+
+    def _compute(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        with no_dispatch():
+            args, kwargs = pytree.tree_map_only(FakeTensor, self._value, (args, kwargs))
+            if "device" in kwargs:
+                kwargs["device"] = torch.device("cpu")
+            return func(*args, **kwargs)
+
+    def _knows(self, tensor: Any) -> bool:
+        _, values = self._known.get(_storage(tensor), (None, None))
+        return values is not None and values.dtype == tensor.dtype
+
+    def _value(self, tensor: Any) -> Any:
+        """The value that a fake tensor would hold: views share it, as they share their storage."""
+        values = self._known[_storage(tensor)][1]
+        return values.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _has_one_result(func: Any) -> bool:
+    """True if an operation gives the same values every time: no random numbers, no memory as it was
+    found.
+    """
+    is_random = torch.Tag.nondeterministic_seeded in func.tags
+    return not is_random and not func._schema.name.startswith("aten::empty")
