@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
-from patchgate.probe.patch import effects, holders, line_coverage
+from patchgate.probe.patch import effects, holders, line_coverage, snapshot
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import (
@@ -27,7 +27,7 @@ from patchgate.probe.patch.load import (
     place_of,
     run_patch,
 )
-from patchgate.probe.patch.module_name import what_calls_again, what_runs_again
+from patchgate.probe.patch.module_name import top_level, what_calls_again, what_runs_again
 from patchgate.probe.patch.offers import offers
 from patchgate.probe.patch.snapshot import (
     Snapshot,
@@ -41,7 +41,12 @@ from patchgate.probe.patch.snapshot import (
 )
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
-from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
+from patchgate.probe.process.reply import (
+    exception_failure,
+    exit_failure,
+    failure,
+    write_reply,
+)
 from patchgate.probe.process.sandbox import use_folder
 from patchgate.probe.protocol import (
     Applied,
@@ -106,12 +111,11 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
             first = changes(before, take_snapshot())
             run_patch(request["patch"], request)
         last = changes(before, take_snapshot())
-    gone = [
-        name
-        for name, (_, replacement) in first.items()
-        if name not in last
-        or not (last[name][1] is replacement or reaches(last[name][1], replacement))
-    ]
+    gone = []
+    for name, (_, replacement) in first.items():
+        now = last.get(name, (None, None))[1]
+        if name not in last or not (now is replacement or reaches(now, replacement)):
+            gone.append(name)
     return {"undone": sorted(gone)}
 
 
@@ -120,7 +124,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
     second run adds.
     """
     path, scope = request["patch"], request.get("scope")
-    recorder = effects.Recorder(path, in_package=bool(place_of(path, request)[0]))
+    dotted = place_of(path, request)[0] or ""
+    recorder = effects.Recorder(path, in_package=bool(dotted))
     note_call = partial(recorder.note, "device")
     with fake_device(request["profile"], note_call), faked_version(request["version"]):
         stage("patch")
@@ -137,44 +142,34 @@ def apply(request: Apply, stage: Stage) -> Applied:
         if not scope:
             effects.Settings().note_changes(settings, recorder)
         written = recorder.settings()
-        twice = wrapped_twice(changed)
-        answer: Applied = {
+        answer: dict[str, Any] = {
             **_changes(request, before, after, changed, recorder),
             "holders": holders.holders(changed, after),
             "torchs": holders.replaced_by_torchs_own(changed, before),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),
-            "replacements": line_coverage.replacements(changed, path),
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
             "leaks": patched.leaks(before),
-            "leaks_by": {},
-            "held": [],
-            "calls": [],
-            "overwritten": [],
-            "nested": twice,
-            "runs_again": "in the same run" if twice else "",
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
-            "again": "",
             "recursive": saved_after_replacing(changed),
-            "package": str(place_of(path, request)[0] or "").rpartition(".")[0],
-            "offers": [],
+            "package": dotted.rpartition(".")[0],
             "absent": recorder.absent(),
         }
         is_installed = changed or any(effect["kind"] == "config" for effect in answer["effects"])
         answer["offers"] = offers(
             module, changed, request.get("entry_points", ()), passes=not is_installed
         )
+        own = {}
         if not (changed or answer["effects"]):
-            now = held_by_torch(module.__name__.partition(".")[0])
+            now = held_by_torch(top_level(module.__name__))
             own = {name: (None, value) for at, (name, value) in now.items() if at not in held}
-            answer["held"] = sorted(own)
-            answer["replacements"] = line_coverage.replacements(own, path)
-        if scope and not answer["leaks"]:
-            answer["leaks_by"] = _leaks_by(patched)
+        answer["held"] = sorted(own)
+        answer["replacements"] = line_coverage.replacements(own or changed, path)
+        answer["leaks_by"] = _leaks_by(patched) if scope and not answer["leaks"] else {}
         stage("patch again")
-        _apply_again(request, answer, before, changed, written)
-    return answer
+        answer |= _applied_again(request, answer, before, changed, written)
+    return cast(Applied, answer)
 
 
 def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
@@ -183,78 +178,72 @@ def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
         "an exception in its block": patched.leave_by_exception,
         "a block inside another": patched.leave_nested,
     }
-    answers = {how: _reply_of_fork(partial(_write_leaks, end)) for how, end in ends.items()}
-    return {how: answer["names"] for how, answer in answers.items() if answer.get("names")}
+    leaks = {how: _in_fork(partial(_leaks_after, end)).get("names") for how, end in ends.items()}
+    return {how: names for how, names in leaks.items() if names}
 
 
-def _write_leaks(end: Callable[[], None], file: int) -> NoReturn:
-    names: list[str] = []
-    with suppress(Exception):  # one that does not run is judged elsewhere
-        before, settings = take_snapshot(), effects.Settings()
-        with torch_imports_added_to(before):
-            end()
-        names = [*changes(before, take_snapshot()), *effects.Settings().names_unlike(settings)]
-    write_reply({"names": sorted(names)}, file)
+def _leaks_after(end: Callable[[], None]) -> dict[str, Any]:
+    before, settings = take_snapshot(), effects.Settings()
+    with torch_imports_added_to(before):
+        end()
+    names = [*changes(before, take_snapshot()), *effects.Settings().names_unlike(settings)]
+    return {"names": sorted(names)}
 
 
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
-    """Torch, the settings and what torch holds as the patch meets them: what importing its packages
+    """Torch, the settings and what torch holds before the patch runs: what importing its packages
     changes is theirs.
 
     A package that imports the patch itself installs it: then all of that is the patch's.
     """
     before, settings = take_snapshot(), effects.Settings()
-    recording = recorder.recording() if recorder else nullcontext()
-    with torch_imports_added_to(before), recording:
+    with torch_imports_added_to(before), recorder.recording() if recorder else nullcontext():
         is_imported_later = import_packages(request["patch"], request)
     if not is_imported_later:
         return before, settings, {}
     if recorder:
         recorder.clear()
-    package, _, _ = str(place_of(request["patch"], request)[0]).partition(".")
+    package = top_level(str(place_of(request["patch"], request)[0]))
     return take_snapshot(), effects.Settings(), held_by_torch(package) if recorder else {}
 
 
-def _apply_again(
+def _applied_again(
     request: Apply,
-    answer: Applied,
+    answer: Mapping[str, Any],
     before: Snapshot,
-    changed: dict[str, tuple[Any, Any]],
+    changed: snapshot.Changes,
     written: list[Effect],
-) -> None:
-    """Run the patch once more, with its settings set otherwise by a user, and add what came of
-    that.
-    """
+) -> dict[str, Any]:
+    """What running the patch once more adds, with its settings set otherwise by a user."""
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
+    twice = wrapped_twice(changed)
+    again: dict[str, Any] = {"overwritten": [], "nested": twice, "runs_again": "in the same run" if twice else ""}
+    path = request["patch"]
     with (
         torch_imports_added_to(before),
-        recording_calls(request["patch"] if is_silent else None) as answer["calls"],
+        recording_calls(path if is_silent else None) as calls,
     ):
         try:
-            second = run_patch(request["patch"], request, AGAIN)
+            second = run_patch(path, request, AGAIN)
         except Exception as error:  # a loud failure applies nothing twice
-            answer["again"] = f"{type(error).__name__}: {error}".splitlines()[0]
-            return
-    again = changes(before, take_snapshot())
+            loud = f"{type(error).__name__}: {error}".splitlines()[0]
+            second = None
+    if second is None:
+        return {**again, "again": loud, "calls": calls}
+    now = changes(before, take_snapshot())
     second.leave()
-    answer["overwritten"] = effects.overwritten(written, values)
-    nested = {
-        name for name in changed if name in again and reaches(again[name][1], changed[name][1])
-    }
-    nested |= {*saved_after_replacing(again)} - {*answer["recursive"]}
-    answer["nested"] = sorted(nested | {*answer["nested"]})
-    if nested and not answer["runs_again"]:
-        installers = request.get("install") or []
-        path, place = request["patch"], place_of(request["patch"], request)
-        calling = (
-            what_calls_again(path, *place, installers)
-            if installers
-            else what_runs_again(path, *place)
-        )
-        answer["runs_again"] = calling or ", ".join(installers)
+    nested = {name for name in changed if name in now and reaches(now[name][1], changed[name][1])}
+    nested |= {*saved_after_replacing(now)} - {*answer["recursive"]}
+    if nested and not twice:
+        place, installers = place_of(path, request), request.get("install") or []
+        calling = what_calls_again(path, *place, installers) if installers else ""
+        again["runs_again"] = calling or ", ".join(installers) or what_runs_again(path, *place)
+    again["nested"] = sorted({*nested, *twice})
+    again["overwritten"] = effects.overwritten(written, values)
+    return {**again, "again": "", "calls": calls}
 
 
 def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
@@ -267,18 +256,16 @@ def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
     found: dict[str, str] = {}
     while len(found) < _MOST_REPLACED:
         how = {**request, "stubs": [*request.get("stubs", ()), *found]}
-        blamed = _reply_of_fork(partial(_write_blamed, cast(Patched, how))).get("blamed", {})
+        blamed = _in_fork(partial(_blamed, cast(Patched, how))).get("blamed", {})
         if not blamed.keys() - found:
             break
         found |= blamed
     return {"replaced": found}
 
 
-def _write_blamed(request: Patched, file: int) -> NoReturn:
-    blamed: dict[str, str] = {}
-    with suppress(BaseException), fake_device(request["profile"]):
-        blamed = blamed_module(str(request["patch"]), request)
-    write_reply({"blamed": blamed}, file)
+def _blamed(request: Patched) -> dict[str, Any]:
+    with fake_device(request["profile"]):
+        return {"blamed": blamed_module(str(request["patch"]), request)}
 
 
 def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
@@ -287,79 +274,54 @@ def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
     """
     stage("patch")
     answers = {
-        version: _reply_of_fork(partial(_write_changes, request, version))
-        for version in request["versions"]
+        each: _in_fork(partial(_changes_under, each, request)) for each in request["versions"]
     }
     return {"versions": cast(dict[str, Changes | Failed], answers)}
 
 
-def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
-    """The reply that a fork of this process writes to the file that `write` gets; a failure if it
-    ends without one.
+def _in_fork(answer: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer of a fork of this process, empty where it raises; a failure if it ends without
+    one.
     """
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
         if pid == 0:
-            write(file.fileno())
+            reply: Mapping[str, Any] = {}
+            with suppress(BaseException):
+                reply = answer()
+            write_reply(reply, file.fileno())
         _, status = os.waitpid(pid, 0)
         file.seek(0)
         written = file.read()
-    if written:
-        return dict(json.loads(written))
-    return {
-        "failure": {
-            **exit_failure(status),
-            "stage": "patch",
-            "detail": "",
-            "where": None,
-            "raised_at": None,
-            "missing": [],
-        }
-    }
+    return (
+        json.loads(written)
+        if written
+        else {"failure": failure(**exit_failure(status), stage="patch")}
+    )
 
 
-def _write_changes(request: ApplyEach, version: str, file: int) -> NoReturn:
-    """The answer for one version, in folders that no other version has written to."""
-    answer: Mapping[str, Any]
+def _changes_under(version: str, request: ApplyEach) -> Mapping[str, Any]:
+    """The changes under one version, in folders that no other version has written to."""
     try:
         use_folder(os.path.abspath(version))
         os.chdir(version)
         with fake_device(request["profile"]), faked_version(version):
-            answer = _changes_by(request)
+            recorder = effects.Recorder(request["patch"])
+            before, settings, _ = _before_the_patch(request)
+            with torch_imports_added_to(before):
+                run_patch(request["patch"], request)
+            effects.Settings().note_changes(settings, recorder)
+            after = take_snapshot()
+            return _changes(request, before, after, changes(before, after), recorder)
     except BaseException as error:  # the patch may raise anything, SystemExit included
-        answer = {"failure": exception_failure(error, request["patch"]) | {"stage": "patch"}}
-    write_reply(answer, file)
-
-
-def _changes_by(request: ApplyEach) -> Changes:
-    recorder = effects.Recorder(request["patch"])
-    before, settings, _ = _before_the_patch(request)
-    with torch_imports_added_to(before):
-        run_patch(request["patch"], request)
-    effects.Settings().note_changes(settings, recorder)
-    after = take_snapshot()
-    return _changes(request, before, after, changes(before, after), recorder)
-
-
-def _with_importers(names: Collection[str], changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """The names, and those under which other modules have imported the same originals.
-
-    A function may have another replacement there; any other value has to have the same.
-    """
-
-    def key(name: str) -> tuple[int, ...]:
-        old, now = changed[name]
-        return (identity(old),) if callable(old) else (identity(old), identity(now))
-
-    claimed = {key(name) for name in names if changed[name][0] is not None}
-    return [name for name in changed if name in names or key(name) in claimed]
+        return {"failure": exception_failure(error, request["patch"]) | {"stage": "patch"}}
 
 
 def _changes(
     request: Apply | ApplyEach,
     before: Snapshot,
     after: Snapshot,
-    changed: Mapping[str, tuple[Any, Any]],
+    changed: snapshot.Changes,
     recorder: effects.Recorder,
 ) -> Changes:
     """The changes that running the patch made, in torch and elsewhere."""
@@ -373,3 +335,17 @@ def _changes(
         "effects": recorder.effects(),
         "stubbed": uses(),
     }
+
+
+def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:
+    """The names, and those under which other modules have imported the same originals.
+
+    A function may have another replacement there; any other value has to have the same.
+    """
+
+    def key(name: str) -> tuple[int, ...]:
+        old, now = changed[name]
+        return (identity(old),) if callable(old) else (identity(old), identity(now))
+
+    claimed = {key(name) for name in names if changed[name][0] is not None}
+    return [name for name in changed if name in names or key(name) in claimed]

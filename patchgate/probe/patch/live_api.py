@@ -13,8 +13,9 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from inspect import Parameter
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from torch.utils._config_module import ConfigModule
 from patchgate.probe.patch.coverage import first_line, lines_that_can_run
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.load import run_patch
+from patchgate.probe.patch.module_name import top_level
 from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
@@ -30,14 +32,16 @@ from patchgate.probe.simulate.fake_device import fake_device
 
 # What is expected of a name that the patch adds.
 ADDED = "new in torch"
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     """Check the patch's targets, imports, attributes and signatures against this torch."""
     with tokenize.open(request["patch"]) as file:
         source = file.read()
-    findings = [*_check_targets(request["targets"]), *_check_imports(source)]
+    tree = ast.parse(source)
+    before_it_ran = [*_check_targets(request["targets"]), *_check_imports(tree)]
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
@@ -45,43 +49,38 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
             run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")
-    live = lines_that_can_run(ast.parse(source), coverage["ran"])
-    # What the patch adds need not have been there, and what is for another release need not fit
-    # this one.
-    missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}
-    findings = [
-        one
-        for one in findings
-        if one["code"] not in ("PG103", "PG104") or one["subject"] in missing
-    ]
-    findings = [_unless_added(one, changed) if one["code"] == "PG101" else one for one in findings]
-    findings = [
-        one
-        for one in findings
-        if one["line"] is None or one["code"] == "PG105" or one["line"] in live
-    ]
-    for name, (original, replacement) in sorted(changed.items()):
-        is_static = isinstance(replacement, staticmethod)
-        original = original or _inherited(name)
-        original, replacement = (
-            getattr(value, "__func__", value) for value in (original, replacement)
-        )
+    live = lines_that_can_run(tree, coverage["ran"])
+    # What the patch adds need not have been there, and lines for another release need not fit this
+    # one.
+    missing = {one["subject"] for one in _check_imports(tree) if one["code"] != "PG105"}
+    findings = []
+    for one in before_it_ran:
+        if one["code"] in ("PG103", "PG104") and one["subject"] not in missing:
+            continue
+        if one["code"] == "PG101":
+            one = _unless_added(one, changed)
+        if one["line"] is None or one["code"] == "PG105" or one["line"] in live:
+            findings.append(one)
+    for name, (old, now) in sorted(changed.items()):
+        was = old or _inherited(name)
+        original, replacement = (getattr(value, "__func__", value) for value in (was, now))
         if name.startswith("sys.modules[") and isinstance(replacement, ModuleType):
             findings += _check_module(source, original, replacement)
-        if original is None and callable(replacement) and not name.endswith("]"):
-            findings.append(
-                _finding("PG105", f"attribute {name}", None, ADDED, "added by the patch")
-            )
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
-        if callable(original) and callable(replacement) and not name.endswith("]"):
+        if not callable(replacement) or name.endswith("]"):
+            continue
+        if original is None:
+            findings.append(_finding(f"attribute {name}", None, ADDED, "added by the patch"))
+        elif callable(original):
             findings += _check_signature(name, original, replacement)
-            findings += _check_forwarding(source, name, original, replacement)
-            try:
-                owner = resolve(name.rpartition(".")[0])
-            except LookupError:
+            definition = _definition(tree, replacement)
+            if definition is None:
                 continue
-            if isinstance(owner, type) and not is_static:
-                findings += _check_attributes(source, owner, replacement)
+            findings += _check_forwarding(definition, name, original, replacement)
+            with suppress(LookupError):
+                owner = resolve(name.rpartition(".")[0])
+                if isinstance(owner, type) and not isinstance(now, staticmethod):
+                    findings += _check_attributes(definition, owner)
     return {"findings": findings, "changed": sorted(changed)}
 
 
@@ -124,13 +123,14 @@ def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:
 
 
 def _finding(
-    code: str,
     subject: str,
     line: int | None,
     expected: str,
     actual: str,
+    code: str = "PG105",
     by_name: Sequence[str] = (),
 ) -> Finding:
+    """A finding; without a code no fault was found."""
     return Finding(
         code=code, subject=subject, line=line, expected=expected, actual=actual, by_name=[*by_name]
     )
@@ -139,17 +139,16 @@ def _finding(
 def _check_targets(targets: list[str]) -> Iterator[Finding]:
     """PG101 for each target that this torch does not have."""
     for target in targets:
-        name = target.split("[")[0]
+        subject = f"target {target}"
         try:
-            resolve(name)
+            resolve(target.split("[")[0])
+            yield _finding(subject, None, "exists", "exists")
         except LookupError as missing:
-            yield _finding("PG101", f"target {target}", None, "exists", f"no {missing.args[0]}")
-        else:
-            yield _finding("PG105", f"target {target}", None, "exists", "exists")
+            yield _finding(subject, None, "exists", f"no {missing.args[0]}", "PG101")
 
 
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
-    """A target that this torch did not have, after the patch: one that it has added is there.
+    """The finding on a missing target as it is after the patch, which may have added the target.
 
     A function of its own may be meant for another name; an operator, or what torch had under a new
     name, is not.
@@ -162,12 +161,9 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
         id(each) for old, _ in changed.values() for each in (old, getattr(old, "__func__", None))
     }
     added = [changed[name][1] for name in covered_names(target, changed)]
-    own = any(callable(value) and id(value) not in originals for value in added)
-    return {
-        **after,
-        "expected": ADDED if own else after["expected"],
-        "actual": "added by the patch",
-    }
+    if any(callable(value) and id(value) not in originals for value in added):
+        after["expected"] = ADDED
+    return {**after, "actual": "added by the patch"}
 
 
 def _inherited(name: str) -> Any:
@@ -175,13 +171,12 @@ def _inherited(name: str) -> Any:
     and for one that takes anything.
     """
     owner_name, _, method = name.rpartition(".")
-    try:
+    owner: Any = None
+    with suppress(LookupError):
         owner = resolve(owner_name)
-    except LookupError:
-        return None
     bases = owner.__mro__[1:] if isinstance(owner, type) else ()
     found = next((vars(base)[method] for base in bases if method in vars(base)), None)
-    if not isinstance(found, types.FunctionType) or not found.__module__.startswith("torch"):
+    if not isinstance(found, FunctionType) or not found.__module__.startswith("torch"):
         return None
     takes_any = found.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     return None if takes_any else found
@@ -190,21 +185,19 @@ def _inherited(name: str) -> Any:
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
     """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
     try:
-        old, written = inspect.signature(original).parameters, inspect.signature(replacement)
+        known, written = inspect.signature(original), inspect.signature(replacement)
     except (TypeError, ValueError):
         return
+    old = known.parameters
     line = getattr(getattr(replacement, "__code__", None), "co_firstlineno", None)
     kinds = {parameter.kind for parameter in written.parameters.values()}
-    any_args = inspect.Parameter.VAR_POSITIONAL in kinds
-    any_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
     renamed = _taken_by_position(old, written.parameters)
     # `**options` is not the parameter `options` of the original: it takes that one, too.
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    new = {key: each for key, each in written.parameters.items() if each.kind not in variadic}
+    new = {key: each for key, each in written.parameters.items() if each.kind not in _VARIADIC}
     faults = [
         f"parameter `{key}` is missing"
         for key, parameter in old.items()
-        if key not in new and key not in renamed and not _covered(parameter, any_args, any_kwargs)
+        if key not in new and key not in renamed and not _takers(parameter) <= kinds
     ]
     faults += [
         f"parameter `{key}` lost its default"
@@ -218,64 +211,56 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
         for key, parameter in new.items()
         if key not in old and key not in renamed.values() and parameter.default is parameter.empty
     ]
-    subject, expected = f"signature {name}", f"{inspect.signature(original)}"
-    if faults:
-        yield _finding("PG102", subject, line, expected, f"{written}: {', '.join(faults)}")
-        return
-    by_name = (
-        []
-        if any_kwargs
-        else [key for key in renamed if old[key].kind is not inspect.Parameter.POSITIONAL_ONLY]
-    )
+    named = [key for key in renamed if old[key].kind is not Parameter.POSITIONAL_ONLY]
+    by_name = [] if Parameter.VAR_KEYWORD in kinds or faults else named
     if by_name:
-        actual = f"{written}: not by name: {', '.join(by_name)}"
-        yield _finding("PG102", subject, line, expected, actual, by_name)
-    else:
-        yield _finding("PG105", subject, line, expected, "compatible")
+        faults = [f"not by name: {', '.join(by_name)}"]
+    actual, code = f"{written}: {', '.join(faults)}", "PG102"
+    if not faults:
+        actual, code = "compatible", "PG105"
+    yield _finding(f"signature {name}", line, f"{known}", actual, code, by_name)
 
 
 def _taken_by_position(
-    old: Mapping[str, inspect.Parameter], new: Mapping[str, inspect.Parameter]
+    old: Mapping[str, Parameter], new: Mapping[str, Parameter]
 ) -> dict[str, str]:
-    """Parameter of the original that the replacement takes by position only -> what it is called
-    there.
-    """
+    """Parameter of the original that the replacement takes by position only -> its name there."""
     slots = [key for key, each in new.items() if each.kind in _POSITIONAL]
     rest = next((key for key, each in new.items() if each.kind is each.VAR_POSITIONAL), "")
     wanted = [key for key, each in old.items() if each.kind in _POSITIONAL]
-    places = {
-        key: slots[at] if at < len(slots) else rest
-        for at, key in enumerate(wanted)
-        if key not in new
-    }
+    places = {key: (slots[at:] or [rest])[0] for at, key in enumerate(wanted) if key not in new}
     return {key: place for key, place in places.items() if place and place not in old}
+
+
+def _takers(parameter: Parameter) -> set[Any]:
+    """The kinds of variadic parameters without which a call with this parameter may fail."""
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
+        return {Parameter.VAR_POSITIONAL}
+    if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.KEYWORD_ONLY):
+        return {Parameter.VAR_KEYWORD}
+    return set(_VARIADIC)
 
 
 def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
     """PG103 for each name that a module has lost by being replaced, and that files of torch import
     from it.
     """
-    line = next(
-        (number for number, text in enumerate(source.splitlines(), 1) if "sys.modules[" in text),
-        None,
-    )
-    own = {
-        key
-        for key, value in vars(old).items()
-        if getattr(value, "__module__", None) == old.__name__
-    }
+    lines = enumerate(source.splitlines(), 1)
+    line = next((number for number, text in lines if "sys.modules[" in text), None)
+    own = (key for key, value in vars(old).items() if _is_from(value, old.__name__))
     lost = {key for key in own if not hasattr(new, key)}
     wanted = _importers(old.__name__, lost) if lost else {}
+    actual = f"not in {new.__name__}, which replaces the module"
     for name, file in sorted(wanted.items()):
-        subject, actual = (
-            f"attribute {old.__name__}.{name}",
-            f"not in {new.__name__}, which replaces the module",
-        )
-        yield _finding("PG103", subject, line, f"exists: {file} imports it", actual)
+        subject = f"attribute {old.__name__}.{name}"
+        yield _finding(subject, line, f"exists: {file} imports it", actual, "PG103")
     if not wanted:
-        yield _finding(
-            "PG105", f"module {old.__name__}", line, "has what is imported from it", "has it"
-        )
+        subject = f"module {old.__name__}"
+        yield _finding(subject, line, "has what is imported from it", "has it")
+
+
+def _is_from(value: Any, module: str) -> bool:
+    return bool(getattr(value, "__module__", None) == module)
 
 
 def _importers(module: str, names: set[str]) -> dict[str, str]:
@@ -293,19 +278,21 @@ def _importers(module: str, names: set[str]) -> dict[str, str]:
     return files
 
 
-def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -> Iterator[Finding]:
+def _check_forwarding(
+    function: ast.FunctionDef, name: str, original: Any, replacement: Any
+) -> Iterator[Finding]:
     """PG102 for a keyword that a replacement hands to the original beside its own `**kwargs`, which
     may hold it too.
     """
-    function = _definition(source, replacement)
-    if function is None or function.args.kwarg is None:
+    if function.args.kwarg is None:
         return
     rest, values = function.args.kwarg.arg, inspect.getclosurevars(inspect.unwrap(replacement))
     named = {**values.globals, **values.nonlocals}
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    nodes = list(ast.walk(function))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     handed_on = {id(each.value) for call in calls for each in call.keywords if each.arg is None}
-    names = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == rest]
-    if any(id(node) not in handed_on for node in names):  # it may take the keyword out
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == rest]
+    if any(id(node) not in handed_on for node in uses):  # it may take the keyword out
         return
     own = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
     with suppress(TypeError, ValueError):
@@ -319,122 +306,94 @@ def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -
                     f"passes {', '.join(twice)} next to `**{rest}`, which has it too where "
                     "torch passes it by name"
                 )
-                yield _finding(
-                    "PG102", f"signature {name}", call.lineno, f"{signature}", actual, twice
-                )
+                subject = f"signature {name}"
+                yield _finding(subject, call.lineno, f"{signature}", actual, "PG102", twice)
 
 
-def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-        return any_args
-    if parameter.kind in (parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
-        return any_kwargs
-    return any_args and any_kwargs
-
-
-def _check_attributes(source: str, owner: type, function: Any) -> Iterator[Finding]:
+def _check_attributes(function: ast.FunctionDef, owner: type) -> Iterator[Finding]:
     """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have."""
-    definition = _definition(source, function)
-    if definition is None or not definition.args.args:
-        return
-    receiver = definition.args.args[0].arg
-    for name, line in sorted(_attributes_of(definition, receiver).items()):
+    for name, line in sorted(_attributes_of(function).items()):
         subject = f"attribute {owner.__name__}.{name}"
         where = _where_defined(owner, name)
         if where is None:
             actual = f"no such attribute on {owner.__module__}.{owner.__name__}"
-            yield _finding("PG103", subject, line, "exists", actual)
+            yield _finding(subject, line, "exists", actual, "PG103")
         else:
-            yield _finding("PG105", subject, line, "exists", where)
+            yield _finding(subject, line, "exists", where)
 
 
-def _definition(source: str, function: Any) -> ast.FunctionDef | None:
+def _definition(tree: ast.Module, function: Any) -> ast.FunctionDef | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return None
     wanted = code.co_name, code.co_firstlineno
-    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     return next((node for node in functions if (node.name, first_line(node)) == wanted), None)
 
 
-def _attributes_of(function: ast.FunctionDef, receiver: str) -> dict[str, int]:
-    guarded = {
-        node.args[1].value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func) in ("hasattr", "getattr")
-        and len(node.args) > 1
-        and isinstance(node.args[1], ast.Constant)
-    }
-    return {
-        node.attr: node.lineno
-        for node in ast.walk(function)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == receiver
-        and isinstance(node.ctx, ast.Load)
-        and node.attr not in guarded
-    }
+def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
+    """Attribute that a method reads from its first parameter, without looking for it -> line."""
+    receiver = function.args.args[0].arg if function.args.args else None
+    read: dict[str, int] = {}
+    guarded = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == receiver and isinstance(node.ctx, ast.Load):
+                read[node.attr] = node.lineno
+        elif isinstance(node, ast.Call) and len(node.args) > 1:
+            name = node.args[1]
+            if ast.unparse(node.func) in ("hasattr", "getattr") and isinstance(name, ast.Constant):
+                guarded.add(name.value)
+    return {name: line for name, line in read.items() if name not in guarded}
 
 
 def _where_defined(owner: type, name: str) -> str | None:
     """The class that defines `name`, or None. Instance attributes are read off the class's
     source.
     """
+    assigns = re.compile(rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]")
     for cls in owner.__mro__:
         if name in vars(cls) or name in vars(cls).get("__annotations__", {}):
             return f"defined on {cls.__name__}"
-        try:
-            assigned = re.search(
-                rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]", inspect.getsource(cls)
-            )
-        except (OSError, TypeError):
-            assigned = None
-        if assigned:
-            return f"set by {cls.__name__}"
+        with suppress(OSError, TypeError):
+            if assigns.search(inspect.getsource(cls)):
+                return f"set by {cls.__name__}"
     if any("__getattr__" in vars(cls) for cls in owner.__mro__):
         return f"maybe: {owner.__name__} answers unknown names through __getattr__"
     return None
 
 
-def _check_imports(source: str) -> Iterator[Finding]:
+def _check_imports(tree: ast.Module) -> Iterator[Finding]:
     """PG104 for each torch import, and PG103 for each attribute chain on one, that does not
     resolve.
 
     Imports under `try` or `if` are left out: there the patch looks itself.
     """
-    tree = ast.parse(source)
-    guarded = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Try, ast.If))
-        for inner in ast.walk(node)
-        if inner is not node
-    }
+    nodes = list(ast.walk(tree))
+    blocks = [node for node in nodes if isinstance(node, (ast.Try, ast.If))]
+    guarded = {id(inner) for node in blocks for inner in ast.walk(node) if inner is not node}
     bound: dict[str, tuple[str, Any]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom)):
+            find = resolve if isinstance(node, ast.Import) else _taken_from
             for dotted, local, line in _imported(node):
                 try:
-                    bound[local] = (
-                        dotted,
-                        resolve(dotted) if isinstance(node, ast.Import) else _taken_from(dotted),
-                    )
-                    yield _finding("PG105", f"import {dotted}", line, "importable", "importable")
+                    bound[local] = dotted, find(dotted)
+                    yield _finding(f"import {dotted}", line, "importable", "importable")
                 except LookupError as missing:
-                    yield _finding(
-                        "PG104", f"import {dotted}", line, "importable", f"no {missing.args[0]}"
-                    )
+                    actual = f"no {missing.args[0]}"
+                    yield _finding(f"import {dotted}", line, "importable", actual, "PG104")
     seen: set[str] = set()
-    for node in ast.walk(tree):
-        # What is assigned need not be there before.
+    for node in nodes:
+        # A name that is assigned need not be there before.
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
-        chain = _chain(node)
-        if chain and chain[0] in bound and id(node) not in guarded and ".".join(chain) not in seen:
-            seen.add(".".join(chain))
-            dotted, value = bound[chain[0]]
-            yield from _follow(dotted, value, chain[1:], node.end_lineno or node.lineno)
+        chain = ast.unparse(node)
+        local, *names = chain.split(".")
+        is_chain = chain.replace(".", "").isidentifier()
+        if local in bound and is_chain and id(node) not in guarded and chain not in seen:
+            seen.add(chain)
+            yield from _follow(*bound[local], names, node.end_lineno or node.lineno)
 
 
 def _taken_from(dotted: str) -> Any:
@@ -452,31 +411,22 @@ def _taken_from(dotted: str) -> Any:
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int]]:
     """(name in torch, name in the patch, line) of each import of torch's or Triton's."""
     for alias in node.names:
-        if isinstance(node, ast.Import):
-            dotted, local = (
-                (alias.name, alias.asname) if alias.asname else (alias.name.split(".")[0],) * 2
-            )
-        else:
+        if isinstance(node, ast.ImportFrom):
             dotted, local = f"{node.module}.{alias.name}", alias.asname or alias.name
-        if dotted.split(".")[0] in ("torch", "triton"):
+        elif alias.asname:
+            dotted, local = alias.name, alias.asname
+        else:
+            dotted = local = top_level(alias.name)
+        if top_level(dotted) in ("torch", "triton"):
             yield dotted, local, alias.lineno
-
-
-def _chain(node: ast.expr) -> list[str]:
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.insert(0, node.attr)
-        node = node.value
-    return [node.id, *names] if isinstance(node, ast.Name) and names else []
 
 
 def _is_device(name: str) -> bool:
     """True if torch knows a device of that name, whose functions a package of its own brings."""
-    try:
+    with suppress(RuntimeError):
         torch.device(name)
-    except RuntimeError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _has_operators(namespace: str) -> bool:
@@ -503,5 +453,5 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
             try:
                 value = importlib.import_module(dotted)
             except ImportError:
-                yield _finding("PG103", f"attribute {dotted}", line, "exists", "no such attribute")
+                yield _finding(f"attribute {dotted}", line, "exists", "no such attribute", "PG103")
                 return
