@@ -553,5 +553,5 @@ QUESTIONS = {
     "surface": Exchange(InspectSurface, Surface, "patch.live_api:inspect_surface"),
     "undone": Exchange(FindUndone, Undone, "patch.apply:undone"),
     "hooks": Exchange(Patched, Hooks, "compile.options:call_hooks"),
-    "functions": Exchange(ReadPatch, Functions, "patch.line_coverage:read_functions", is_own=True),
+    "functions": Exchange(ReadPatch, Functions, "patch.coverage:read_functions", is_own=True),
 }

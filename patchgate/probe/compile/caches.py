@@ -22,7 +22,7 @@ from torch._inductor.codecache import PyCodeCache
 from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import load_build, patch_to_cover
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 

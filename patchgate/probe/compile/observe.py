@@ -29,8 +29,8 @@ from patchgate.probe.compile.generated_code import (
 )
 from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.patch.effects import value_text
-from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.load import built_outside, run_file
 from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.patch.stubs import uses
@@ -140,11 +140,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         unmeasured: Facts = {"compiles": {"unmeasured": missing}}
         return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
     if not captured.lowered:
-        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
-        why = f" ({breaks})" if breaks else ""
-        raise RuntimeError(
-            f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
-        )
+        raise RuntimeError(_nothing_compiled())
     # The next graph of the process would be compiled with the options that are left.
     after = _options(request)
     facts |= {
@@ -165,6 +161,12 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "stubbed": uses(),
         **coverage,
     }
+
+
+def _nothing_compiled() -> str:
+    breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
+    why = f" ({breaks})" if breaks else ""
+    return f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}"
 
 
 def _options(request: Observe) -> dict[str, str]:

@@ -37,7 +37,7 @@ from patchgate.probe.compile.observe import (
     patch_to_cover,
 )
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import (
     Compile,
     Facts,

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, cast
 
-from patchgate.probe.patch import effects, holders, line_coverage, snapshot
+from patchgate.probe.patch import coverage, effects, holders, snapshot
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import (
@@ -165,7 +165,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             now = held_by_torch(top_level(module.__name__))
             own = {name: (None, value) for at, (name, value) in now.items() if at not in held}
         answer["held"] = sorted(own)
-        answer["replacements"] = line_coverage.replacements(own or changed, path)
+        answer["replacements"] = coverage.replacements(own or changed, path)
         answer["leaks_by"] = _leaks_by(patched) if scope and not answer["leaks"] else {}
         stage("patch again")
         answer |= _applied_again(request, answer, before, changed, written)
@@ -216,11 +216,15 @@ def _applied_again(
     changed: snapshot.Changes,
     written: list[Effect],
 ) -> dict[str, Any]:
-    """What running the patch once more adds, with its settings set otherwise by a user."""
+    """Run the patch once more, with its settings set otherwise by a user: the answers to add."""
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
     twice = wrapped_twice(changed)
-    again: dict[str, Any] = {"overwritten": [], "nested": twice, "runs_again": "in the same run" if twice else ""}
+    again: dict[str, Any] = {
+        "overwritten": [],
+        "nested": twice,
+        "runs_again": "in the same run" if twice else "",
+    }
     path = request["patch"]
     with (
         torch_imports_added_to(before),

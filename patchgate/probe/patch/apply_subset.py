@@ -36,9 +36,8 @@ def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
     # What is registered with C++ stays.
-    for dotted in sorted(
-        before.keys() & after.keys() - {OPERATORS}, key=lambda name: not name.endswith("[]")
-    ):
+    names = before.keys() & after.keys() - {OPERATORS}
+    for dotted in sorted(names, key=lambda name: not name.endswith("[]")):
         old, new = before[dotted], after[dotted]
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
@@ -48,14 +47,10 @@ def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
 
 def _owner(dotted: str) -> Any:
     """The module, class or container of that name."""
-    parts = dotted.split(".")
-    for length in range(len(parts), 0, -1):
-        owner = sys.modules.get(".".join(parts[:length]))
-        if owner is not None:
-            for name in parts[length:]:
-                owner = vars(owner)[name]
-            return owner
-    raise LookupError(dotted)
+    if dotted in sys.modules:
+        return sys.modules[dotted]
+    owner, _, name = dotted.rpartition(".")
+    return vars(_owner(owner))[name]
 
 
 def _revert(owner: Any, is_container: bool, key: Any, was: Any, now: Any) -> None:

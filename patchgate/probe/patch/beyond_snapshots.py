@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from patchgate.probe.patch.module_name import top_level
+
 # How deep an object is searched: a handler of a pattern of a list of passes is the sixth.
 _DEPTH = 7
 _TORCH = ("torch", "triton")
@@ -32,7 +34,7 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
     todo = deque(
         (value, f"{name}.{key}", 1)
         for name, owner in list(sys.modules.items())
-        if name.partition(".")[0] in _TORCH and isinstance(owner, ModuleType)
+        if top_level(name) in _TORCH and isinstance(owner, ModuleType)
         for key, value in list(vars(owner).items())
     )
     while todo:
@@ -41,7 +43,7 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
             continue
         seen.add(id(value))
         kind = value if isinstance(value, (type, FunctionType)) else type(value)
-        if str(kind.__module__).partition(".")[0] == package:
+        if top_level(str(kind.__module__)) == package:
             held[id(value)] = name, value
         elif depth < _DEPTH and kind is not value:
             todo += [(item, f"{name}{step}", depth + 1) for step, item in _parts(value)]
@@ -52,14 +54,9 @@ def _of_the_standard_library() -> set[int]:
     """Objects of its modules, by identity. torch.fx has all of `typing`, which knows the overloads
     of every package.
     """
-    owners = (
-        owner
-        for name, owner in list(sys.modules.items())
-        if name.partition(".")[0] in sys.stdlib_module_names
-    )
-    return {
-        id(value) for owner in owners for value in list(getattr(owner, "__dict__", {}).values())
-    }
+    modules = list(sys.modules.items())
+    owners = (module for name, module in modules if top_level(name) in sys.stdlib_module_names)
+    return {id(value) for owner in owners for value in [*getattr(owner, "__dict__", {}).values()]}
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
@@ -70,7 +67,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
         return [("[]", item) for item in list(value)]
     if isinstance(value, threading.local):
         return [(f".{key}", item) for key, item in vars(value).items()]
-    if type(value).__module__.partition(".")[0] in _TORCH:
+    if top_level(type(value).__module__) in _TORCH:
         return [(f".{key}", item) for key, item in list(getattr(value, "__dict__", {}).items())]
     return ()
 
@@ -88,16 +85,14 @@ def recording_calls(path: str | None) -> Iterator[list[str]]:
     lines, called = _effect_lines(path), dict[str, None]()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
-        caller = frame.f_back if event == "call" else frame if event == "c_call" else None
-        if caller is None or caller.f_code.co_filename != path or caller.f_lineno not in lines:
+        caller: Any = {"call": frame.f_back, "c_call": frame}.get(event)
+        if not caller or caller.f_code.co_filename != path or caller.f_lineno not in lines:
             return
-        module = (
-            frame.f_globals.get("__name__")
-            if event == "call"
-            else getattr(argument, "__module__", None)
-        )
-        name = frame.f_code.co_name if event == "call" else getattr(argument, "__name__", "")
-        if str(module).partition(".")[0] in _TORCH:
+        module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if event == "c_call":
+            module = getattr(argument, "__module__", None)
+            name = getattr(argument, "__name__", "")
+        if top_level(str(module)) in _TORCH:
             called[f"{module}.{name}"] = None
 
     before = sys.getprofile()

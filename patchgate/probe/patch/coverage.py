@@ -1,7 +1,7 @@
 """Which lines of one file run, the jumps between them within a frame, and the conditions and loops
 whose outcomes the jumps show.
 
-Only conditions whose body has lines of its own count: a run is known by its lines. Needs no torch.
+Only conditions whose body has lines of its own count: a run is known by its lines.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import sys
 import tokenize
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
+from unittest import mock
 
-from patchgate.probe.protocol import Function, Outcome
+from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, ReadPatch, Stage
 
 #: From a line to the next one that ran in the same frame; to 0 where the frame ended.
 Jump = tuple[int, int]
@@ -233,3 +234,81 @@ def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
 def _named(node: ast.AST) -> object:
     """The name, attribute or constant that a node spells."""
     return next((getattr(node, key) for key in ("id", "attr", "value") if hasattr(node, key)), None)
+
+
+@contextmanager
+def tracing(path: str | None) -> Iterator[Coverage]:
+    """Gives the lines of the file `path` that ran in this thread, filled in at the end; none
+    without a path.
+
+    Python tells by its events what it calls. Dynamo reads the code that it inlines, which is
+    not called: its reader is watched.
+    """
+    coverage: Coverage = {"ran": [], "took": []}
+    if path is None:
+        yield coverage
+        return
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    ran = LinesRun()
+    starts_line = InstructionTranslatorBase.starts_line
+    last: dict[int, int] = {}  # of each translator
+
+    def recorded_line(self: Any, line: int) -> None:
+        starts_line(self, line)
+        if self.f_code.co_filename == path:
+            ran.lines.add(line)
+            ran.jumps.add((last.get(id(self), 0), line))
+            last[id(self)] = line
+
+    with (
+        mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line),
+        line_events(path, ran),
+    ):
+        try:
+            yield coverage
+        finally:
+            coverage["ran"] = sorted(ran.lines)
+            coverage["took"] = taken(path, ran.jumps)
+
+
+def read_functions(request: ReadPatch, stage: Stage) -> Functions:
+    """The functions of the patch, however deeply nested, and their branches; nothing of it is
+    run.
+    """
+    path = request["patch"]
+    with tokenize.open(path) as file:
+        todo = [compile(file.read(), path, "exec")]
+    by_function = {}
+    while todo:
+        for inner in todo.pop().co_consts:
+            if isinstance(inner, CodeType):
+                todo.append(inner)
+                lines = _own_lines(inner)
+                if lines and not inner.co_name.startswith("<"):
+                    by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(lines)
+    return {"functions": by_function, "outcomes": outcomes(path)}
+
+
+def _own_lines(code: CodeType) -> set[int]:
+    """The lines of a function's body, without its `def` line and without functions inside it."""
+    return {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+
+
+def replacements(changes: Mapping[str, tuple[Any, Any]], path: str) -> dict[str, list[int]]:
+    """Changed name -> lines of its replacement, for functions written in the patch.
+
+    Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that
+    was registered.
+    """
+    from patchgate.probe.patch.snapshot import with_wrapped
+
+    by_name = {}
+    for name, (_, now) in changes.items():
+        functions = with_wrapped(getattr(now, "__func__", now))
+        codes = [item.__code__ for item in functions if isinstance(item, FunctionType)]
+        own = [code for code in codes if code.co_filename == path]
+        if own:
+            lines = (_own_lines(code) or {code.co_firstlineno} for code in own)
+            by_name[name] = sorted(set().union(*lines))
+    return by_name

@@ -21,8 +21,7 @@ from typing import Any
 import torch
 from torch.utils._config_module import ConfigModule
 
-from patchgate.probe.patch.coverage import first_line, lines_that_can_run
-from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.coverage import first_line, lines_that_can_run, tracing
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.module_name import top_level
 from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -24,6 +24,9 @@ from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.passes.infra.pass_base import PassBase
 
 from patchgate.probe.compile.capture import runs_nodes
+from patchgate.probe.patch.module_name import top_level
+from patchgate.probe.patch.snapshot import Changes
+from patchgate.probe.process.reply import one_line
 from patchgate.probe.protocol import (
     Function,
     OfferRun,
@@ -43,22 +46,15 @@ _TEXT_LENGTH = 300
 
 
 def offers(
-    module: ModuleType,
-    changed: Mapping[str, tuple[Any, Any]],
-    entry_points: Iterable[str],
-    *,
-    passes: bool,
+    module: ModuleType, changed: Changes, entry_points: Iterable[str], *, passes: bool
 ) -> list[str]:
     """`backend NAME` for each that is registered, `function NAME` for an entry point, `pass NAME`
     where wanted.
     """
-    registered = {
-        name[len(_REGISTRY) : -1]: new
-        for name, (_, new) in changed.items()
-        if name.startswith(_REGISTRY)
-    }
     found = [
-        f"backend {name}" for name, function in registered.items() if not _is_of_torch(function)
+        f"backend {name[len(_REGISTRY) : -1]}"
+        for name, (_, new) in changed.items()
+        if name.startswith(_REGISTRY) and not _is_of_torch(new)
     ]
     found += [f"function {name}" for name in entry_points if hasattr(module, name)]
     names = [name for name in vars(module) if passes and not name.startswith("_")]
@@ -66,19 +62,19 @@ def offers(
 
 
 def _is_of_torch(backend: Any) -> bool:
-    """True for torch's own backends, which are registered once somebody asks for a list of all."""
+    """True for torch's own backends, which are registered once a list of all is asked for."""
     parts = backend.kwargs.values() if isinstance(backend, AotAutograd) else (backend,)
     modules = (str(getattr(part, "__module__", type(part).__module__)) for part in parts)
-    return all(name.partition(".")[0] == "torch" for name in modules)
+    return all(top_level(name) == "torch" for name in modules)
 
 
 def _is_pass(module: ModuleType, value: Any) -> bool:
     """True for a class of passes, and for a function that takes one graph and needs nothing
     else.
     """
-    is_class = (
-        inspect.isclass(value) and issubclass(value, PassBase) and not inspect.isabstract(value)
-    )
+    is_class = inspect.isclass(value) and issubclass(value, PassBase)
+    if is_class and inspect.isabstract(value):
+        return False
     if not (is_class or inspect.isfunction(value)) or value.__module__ != module.__name__:
         return False
     try:
@@ -91,13 +87,11 @@ def _is_pass(module: ModuleType, value: Any) -> bool:
 def _kind_of_graph(function: Any) -> str:
     """The type of its first parameter, "GraphModule" or "Graph"; empty for another."""
     first = next(iter(inspect.signature(function).parameters.values()))
-    if first.annotation is first.empty:
+    named = first.annotation
+    if named is first.empty:
         return "GraphModule" if first.name in _UNTYPED else ""
-    named = (
-        first.annotation
-        if isinstance(first.annotation, str)
-        else getattr(first.annotation, "__name__", "")
-    )
+    if not isinstance(named, str):
+        named = getattr(named, "__name__", "")
     kind = named.rpartition(".")[2]
     return kind if kind in ("GraphModule", "Graph") else ""
 
@@ -109,22 +103,19 @@ def compiler_of(
     what became of it.
     """
     kind, _, name = offer.partition(" ")
+    compile_with = partial(torch.compile, dynamic=dynamic)
     if module is None or kind == "backend":
-        return partial(torch.compile, backend=name, dynamic=dynamic)
+        return partial(compile_with, backend=name)
     found = getattr(module, name)
     if kind == "function":
-        return partial(torch.compile, backend=found, dynamic=dynamic)
+        return partial(compile_with, backend=found)
     text, through = inspect.getsource(module), partial(_run_after, found, run)
-
-    def backend(graph: GraphModule, _: Any) -> Function:
-        return through(graph)
-
     if _OF_ATEN.search(text):
         compiler = aot_autograd(fw_compiler=lambda graph, _: make_boxed_func(through(graph)))
-        return partial(torch.compile, backend=compiler, dynamic=dynamic)
+        return partial(compile_with, backend=compiler)
     if _OF_MODULES.search(text):
         return lambda workload: through(_traced(workload))
-    return partial(torch.compile, backend=backend, dynamic=dynamic)
+    return partial(compile_with, backend=lambda graph, _: through(graph))
 
 
 class _Untraceable(Exception):
@@ -237,14 +228,12 @@ def failure_of_offer(error: Exception, patch: str | None) -> tuple[str, str]:
     inner: BaseException = error
     while isinstance(getattr(inner, "inner_exception", None), BaseException):
         inner = inner.inner_exception  # type: ignore[attr-defined]
-    text = f"{type(inner).__name__}: {inner}".partition("\n")[0][:_TEXT_LENGTH]
+    text = one_line(inner, _TEXT_LENGTH)
     if missing_answer(error) or isinstance(inner, _Untraceable):
         return "unmeasured", text
-    *_, last = traceback.extract_tb(inner.__traceback__) or [None]
-    said = (
-        last
-        and patch
-        and last.filename.startswith(os.path.dirname(patch))
-        and _STATEMENT.match(last.line or "")
-    )
-    return "refuses" if said or isinstance(inner, NotImplementedError) else "raises", text
+    if isinstance(inner, NotImplementedError):
+        return "refuses", text
+    trace = traceback.extract_tb(inner.__traceback__)
+    is_own = trace and patch and trace[-1].filename.startswith(os.path.dirname(patch))
+    is_refused = is_own and _STATEMENT.match(trace[-1].line or "")
+    return "refuses" if is_refused else "raises", text

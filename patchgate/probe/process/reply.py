@@ -68,9 +68,9 @@ def line_in_patch(trace: str, patch: str | None) -> str | None:
     return f"{patch}:{match[1]}" if match else None
 
 
-def one_line(error: BaseException) -> str:
-    """An exception in one line of at most 200 characters."""
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+def one_line(error: BaseException, length: int = 200) -> str:
+    """An exception in one line of so many characters at most."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:length]
 
 
 def failure(cause: str, signature: str, stage: str = "", **known: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics import operator_samples
 from patchgate.probe.numerics.sample_calls import op_db
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import Operators, RunOperators, Stage
 
 
