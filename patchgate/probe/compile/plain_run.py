@@ -1,8 +1,8 @@
-"""Compiles a workload in an interpreter that nothing of the probe is loaded in, as a user's script.
+"""Compiles a workload as a user's script does, in an interpreter in which nothing of the probe is
+loaded.
 
 No module, argument, variable or path of it names the gate, and its seed is another one. This
-process has imported
-neither the patch nor torch: it only reads what the script has left.
+process has imported neither the patch nor torch: it only reads what the script has left.
 """
 
 from __future__ import annotations
@@ -25,32 +25,10 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# What a script of a user's has of the environment; the rest names folders of ours, or is set by
-# few.
-_PASSED_ON = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "TORCHINDUCTOR_CACHE_DIR",
-)
+# Variables passed to the script; the others name folders of ours, or few users set them.
+_PASSED_ON = "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
 # How a file of a user's may begin; the rest of its name is random.
-_NAMES = (
-    "app",
-    "bench",
-    "demo",
-    "eval",
-    "infer",
-    "main",
-    "model",
-    "net",
-    "serve",
-    "test",
-    "tool",
-    "train",
-)
+_NAMES = "app bench demo eval infer main model net serve test tool train"
 # Bytes of a file that it writes, and of its last words; of those that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
@@ -63,43 +41,35 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     # As on a machine with one core: torch takes one thread, and Inductor starts no workers.
     os.sched_setaffinity(0, {secrets.choice(sorted(os.sched_getaffinity(0)))})
     with tempfile.TemporaryDirectory() as folder:
-        home, (script, model, outputs, report) = Path(folder), _names()
-        settings = _settings(request) | {
-            "model": model,
-            "outputs": f"{outputs}.pt",
-            "report": f"{report}.json",
-        }
+        home = Path(folder)
+        script, model, outputs, report = _names()
+        settings = _settings(request) | {"model": model, "outputs": outputs, "report": report}
         text = Path(__file__).with_name("plain_script.py").read_text("utf-8")
-        tree = ast.parse(
-            text.replace(
-                "SETTINGS: dict[str, Any] = {}", f"SETTINGS: dict[str, Any] = {settings!r}"
-            )
-        )
-        del tree.body[0]  # what it says of itself
+        pasted = "SETTINGS: dict[str, Any] = "
+        tree = ast.parse(text.replace(pasted + "{}", pasted + repr(settings)))
+        del tree.body[0]  # its docstring
         (home / f"{script}.py").write_text(ast.unparse(tree), encoding="utf-8")
         # Its own folder may name the gate.
         (home / f"{model}.py").write_bytes(Path(request["workload_path"]).read_bytes())
-        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        variables = {name: os.environ[name] for name in _PASSED_ON.split() if name in os.environ}
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
         if _can_be_opened("/dev/nvidiactl"):  # not in a sandbox: few users set the variable
             variables["CUDA_VISIBLE_DEVICES"] = ""
-        variables |= variables_of(request)
-        # The shell between: whose child it is says nothing.
+        # A shell starts it, as a user's shell would.
         ended = subprocess.run(
             ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} {script}.py; exit $?"],
             cwd=home,
-            env=variables,
+            env=variables | variables_of(request),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         if ended.returncode:
             said = _end_of(ended)
-            raise RuntimeError(
-                f"{NEEDS_DEVICE}: {said}" if any(text in said for text in NO_DEVICE) else said
-            )
-        changed = json.loads(_read(home / settings["report"]))["changed"]
-        Path(request["outputs"]).write_bytes(_read(home / settings["outputs"]))
+            lacks_device = any(text in said for text in NO_DEVICE)
+            raise RuntimeError(f"{NEEDS_DEVICE}: {said}" if lacks_device else said)
+        changed = json.loads(_read(home / report))["changed"]
+        Path(request["outputs"]).write_bytes(_read(home / outputs))
     texts = (_read(path).decode() for path in sorted(cache.rglob("*.py")))
     return {
         "code": sorted({digest_of_code(text) for text in texts}),
@@ -108,8 +78,8 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 
 
 def share_headers(folder: str) -> None:
-    """Precompiled headers that were made before lie where the script's torch looks for them, as in
-    a user's cache.
+    """Link the precompiled headers that were made before to where the script's torch looks for
+    them, as in a user's cache.
     """
     user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
@@ -119,16 +89,19 @@ def share_headers(folder: str) -> None:
 
 
 def _names() -> list[str]:
-    return [f"{name}_{secrets.token_hex(2)}" for name in random.SystemRandom().sample(_NAMES, 4)]
+    """Names of the script, its model, its outputs and its report."""
+    starts = random.SystemRandom().sample(_NAMES.split(), 4)
+    ends = ("", "", ".pt", ".json")
+    return [f"{at}_{secrets.token_hex(2)}{end}" for at, end in zip(starts, ends, strict=True)]
 
 
 def _settings(request: Run) -> dict[str, Any]:
-    patch = request.get("patch")
-    dotted, root = place_in_package(patch, request.get("paths", ())) if patch else (None, "")
+    patch, paths = request.get("patch"), request.get("paths", ())
+    dotted, root = place_in_package(patch, paths) if patch else (None, "")
     return {
         "patch": patch,
         "module": dotted,
-        "paths": [*([root] if dotted else ()), *request.get("paths", ())],
+        "paths": [root, *paths] if dotted else [*paths],
         "import_path": request.get("import_path", []),
         "install": request.get("install") or [],
         "scope": request.get("scope"),
@@ -155,11 +128,9 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that it printed, not what torch advises after it; else its last line, or
+    """The last exception that it printed, and not torch's advice after it; else its last line, or
     its status.
     """
-    lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")
-    last = next(
-        (line for line in reversed(lines) if line.strip()), f"ended with status {ended.returncode}"
-    )
-    return next((line for line in reversed(lines) if _EXCEPTION.match(line)), last)[:_SHOWN]
+    lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")[::-1]
+    known = [*filter(_EXCEPTION.match, lines), *filter(str.strip, lines)]
+    return (known or [f"ended with status {ended.returncode}"])[0][:_SHOWN]

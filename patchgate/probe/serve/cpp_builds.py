@@ -16,8 +16,8 @@ import select
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -173,25 +173,21 @@ PyMODINIT_FUNC PyInit_kernel(void) {{
     return nullptr;
 }}
 """
-_CHOICE = (
-    '        if (std::strstr(library.dli_fname, "{name}")) return '
-    "unit_{place}::PyInit_kernel_{place}();"
-)
+_CHOICE = """
+    if (std::strstr(library.dli_fname, "{name}")) return unit_{place}::PyInit_kernel_{place}();
+"""
 
 
 def build_kernels_together() -> None:
-    """From now on a module's kernels are built before it is loaded; nothing is where a patch
+    """From now on build a module's kernels before it is loaded; nothing changes where a patch
     replaces the building.
     """
-    load, build, compile_cpp = (
-        PyCodeCache.load_by_key_path,
-        cpp_builder.CppBuilder.build,
-        codecache._worker_compile_cpp,
-    )
+    load, build = PyCodeCache.load_by_key_path, cpp_builder.CppBuilder.build
+    compile_cpp = codecache._worker_compile_cpp
 
     def load_by_key_path(key: str, path: str, *args: Any, **more: Any) -> Any:
         if cpp_builder.CppBuilder.build is build and codecache._worker_compile_cpp is compile_cpp:
-            with suppress(Exception):  # what is wrong with a kernel torch says when it builds it
+            with suppress(Exception):  # torch reports faults of a kernel when it builds it
                 _build(_builders(path))
         return load(key, path, *args, **more)
 
@@ -213,53 +209,41 @@ def _builders(path: str) -> dict[str, Any]:
 
 
 def _build(builders: dict[str, Any]) -> None:
-    with _locked(sorted(builders)):
-        targets = {
-            Path(each.get_target_file_path()): each.get_command_line() for each in builders.values()
-        }
-        # Some another process has built by now.
+    with ExitStack() as stack:
+        for path in sorted(builders):
+            fcntl.flock(stack.enter_context(open(path, "a", encoding="utf-8")), fcntl.LOCK_EX)
+        # Another process may have built some by now.
+        targets = {Path(each.get_target_file_path()): each for each in builders.values()}
         lines = {
-            path: line
-            for path, line in targets.items()
-            if not path.exists() and not _has_directives(path)
+            library: builder.get_command_line()
+            for library, builder in targets.items()
+            if not library.exists() and not _has_directives(_source(library).read_text("utf-8"))
         }
         if len(lines) < 2:
             return
         with tempfile.TemporaryDirectory() as folder:
             unit, library = Path(folder, "unit.cpp"), Path(folder, "unit.so")
             (command,) = {
-                line.replace(str(_source(path)), str(unit)).replace(str(path), str(library))
-                for path, line in lines.items()
+                line.replace(str(_source(target)), str(unit)).replace(str(target), str(library))
+                for target, line in lines.items()
             }
             unit.write_text(_unit(lines), encoding="utf-8")
             cpp_builder.run_compile_cmd(command, cwd=folder)
-            for path in lines:
-                os.replace(shutil.copy(library, path.with_suffix(".unit")), path)
-
-
-@contextmanager
-def _locked(paths: Iterable[str]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for path in paths:
-            fcntl.flock(stack.enter_context(open(path, "a", encoding="utf-8")), fcntl.LOCK_EX)
-        yield
+            for target in lines:
+                os.replace(shutil.copy(library, target.with_suffix(".unit")), target)
 
 
 def _source(library: Path) -> Path:
     return library.with_suffix(".cpp")
 
 
-def _has_directives(library: Path) -> bool:
-    """True if a kernel's source says to the compiler what would hold for the next source too."""
-    text = _source(library).read_text("utf-8")
+def _has_directives(text: str) -> bool:
+    """True if a kernel's source has a directive that would hold for the next source too."""
     usual = {line.strip() for line in CppPythonBindingsCodeCache.suffix_template.splitlines()}
-    lines = [
-        line
-        for line in text.splitlines()
-        if line.strip().startswith("#") and line.strip() not in usual
-    ]
-    return "_Pragma" in text or not all(
-        _INCLUDE.fullmatch(line) or _LOOP.fullmatch(line) for line in lines
+    lines = [line for line in text.splitlines() if line.strip().startswith("#")]
+    return "_Pragma" in text or any(
+        not (line.strip() in usual or _INCLUDE.fullmatch(line) or _LOOP.fullmatch(line))
+        for line in lines
     )
 
 
@@ -267,10 +251,10 @@ def _unit(libraries: Iterable[Path]) -> str:
     """The source of all: what any of them includes, each kernel in a namespace, and what chooses
     among them.
     """
-    sources = [_source(path) for path in libraries]
-    includes = {
-        line: None for path in sources for line in _INCLUDE.findall(path.read_text("utf-8"))
-    }
-    kernels = [_KERNEL.format(place=place, source=path) for place, path in enumerate(sources)]
-    choices = [_CHOICE.format(place=place, name=path.stem) for place, path in enumerate(sources)]
-    return "\n".join([*includes, *kernels, _ENTRY.format(choices="\n".join(choices))])
+    includes: dict[str, None] = {}
+    kernels, choices = "", ""
+    for place, path in enumerate(libraries):
+        includes |= dict.fromkeys(_INCLUDE.findall(_source(path).read_text("utf-8")))
+        kernels += _KERNEL.format(place=place, source=_source(path))
+        choices += _CHOICE.format(place=place, name=path.stem)
+    return "\n".join([*includes, kernels, _ENTRY.format(choices=choices)])
