@@ -77,11 +77,8 @@ def time_workload(request: Time, stage: Stage) -> Times:
             rounds = pair.rounds(
                 rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"]
             )
-    state = {
-        "device": device_name(profile),
-        "device before": before,
-        "device after": device_state(profile["backend"]),
-    }
+    after = device_state(profile["backend"])
+    state = {"device": device_name(profile), "device before": before, "device after": after}
     return {
         "rounds": rounds,
         "first_call": pair.first_call,
