@@ -41,8 +41,8 @@ from patchgate.model.statistics import (  # noqa: E402
     ratio_interval,
 )
 from patchgate.probe.simulate.device_context import device_context  # noqa: E402
-from patchgate.probe.timing.paired import Pair  # noqa: E402
 from patchgate.probe.timing.device import device_state  # noqa: E402
+from patchgate.probe.timing.paired import Pair  # noqa: E402
 
 
 def load(path: Path) -> ModuleType:
