@@ -58,7 +58,7 @@ def reply_fault(do: str, reply: object) -> str | None:
 
 
 def _misfits(kind: Any, value: Any, place: str) -> Iterator[str]:
-    """Where a value does not fit a type of the protocol."""
+    """The places where a value does not fit a type of the protocol."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return
