@@ -70,6 +70,12 @@ _OPERATOR = re.compile(
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
+# What stands around operators; the probe has programs of these.
+_UTILITY = re.compile(
+    r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
+    r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
+    r"|_dynamo\.eval_frame\.OptimizedModule)\."
+)
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
@@ -200,7 +206,9 @@ def replaced_operators(applied: Answer) -> list[str]:
     return [
         name
         for name in names
-        if _PASS.match(name) or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))
+        if _PASS.match(name)
+        or _UTILITY.match(name)
+        or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))
     ]
 
 

@@ -130,9 +130,11 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
     else:  # those with the fewest and with the most arguments
         middle = len(samples) // 2
         samples = flat([samples[middle:][::-1], samples[:middle]])
-    written = (call for sample in samples if (call := _written(name, sample)))
-    distinct = {call.text: call for call in written if _has_dimensions(call.tensors)}.values()
-    return list(itertools.islice(filter(_is_steady, distinct), _CALLS))
+    distinct: dict[str, _Call] = {}
+    for call in filter(None, (_written(name, sample) for sample in samples)):
+        if not call.tensors or (call.tensors[0].dim() and call.tensors[0].numel()):
+            distinct.setdefault(call.text, call)
+    return list(itertools.islice(filter(_is_steady, distinct.values()), _CALLS))
 
 
 def _written(name: str, sample: Sample) -> _Call | None:
@@ -155,10 +157,6 @@ def _written(name: str, sample: Sample) -> _Call | None:
         if parts.pop(0) != "{0}":
             return None
     return _Call(f"{name}({', '.join(parts)})", tuple(tensors))
-
-
-def _has_dimensions(tensors: Sequence[torch.Tensor]) -> bool:
-    return not tensors or tensors[0].dim() > 0
 
 
 def _is_steady(call: _Call) -> bool:

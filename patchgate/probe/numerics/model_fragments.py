@@ -379,16 +379,23 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
 
 def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
     """Texts of programs and their inputs; those that are trained come first, then all."""
+    yield from written_programs(_TRAINED, generator, trained=True)
+    yield from written_programs(_OTHERS, generator, trained=False)
+
+
+def written_programs(
+    text: str, generator: torch.Generator, *, trained: bool
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """Programs of the fragments in a text, and their inputs; where wanted, with gradients too."""
     values = _values(generator)
-    for text in _TRAINED, _OTHERS:
-        for fragment in text.strip().split("\n\n"):
-            lines = [line for line in fragment.splitlines() if not line.startswith("#")]
-            names = [name for name in values if re.search(rf"\b{name}\b", "\n".join(lines))]
-            program = "\n    ".join([f"def program({', '.join(names)}):", *lines])
-            inputs = tuple(values[name] for name in names)
-            yield f"{program}\n", inputs
-            if text is _TRAINED:
-                yield f"{program}\n", tuple(map(_trained, names, inputs))
+    for fragment in text.strip().split("\n\n"):
+        lines = [line for line in fragment.splitlines() if not line.startswith("#")]
+        names = [name for name in values if re.search(rf"\b{name}\b", "\n".join(lines))]
+        program = "\n    ".join([f"def program({', '.join(names)}):", *lines])
+        inputs = tuple(values[name] for name in names)
+        yield f"{program}\n", inputs
+        if trained:
+            yield f"{program}\n", tuple(map(_trained, names, inputs))
 
 
 def _values(generator: torch.Generator) -> dict[str, torch.Tensor]:

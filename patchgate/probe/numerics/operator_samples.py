@@ -26,6 +26,7 @@ from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.operators import (
     is_offer,
+    is_utility,
     module_in,
     operators_of,
     overload_in,
@@ -61,6 +62,7 @@ from patchgate.probe.numerics.sample_differences import (
     is_repeated,
     moved,
 )
+from patchgate.probe.numerics.utility_programs import utility_programs
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import lacks_a_module
@@ -117,7 +119,7 @@ def write_samples(
         kept = [i for i in traced if not isinstance(traced[i], str)]
         alone: list[Sample] = []
         results: list[Any] = []
-        if not all(map(_OF_COMPILES.match, names)):
+        if not all(_OF_COMPILES.match(name) and not is_utility(name) for name in names):
             further = [s for s in given if not s.traced]
             alone, results = steady([*eager_calls(samples), *further], _EAGER)
         samples = [*(samples[i] for i in kept), *alone]
@@ -193,14 +195,23 @@ def _sources(
 ) -> tuple[dict[str, list[str]], list[list[Sample]]]:
     """Name -> what its samples are of, and the samples of each source, the closest first."""
     known = op_db()
-    operators = [n for n in names if not runs_on_graphs(n) and module_in(n) is None]
+    utilities = [name for name in names if is_utility(name)]
+    operators = [
+        name
+        for name in names
+        if name not in utilities and not runs_on_graphs(name) and module_in(name) is None
+    ]
     found = operators_of(operators, known)
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
         of_name: dict[str, list[Sample]] = {}
         overload, ops = overload_in(name), found.get(name, [])[:_OPERATORS]
-        if runs_on_graphs(name):
+        if name in utilities:
+            of_name["programs of training"] = samples.get("programs of training") or _utilities(
+                utilities
+            )
+        elif runs_on_graphs(name):
             of_name["small programs"] = samples.get("small programs") or _programs(mentions)
         elif name not in found:
             of_name[name.split(".")[-2]] = samples_of_module(module_in(name), module_db())
@@ -212,6 +223,14 @@ def _sources(
         titles[name] = [title for title, found_ones in of_name.items() if found_ones]
         samples |= of_name
     return titles, list(samples.values())
+
+
+def _utilities(names: Sequence[str]) -> list[Sample]:
+    generator = torch.Generator().manual_seed(SEED)
+    return [
+        Sample(text, args, {}, traced=is_compiled)
+        for (text, args), is_compiled in utility_programs(names, generator)
+    ]
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
@@ -262,7 +281,13 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
             for offer in request["offers"]
             if (found := _offered(offer, samples, request["patch"]))
         }
-    results = {"compiled": compiled, "called": called, "counts": counts, "offered": offered}
+    results = {
+        "compiled": compiled,
+        "called": called,
+        "calls": len(written["samples"]) if written["traces"] else 0,
+        "counts": counts,
+        "offered": offered,
+    }
     save_outputs(results, path)
 
 

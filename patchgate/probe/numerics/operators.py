@@ -25,6 +25,12 @@ _RECORDED = 12
 _ON_GRAPHS = re.compile(
     r"\b_?inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
+# What stands around operators, and is called by small programs of its own.
+_UTILITY = re.compile(
+    r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
+    r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
+    r"|_dynamo\.eval_frame\.OptimizedModule)\."
+)
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
 _SUFFIXES = (
     "_backward",
@@ -83,6 +89,11 @@ def runs_on_graphs(name: str) -> bool:
 def is_offer(name: str) -> bool:
     """True for `backend NAME` and the like: what a patch offers, and nothing calls by itself."""
     return name.startswith(("backend ", "function ", "pass "))
+
+
+def is_utility(name: str) -> bool:
+    """True for what stands around operators: optimizers, checkpoints, autocast, modules' state."""
+    return bool(_UTILITY.match(name))
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:

@@ -59,11 +59,11 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 where = {"at": at, "offer": offer, "sample": text}
                 program = "" if offer else ours["programs"][at]
                 differing.append({**where, "program": program, **found})
+    judged += len({*range(theirs["calls"])} - theirs["compiled"].keys())
     known = {each["at"] for each in differing}
     for at, after in theirs["called"].items():
         if at in known:
             continue
-        judged += at not in theirs["compiled"]
         away = departure(after, ours["eager"][at], ours["spread"][at])
         text = f"{ours['texts'][at]}, in eager mode"
         differing.append({"offer": "", "sample": text, "program": "", **away})

@@ -1,0 +1,209 @@
+"""Small programs of what stands around operators: clipping and optimizers, checkpoints, autocast,
+state of modules, functional calls.
+
+A replaced function is judged by those of them that call it. They stand between empty lines and read
+inputs by their names, as fragments of models do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from patchgate.probe.numerics.model_fragments import written_programs
+from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.sample_calls import named
+
+# Compiled too, with gradients.
+_COMPILED = """
+f = torch.utils.checkpoint.checkpoint
+return f(lambda x: (x @ m).relu(), a, use_reentrant=False) * 2
+
+f = torch.utils.checkpoint.checkpoint
+return f(lambda x, y: (x @ m).sin() + y, a, b, use_reentrant=False, preserve_rng_state=False)
+
+f = torch.utils.checkpoint.checkpoint_sequential
+return f([torch.sin, torch.cos, torch.nn.functional.relu], 2, a, use_reentrant=False)
+
+f = torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper
+return f(torch.nn.SiLU())(a) * 2, f(torch.nn.GELU(approximate="tanh"))(b)
+
+with torch.amp.autocast("cpu", dtype=torch.bfloat16):
+    return torch.nn.functional.linear(a, m), (a @ m).softmax(-1), a + b, (a @ m).sum()
+
+with torch.amp.autocast("cpu", dtype=torch.bfloat16):
+    x = a @ m
+    with torch.amp.autocast("cpu", enabled=False):
+        y = x.float() @ m
+return x, y, torch.nn.functional.mse_loss(x, y)
+
+return torch.func.vmap(lambda x: (x * v).sum())(a), torch.func.vmap(torch.dot, (0, None))(a, v)
+
+return torch.func.grad(lambda x: (x @ m).sin().sum())(a)
+
+with torch.no_grad():
+    x = a @ m
+return x + a, (x * b).detach() + a
+"""
+_EAGER = """
+p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(v.bfloat16()), torch.nn.Parameter(m.clone())]
+for each, grad in zip(p, (b, w, n)):
+    each.grad = grad.to(each.dtype) * 3
+return torch.nn.utils.clip_grad_norm_(p, 0.7), *(each.grad for each in p)
+
+p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(m.clone()), torch.nn.Parameter(v.clone())]
+for each, grad in zip(p, (b, n)):
+    each.grad = grad.clone() * 3
+x = torch.nn.utils.clip_grad_norm_(iter(p), 0.5, float("inf"), foreach=False)
+return x, torch.nn.utils.clip_grad_norm_(p[:2], 0.2, 1), p[0].grad, p[1].grad
+
+p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(m.clone())]
+for each, grad in zip(p, (b, n)):
+    each.grad = grad.clone()
+x = torch.nn.utils.get_total_norm([each.grad for each in p], 2.0)
+torch.nn.utils.clip_grads_with_norm_(p, 0.3, x)
+torch.nn.utils.clip_grad_value_(p[1:], 0.1)
+return x, p[0].grad, p[1].grad
+
+return (torch.nn.utils.clip_grad_norm_(torch.nn.Parameter(a.clone()), 1.0),
+    torch.nn.utils.parameters_to_vector([a, m])
+)
+
+found = []
+for settings in ({}, {"amsgrad": True, "weight_decay": 0.3}, {"foreach": False, "maximize": True},
+    {"lr": torch.tensor(0.05), "foreach": False}, {"fused": True}
+):
+    for kind in (torch.optim.AdamW, torch.optim.Adam):
+        p = [torch.nn.Parameter(each.clone()) for each in (a, m, v)]
+        o = kind(p, **{"lr": 0.1, "betas": (0.8, 0.9), **settings})
+        for step in (1, 2):
+            o.zero_grad()
+            (p[0] @ p[1] * step).sin().sum().backward()
+            o.step()
+        found += [*p, *(each for one in o.state.values() for each in one.values())]
+return found
+
+found = []
+for kind, settings in ((torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (torch.optim.SGD, {"foreach": False}), (torch.optim.SGD, {"momentum": 0.5, "dampening": 0.2}),
+    (torch.optim.RMSprop, {"centered": True, "momentum": 0.3}), (torch.optim.Adagrad, {}),
+    (torch.optim.Adamax, {}), (torch.optim.NAdam, {}), (torch.optim.RAdam, {"weight_decay": 0.1}),
+    (torch.optim.Adadelta, {}), (torch.optim.Rprop, {}), (torch.optim.Adafactor, {})
+):
+    p = [torch.nn.Parameter(each.clone()) for each in (a, m, v)]
+    o = kind([{"params": p[:1]}, {"params": p[1:], "lr": 0.02}], **{"lr": 0.1, **settings})
+    for step in (1, 2):
+        o.zero_grad(set_to_none=step == 1)
+        (p[0] @ p[1] * step).sin().sum().backward()
+        o.step()
+    found += p
+return found
+
+p = torch.nn.Parameter(a.clone())
+o = torch.optim.SGD([p], lr=1.0)
+s = torch.optim.lr_scheduler
+found = []
+for each in (s.StepLR(o, 2, 0.5), s.CosineAnnealingLR(o, 4), s.LinearLR(o, 0.3, total_iters=3),
+    s.OneCycleLR(o, 0.4, total_steps=9)
+):
+    for _ in range(4):
+        o.step()
+        each.step()
+        found.append(torch.tensor(each.get_last_lr()))
+return found
+
+scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+p = torch.nn.Parameter(a.clone())
+o = torch.optim.SGD([p], lr=0.1)
+scaler.scale((p @ m).sum()).backward()
+scaler.unscale_(o)
+scaler.step(o)
+scaler.update()
+return p, p.grad, torch.tensor(scaler.get_scale())
+
+layer = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6))
+state = {"0.weight": m, "0.bias": v, "1.weight": w, "1.bias": v, "1.running_mean": center,
+    "1.running_var": spread, "1.num_batches_tracked": torch.tensor(3)}
+layer.load_state_dict(state, assign=True)
+x = torch.compile(layer, backend="eager")
+x.load_state_dict({f"_orig_mod.{key}": value for key, value in state.items()}, strict=True,
+    assign=True
+)
+return layer.eval()(a), *layer.state_dict().values(), *x.state_dict(prefix="y.").values()
+
+layer = torch.nn.Linear(6, 6)
+layer.load_state_dict({"weight": m}, strict=False)
+x = torch.func.functional_call(layer, {"weight": n, "bias": v}, (a,))
+layer.bias = None
+y = layer.to(torch.float64)(a.double())
+return x, y, layer.requires_grad_(False).weight, sum(each.numel() for each in layer.parameters())
+
+layer = torch.nn.Linear(6, 6)
+layer.load_state_dict({"weight": m, "bias": v})
+x = torch.nn.utils.parametrizations.weight_norm(layer, dim=1)
+y = layer(a), *layer.state_dict().values()
+torch.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+return *y, layer.weight, torch.nn.utils.fuse_linear_bn_weights(m, v, center, spread, 0.1, w, v)
+
+s = torch.nn.utils.rnn
+x = s.pack_padded_sequence(q[0], [3, 2], batch_first=True, enforce_sorted=False)
+return x.data, *s.pad_packed_sequence(x, batch_first=True, padding_value=2.0), s.pad_sequence(
+    [a, b[:2]], True, 1.5
+)
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        return x * 2 + y
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0], None
+x = a.clone().requires_grad_()
+y = Double.apply(x, b)
+return y, *torch.autograd.grad(y.sum(), x), torch.autograd.functional.jacobian(torch.sin, v)
+"""
+
+
+def utility_programs(
+    names: Iterable[str], generator: torch.Generator
+) -> Iterator[tuple[Program, bool]]:
+    """Programs that call one of the named functions, and whether they are compiled too."""
+    wanted = {code for name in names for code in _codes(named(name.removeprefix("torch.")))}
+    for text, is_compiled in ((_COMPILED, True), (_EAGER, False)):
+        for program in written_programs(text, generator, trained=is_compiled):
+            if wanted and not wanted.isdisjoint(_codes_run(*program)):
+                yield program, is_compiled
+
+
+def _codes(found: Any) -> list[types.CodeType]:
+    """The code of a function; of a class that of its methods."""
+    if isinstance(found, type):
+        return [code for value in vars(found).values() for code in _codes(value)]
+    found = getattr(found, "__func__", found)
+    code = getattr(inspect.unwrap(found) if callable(found) else found, "__code__", None)
+    return [code] if isinstance(code, types.CodeType) else []
+
+
+def _codes_run(text: str, inputs: Sequence[torch.Tensor]) -> set[types.CodeType]:
+    """The code of all Python functions that a program calls."""
+    codes = set()
+
+    def note(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
+    program = function_of(text)
+    sys.setprofile(note)
+    try:
+        program(*(tensor.clone() for tensor in inputs))
+    except Exception:
+        return set()
+    finally:
+        sys.setprofile(None)
+    return codes
