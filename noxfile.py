@@ -60,7 +60,14 @@ def fidelity(session: nox.Session) -> None:
     """On a machine with a GPU: is the simulated one exactly like it? nox -s fidelity -- --profile
     h200 [PATCH ...]
     """
-    _patchgate(session, "fidelity", PREMERGE)
+    _module(session, "benchmarks.fidelity", PREMERGE, session.posargs)
+
+
+@nox.session
+def record(session: nox.Session) -> None:
+    """Keep the facts that the real GPU gave: nox -s record -- --profile h200"""
+    session.install("-e", ".")
+    _run(session, "python", "-m", "benchmarks.record", *session.posargs)
 
 
 @nox.session

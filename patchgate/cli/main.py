@@ -162,7 +162,7 @@ _GROUPS = {
     "Judge patches": ("gate", "lint", "demo", "sweep", "parts"),
     "Read the result and decide": ("report", "explain", "init", "accept"),
     "Investigate": ("bisect", "ask", "models", "usage", "history", "ecosystem"),
-    "Set up": ("doctor", "comment", "index", "record", "fidelity"),
+    "Set up": ("doctor", "comment", "index"),
 }
 _NAMES = [name for names in _GROUPS.values() for name in names]
 # Command -> `module:function` of this package, where the two are not called like it.

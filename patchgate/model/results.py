@@ -1,5 +1,4 @@
-"""Results of a run, a sweep, a search and a comparison with a real device: what `runs` computes and
-`report` shows.
+"""Results of a run, a sweep and a search: what `runs` computes and `report` shows.
 
 Plain records: nothing here reads a file or knows how anything is shown.
 """
@@ -186,33 +185,6 @@ class CulpritsFound:
     size: int  #: how many parts there were
     #: the one-line commands that ask with these parts, and with all others
     commands: tuple[str, ...]
-
-
-# -- fidelity: the simulated device against the real one
-
-
-@record
-class Difference:
-    """One fact with its two values, as they would stand in golden."""
-
-    fact: str
-    real: str
-    simulated: str
-
-
-@record
-class Fidelity:
-    """One case on a real device and on its simulation."""
-
-    torch: str
-    workload: str
-    patch: str | None  #: the patch's id; None for unpatched
-    compared: int = 0  #: how many facts were compared
-    unlike: tuple[Difference, ...] = ()  #: those that differ
-    excluded: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: facts that were not compared, each with the reason
-    failed: str = ""  #: why nothing was compared; empty when something was
 
 
 @record

@@ -15,7 +15,7 @@ from patchgate.model.records import Command
 # Set by noxfile.py for the commands that it runs.
 THROUGH = "PATCHGATE_THROUGH"
 # Commands that are sessions of the noxfile, which gives them the environments that they need.
-_SESSIONS = {"gate", "parts", "corpus", "sweep", "bisect", "fidelity", "accept", "report"}
+_SESSIONS = {"gate", "parts", "corpus", "sweep", "bisect", "accept", "report"}
 
 
 def is_through_nox() -> bool:

@@ -1,1 +1,1 @@
-"""The work of the commands: gate, sweep, fidelity, history and bisect."""
+"""The work of the commands: gate, sweep, history and bisect."""

@@ -1,4 +1,4 @@
-"""Makes golden of what a run observed: the facts that are accepted, and recordings of a real GPU.
+"""Makes golden of what a run observed: the facts that are accepted.
 
 Only cases that were observed are touched: a partial run removes nothing.
 """
@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.inputs.devices import PADDING, REAL, padding_of
+from patchgate.inputs.devices import REAL
 from patchgate.inputs.golden import (
     GoldenFile,
     accepted_path,
@@ -20,24 +20,19 @@ from patchgate.inputs.golden import (
     load_accepted,
     load_golden,
     own_part,
-    read_golden,
     values_by_range,
     values_by_release,
     with_accepted,
 )
 from patchgate.inputs.project import Project, find_project
-from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Colour, Command, FactValue, Observation, record
+from patchgate.model.records import Colour, Command, FactValue, Observation, record
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
-MACHINES = "MACHINES.md"
-# The table is the last of a profile's file.
-_HEADER = f"\n[{PADDING}]\n"
 
 
 @record
@@ -155,7 +150,7 @@ def _change_text(was: FactValue | None, now: FactValue | None) -> str:
 
 def _is_a_record(observation: Observation) -> bool:
     if observation.case.device == REAL:
-        return False  # `patchgate record` keeps those, to hold the simulation to them
+        return False  # benchmarks/record.py keeps those, to hold the simulation to them
     sides = observation.failure, None
     # A case that hangs or crashes without a patch says something about this machine, not of torch.
     return fault_of(*(sides[::-1] if observation.case.patch else sides)) is not Fault.MACHINE
@@ -186,81 +181,3 @@ def parse_reason(text: str | None) -> str:
             next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),
         )
     return reason
-
-
-def record_device(
-    observations: Iterable[Observation],
-    profile: str,
-    name: str,
-    golden: Path,
-    releases: Sequence[str],
-) -> Iterator[Path]:
-    """Write recordings of `profile` from observations on a real device called `name`.
-
-    `releases` are all that there are: a range must not reach over one that was never recorded.
-
-    Raises UsageError when nothing was observed on a real device, or on another one.
-    """
-    taken = [o for o in observations if o.case.device == REAL and o.failure is None]
-    if not taken:
-        raise UsageError(
-            "nothing was observed on a real GPU",
-            where="record",
-            got="no case on device cuda",
-            next="patchgate gate PATCH --device cuda",
-        )
-    others = {o.environment["device"] for o in taken} - {name}
-    if others:
-        raise UsageError(
-            "another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}"
-        )
-    folder = golden / "recorded"
-    for workload in sorted({o.case.workload for o in taken}):
-        path = golden_path(workload, profile, folder)
-        mine = [_as(profile, o) for o in taken if o.case.workload == workload]
-        write_atomically(
-            path, format_golden(fold(read_golden(path, workload, profile), mine, releases))
-        )
-        yield path
-    yield _machines(folder, taken)
-
-
-def record_padding(observations: Iterable[Observation], profile: Path) -> None:
-    """Write into a profile's file what its device decided of the matrix products that it timed.
-
-    What is recorded there stays: a timing may come out both ways, and both sides of a comparison
-    need the same one. A new product that came out both ways is left out: nobody knows how it will.
-    """
-    recorded: dict[str, str] = read_toml(profile).get(PADDING) or {}
-    decided: dict[str, set[str]] = {}
-    for observation in observations:
-        for name, value in (
-            padding_of(observation.facts).items() if observation.case.device == REAL else ()
-        ):
-            decided.setdefault(name, set()).add(value)
-    decided |= {name: {value} for name, value in recorded.items()}
-    lines = [
-        f'"{name}" = "{min(values)}"'
-        for name, values in sorted(decided.items())
-        if len(values) == 1
-    ]
-    text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
-    if lines:
-        write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
-
-
-def _as(profile: str, observation: Observation) -> Observation:
-    case = observation.case
-    renamed = Case(torch=case.torch, device=profile, workload=case.workload, patch=case.patch)
-    return Observation(case=renamed, facts=observation.facts, environment=observation.environment)
-
-
-def _machines(folder: Path, taken: list[Observation]) -> Path:
-    """One line for each environment that recordings come from."""
-    path = folder / MACHINES
-    lines = set(read_text(path).splitlines()[2:]) if path.is_file() else set()
-    lines |= {"- " + ", ".join(f"{k} {v}" for k, v in sorted(o.environment.items())) for o in taken}
-    write_atomically(
-        path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n"
-    )
-    return path

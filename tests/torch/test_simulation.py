@@ -19,7 +19,7 @@ from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Observation
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.client import Runner, request_for
-from patchgate.runs.observe import compare_sides
+from benchmarks.fidelity import compare_sides
 
 WORKLOADS = load_workloads()
 ATTENTION = Path(__file__).with_name("recorded") / "attention.h200.txt"

@@ -1,4 +1,4 @@
-"""`patchgate accept` and `patchgate record` as they are typed."""
+"""`patchgate accept` as it is typed."""
 
 import shutil
 
@@ -94,16 +94,6 @@ def test_where_nobody_reads_nothing_is_shown_or_written(observed, monkeypatch, n
     result = accept("--reason", "first")
     assert (result.output, result.exception.where) == ("", f"${name}")
     assert not (observed / "golden").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "where"),
-    [(["--profile", "h200"], "record"), (["--profile", "none"], "fixtures/devices")],
-)
-def test_recording_wants_a_real_device_and_a_known_profile(observed, arguments, where):
-    result = CliRunner().invoke(cli, ["record", "--folder", "out", *arguments])
-    assert isinstance(result.exception, UsageError)
-    assert result.exception.where.endswith(where)
 
 
 @pytest.mark.parametrize(("kind", "refused"), [(Kind.REGRESSED, True), (Kind.PASS, False)])

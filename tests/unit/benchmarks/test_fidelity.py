@@ -6,13 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from patchgate.cli.fidelity import exit_code
-from patchgate.cli.main import cli
+from benchmarks.fidelity import Difference, compare_sides, exit_code, fidelity, show_fidelity
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
-from patchgate.model.results import Difference
-from patchgate.report.fidelity import show_fidelity
-from patchgate.runs.observe import compare_sides
 
 
 def observed(device="cuda", **facts):
@@ -101,5 +97,5 @@ def test_a_case_that_failed_proves_nothing():
 )
 def test_usage(arguments, got):
     with pytest.raises(UsageError) as told:
-        cli.main(["fidelity", *arguments], standalone_mode=False)
+        fidelity.main(arguments, standalone_mode=False)
     assert told.value.got == got

@@ -1,12 +1,14 @@
 """Recordings of a real GPU: golden's format beside it, never under another device's name."""
 
 import pytest
+from click.testing import CliRunner
 from expecttest import assert_expected_inline
 
+from benchmarks.record import record, record_device, record_padding
 from patchgate.inputs.golden import read_golden
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
-from patchgate.runs.accept import record_device, record_padding
+from patchgate.runner.run_settings import Run, save_run
 
 RELEASES = ["2.11.0", "2.12.1", "2.13.0"]
 
@@ -116,3 +118,16 @@ name = "NVIDIA H200"
 "mm:b" = "padded"
 """,
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [(["--profile", "h200"], "record"), (["--profile", "none"], "fixtures/devices")],
+)
+def test_recording_wants_a_real_device_and_a_known_profile(folder, arguments, where):
+    run = Run(folder=str(folder / "out"), patch="mine.py", rows={"2.11.0": "python"})
+    save_run(run)
+    run.store.save(seen(device="h200", loads=6))
+    result = CliRunner().invoke(record, ["--folder", "out", *arguments])
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.where.endswith(where)
