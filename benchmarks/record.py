@@ -1,5 +1,5 @@
-"""`python -m benchmarks.record`, which `nox -s record` runs: keeps what a run observed on a real GPU,
-so that the simulation can be compared with it anywhere.
+"""`python -m benchmarks.record`, which `nox -s record` runs: keeps the facts of a real GPU, so that
+the simulation can be compared with them anywhere.
 
 A recording is a golden file below golden/recorded; MACHINES.md there lists the machines.
 """

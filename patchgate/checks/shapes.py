@@ -16,8 +16,9 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
+from patchgate.model.budgets import growth
 from patchgate.model.facts import format_value
-from patchgate.model.records import Facts, FactValue
+from patchgate.model.records import Facts
 
 FAMILY = "shapes"
 # The codes of facts as recorded are those of the graph check: PG400 to PG409.
@@ -87,15 +88,9 @@ def _worse(before: Facts, after: Facts) -> dict[str, str]:
     grown: dict[str, str] = {}
     for code, prefixes in _WORSE:
         for fact in after:
-            if fact.startswith(prefixes) and _amount(after[fact]) > _amount(before.get(fact, 0)):
+            if fact.startswith(prefixes) and growth(before.get(fact), after[fact]):
                 grown.setdefault(_mode(fact), code)
     return grown
-
-
-def _amount(value: FactValue) -> int:
-    if isinstance(value, tuple):
-        return sum(value)
-    return value if isinstance(value, int) else 0
 
 
 def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Verdict:

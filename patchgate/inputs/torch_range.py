@@ -91,15 +91,12 @@ class TorchRange:
             allowed_tritons = by_torch.of(sorted({each for each in own.values() if each}))
             return [torch for torch in known if own[torch] in allowed_tritons] or list(known)
         allowed = [SpecifierSet(each) for each in self.specifiers]
-        return [
-            torch
-            for torch in known
-            if any(each.contains(torch, prereleases=True) for each in allowed)
-        ] or [
-            torch
-            for torch in known
-            if any(each.contains(patch) for each in allowed for patch in _patches(torch))
-        ]
+
+        def allows(torch: str) -> bool:
+            return any(each.contains(torch, prereleases=True) for each in allowed)
+
+        exactly = [torch for torch in known if allows(torch)]
+        return exactly or [torch for torch in known if any(map(allows, _patches(torch)))]
 
     def __str__(self) -> str:
         name = "triton" if self.by_triton else "torch"
@@ -146,42 +143,31 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     `named` is a file below that wants any torch.
     """
     table = _table(folder)
-    own = (
-        _overrides(folder, table),
-        _dependencies(folder, table),
-        _requirements(folder),
-        _extras(folder, table),
-    )
-    metadata = _metadata(folder, package), _packages(folder)
     kinds = [
         [(list(requirements), file) for requirements, file in stated]
-        for stated in (*own, *metadata)
+        for stated in (
+            _overrides(folder, table),
+            _dependencies(folder, table),
+            _requirements(folder),
+            _extras(folder, table),
+            _metadata(folder, package),
+            _packages(folder),
+        )
     ]
-    pins = [
-        (requirements, file)
-        for requirements, file in _requirements(folder)
-        if file.name == "requirements.txt"
-    ]
+    pins = [stated for stated in _requirements(folder) if stated[1].name == "requirements.txt"]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
             found = _required(stated, wanted)
-            if any(
-                not each for each, _ in found
-            ):  # any can be installed; which one is, a file of pins may say
+            if "" in dict(found):  # any can be installed; which one is, a file of pins may say
                 found = _required(pins, wanted) or found
+            if not found:
+                continue
+            bounds, where = dict(found), display_path(found[0][1])
             # A bare `torch` beside a bounded one allows all; it leaves triton's bounds to say more.
-            bounds = (
-                ()
-                if any(not each for each, _ in found)
-                else tuple(dict.fromkeys(each for each, _ in found))
-            )
-            if bounds:
-                return TorchRange(
-                    specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton
-                )
-            if found:
-                named = named or display_path(found[0][1])
-                break
+            if "" not in bounds:
+                return TorchRange(specifiers=tuple(bounds), where=where, by_triton=by_triton)
+            named = named or where
+            break
     if (folder / ".git").exists() or folder.parent == folder:
         return TorchRange(where=named)
     return _around(folder.parent, folder.name, named)
@@ -202,18 +188,13 @@ def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
     """
     for here in (folder, *folder.parents):
         for file in sorted(here.glob("README*")):
-            found = _ADVICE.findall(_text(file))
-            stated = (
-                (sign.replace("≥", ">=") or ">=", version)
-                for sign, version, more in found
-                if sign or more
-            )
-            wanted = (
-                (sign, version) for sign, version in stated if sign == ">=" or not bounds_only
-            )
-            bounds = tuple(dict.fromkeys(f"{sign}{version}" for sign, version in wanted))
+            bounds = {
+                f"{sign.replace('≥', '>=') or '>='}{version}": None
+                for sign, version, more in _ADVICE.findall(_text(file))
+                if (sign or more) and (sign in ("", ">=", "≥") or not bounds_only)
+            }
             if bounds:
-                return TorchRange(specifiers=bounds, where=display_path(file))
+                return TorchRange(specifiers=tuple(bounds), where=display_path(file))
         if (here / ".git").exists():
             break
     return TorchRange()
@@ -244,12 +225,11 @@ def _has_wheels(marker: str) -> bool:
         condition = Marker(marker)
     except InvalidMarker:
         return True
+    names = "sys_platform", "platform_system", "platform_machine"
     return any(
-        condition.evaluate(
-            {"sys_platform": name, "platform_system": system, "platform_machine": machine, **python}
-        )
-        for name, system, machine in _PLATFORMS
-        for python in ({"python_version": f"3.{minor}"} for minor in range(9, 15))
+        condition.evaluate({**dict(zip(names, each, strict=True)), "python_version": f"3.{minor}"})
+        for each in _PLATFORMS
+        for minor in range(9, 15)
     )
 
 
@@ -346,13 +326,8 @@ def _requirements(folder: Path) -> Stated:
         yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
     for file in sorted(each for pattern in _ENVIRONMENTS for each in folder.glob(pattern)):
         found = _IN_ENVIRONMENT.findall(_text(file))
-        yield (
-            [
-                f"torch=={version}.*" if sign == "=" else f"torch{sign}{version}"
-                for sign, version in found
-            ],
-            file,
-        )
+        pins = [f"=={text}.*" if sign == "=" else f"{sign}{text}" for sign, text in found]
+        yield [f"torch{pin}" for pin in pins], file
 
 
 def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:

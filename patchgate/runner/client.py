@@ -99,9 +99,8 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     if not folder or not patch:
         return (Cache(Path(folder)) if folder else None), f"{run.project.import_path}"
     path = Path(patch.path)
-    covered = (
-        ("packaging", "files") if path.stem == "patch" else ("packaging",)
-    )  # its digest is of all of a folder
+    # The digest of one in a folder of its own is of all of that.
+    covered = ("packaging", "files") if path.stem == "patch" else ("packaging",)
     if not (run.watch or run.is_job or patch.diff or stands_alone(path, *covered)):
         return None, ""
     digest = loaded_digest(patch) if run.watch else patch_digest(patch)
@@ -124,23 +123,17 @@ def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
     """Leave in "opened" what a child read beside the files that its request names, and nothing
     where that is all.
     """
-    places = (request.get(name) for name in ("patch", "part_of", "workload_path"))
-    named = {
-        os.path.realpath(path)
-        for path in (*places, request.get("profile", {}).get("plugin"))
-        if path
-    }
-    others = [path for path in answer.pop("opened", ()) if os.path.realpath(path) not in named]
+    places = [request.get(name) for name in ("patch", "part_of", "workload_path")]
+    places.append(request.get("profile", {}).get("plugin"))
+    others = _beyond(answer.pop("opened", ()), filter(None, places))
     if others:
         answer["opened"] = others
 
 
-def _reads_others(opened: Iterable[str], patch: Patch | None) -> bool:
-    """True if a child read what no key covers: then another edit would not be seen, and the answer
-    is not kept.
-    """
-    covered = {os.path.realpath(path) for path in patch_files(patch)} if patch and opened else set()
-    return any(os.path.realpath(path) not in covered for path in opened)
+def _beyond(opened: Iterable[str], known: Iterable[str | Path]) -> list[str]:
+    """The files among those that a child opened which are not known ones."""
+    places = {os.path.realpath(path) for path in known}
+    return [path for path in opened if os.path.realpath(path) not in places]
 
 
 def _has_failed(answer: Answer) -> bool:
@@ -187,28 +180,26 @@ class Runner:
         `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
         never be held against the patch.
         """
-        limits = {"seconds": seconds or self.run.limits.seconds, "bytes": self.run.limits.bytes}
-        sides = [
-            request[side]
-            for side in ("unpatched", "patched")
-            if os.path.isfile(request.get(side, ""))
-        ]
-        compared = sum(map(os.path.getsize, sides))
-        limits["bytes"] += _COMPARED * compared
-        if QUESTIONS[do].is_own:
-            limits["seconds"] = max(limits["seconds"], _OWN_SECONDS) + compared / _OWN_SPEED
+        is_own, limits = QUESTIONS[do].is_own, self.run.limits
+        files = filter(os.path.isfile, (request.get(side, "") for side in ("unpatched", "patched")))
+        compared = sum(map(os.path.getsize, files))
+        seconds, memory = seconds or limits.seconds, limits.bytes + _COMPARED * compared
+        if is_own:
+            seconds = max(seconds, _OWN_SECONDS) + compared / _OWN_SPEED
         if request.get("profile", {}).get("kind") == "real":
-            limits["bytes"] = 0  # CUDA maps far more than it uses
-            request["fresh"] = True
-            request["env"] = request.get("env", {}) | {
-                "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")
+            memory = 0  # CUDA maps far more than it uses
+            device = "CUDA_VISIBLE_DEVICES"
+            request |= {
+                "fresh": True,
+                "env": {**request.get("env", {}), device: os.environ.get(device)},
             }
         if self.run.require_sandbox:
             request["confined"] = True
         if self.run.project.path:
             request["import_path"] = self.run.project.import_path
-        message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        uses_device, is_own = request.get("fresh") and do != "time", QUESTIONS[do].is_own
+        asked = {"do": do, "limits": {"seconds": seconds, "bytes": memory}, **request}
+        message = json.dumps(asked).encode() + b"\n"
+        uses_device = request.get("fresh") and do != "time"
         for number in range(_TRIES):
             at = time.time()
             # In this order: a case that is timed waits for the device, and nobody who holds that
@@ -217,7 +208,7 @@ class Runner:
                 self._beside_others(alone=bool(number) and is_own),
                 self._device() if uses_device else contextlib.nullcontext(),
             ):
-                answer = self._exchange(torch, do, message, limits["seconds"])
+                answer = self._exchange(torch, do, message, seconds)
             self._note_cost(torch, do, request, answer, at)
             answer = _never_held_against_a_patch(do, answer) if is_own else answer
             _forget_named_files(answer, request)
@@ -259,7 +250,9 @@ class Runner:
                 return known
         answer = ask()
         others = answer.pop("opened", ())
-        if keys[0] and not _has_failed(answer) and not _reads_others(others, patch):
+        # Of what a child read that no key covers, another edit would not be seen.
+        covered = patch_files(patch) if patch and others else ()
+        if keys[0] and not _has_failed(answer) and not _beyond(others, covered):
             cache.save(keys[0], answer, outputs)
         return answer
 
@@ -268,26 +261,21 @@ class Runner:
         equal code once.
         """
         request = {"code": answer["code"], "backend": backend}
-        read = self.keep(
-            partial(self.ask, torch, "code", **request), torch, None, {"do": "code", **request}
-        )
-        return (
-            read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
-        )
+        ask = partial(self.ask, torch, "code", **request)
+        read = self.keep(ask, torch, None, {"do": "code", **request})
+        if "failure" in read:
+            return read
+        return answer | {"facts": answer["facts"] | read["facts"]}
 
     def _note_cost(
         self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float
     ) -> None:
-        known = {
-            name: request.get(name) for name in ("workload", "patch", "version", "tag", "cover")
-        }
-        known |= answer.pop("cpu", {}) | {
-            name: answer[name] for name in ("held",) if name in answer
-        }
-        device = request.get("profile", {}).get("backend")
-        note_cost(
-            self.costs, torch=torch, do=do, device=device, at=at, wall=time.time() - at, **known
-        )
+        names = "workload", "patch", "version", "tag", "cover"
+        known = {name: request.get(name) for name in names} | answer.pop("cpu", {})
+        if "held" in answer:
+            known["held"] = answer["held"]
+        device, wall = request.get("profile", {}).get("backend"), time.time() - at
+        note_cost(self.costs, torch=torch, do=do, device=device, at=at, wall=wall, **known)
 
     @contextlib.contextmanager
     def _beside_others(self, *, alone: bool) -> Iterator[None]:
@@ -335,16 +323,13 @@ class Runner:
         return answer
 
     def _no_server(self, torch: str) -> Failure:
-        try:
-            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[
-                -_LOG_CHARACTERS:
-            ]
-        except OSError:
-            log = ""
+        log = ""
+        with contextlib.suppress(OSError):
+            log = Path(self.logs[torch]).read_text("utf-8", errors="replace")[-_LOG_CHARACTERS:]
         lines = log.strip().splitlines()
-        signature = f"the probe of torch {torch} did not answer" + (
-            f"; its log ends: {lines[-1]}" if lines else ""
-        )
+        signature = f"the probe of torch {torch} did not answer"
+        if lines:
+            signature += f"; its log ends: {lines[-1]}"
         return {
             "cause": Cause.MACHINE.value,
             "stage": "server",
@@ -389,26 +374,15 @@ class Runner:
         # One whose lines were traced says all that another does.
         answer = self.keep(ask, case.torch, patch, question, question | {"cover": True})
         observation = self._observation(case, answer)
-        if observation.failure and observation.failure.stage == "compile":
-            return self._placed(observation, request)
-        return observation
-
-    def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:
-        """A failed compile with the stage of the compiler that it failed in, and torch's trace of
-        it.
-        """
-        assert observation.failure is not None
-        trace = self.code_path(observation.case).with_suffix(".trace")
+        failure = observation.failure
+        if failure is None or failure.stage != "compile":
+            return observation
+        # Compile it again for the stage of the compiler that fails, and for its trace.
+        trace = self.code_path(case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
-        answer = self.ask(
-            observation.case.torch, "failing stage", **request, trace=str(trace.resolve())
-        )
-        stage = answer.get("stage", observation.failure.stage)
-        return replace(
-            observation,
-            failure=replace(observation.failure, stage=stage),
-            artifacts={**observation.artifacts, "trace": display_path(trace)},
-        )
+        answer = self.ask(case.torch, "failing stage", **request, trace=str(trace.resolve()))
+        failure = replace(failure, stage=answer.get("stage", failure.stage))
+        return replace(observation, failure=failure, artifacts={"trace": display_path(trace)})
 
     def _observation(self, case: Case, answer: Answer) -> Observation:
         observation = Observation(case=case, environment=answer.get("environment", {}))

@@ -122,11 +122,9 @@ class Run:
     def profile(self, device: str) -> dict[str, Any]:
         """The profile of a device: the project's, or one that comes with patchgate."""
         profile = load_profile(device, self.project.profiles)
-        return (
-            profile | {"padding": {**profile.get("padding", {}), **self.padding}}
-            if self.padding
-            else profile
-        )
+        if self.padding:
+            profile["padding"] = {**profile.get("padding", {}), **self.padding}
+        return profile
 
     @property
     def again(self) -> Command:
@@ -275,9 +273,8 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     data = _read(path)
     listed = data.get("verdicts") if isinstance(data, dict) else None
     if not isinstance(listed, list):
-        raise UsageError(
-            "no list of results", where=str(path), got=repr(data)[:80], next="run the gate again"
-        )
+        got = repr(data)[:80]
+        raise UsageError("no list of results", where=str(path), got=got, next="run the gate again")
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
 
 

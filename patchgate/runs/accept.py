@@ -99,11 +99,10 @@ def plan_changes(
     facts.
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
-    for observation in observations:
-        if _is_a_record(observation):
-            groups.setdefault((observation.case.workload, observation.case.device), []).append(
-                observation
-            )
+    recorded = [*filter(_is_a_record, observations)]
+    for observation in recorded:
+        case = observation.case
+        groups.setdefault((case.workload, case.device), []).append(observation)
     changes = []
     for (workload, device), observed in sorted(groups.items()):
         path = golden_path(workload, device, folder)
@@ -114,7 +113,7 @@ def plan_changes(
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
-    return [*changes, *_newly_accepted(filter(_is_a_record, observations), releases, folder)]
+    return [*changes, *_newly_accepted(recorded, releases, folder)]
 
 
 def _newly_accepted(
@@ -132,20 +131,16 @@ def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str
     for section in sorted({*before.sections, *after.sections}):
         old, new = before.sections.get(section, {}), after.sections.get(section, {})
         for fact in sorted({*old, *new}):
-            sides = [values_by_release(one.get(fact, {}), releases) for one in (old, new)]
-            values = {
-                torch: (sides[0].get(torch), sides[1].get(torch))
-                for torch in {**sides[0], **sides[1]}
-            }
-            moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
-            for span, (was, now) in values_by_range(moved, releases).items():
-                yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
+            was, now = (values_by_release(one.get(fact, {}), releases) for one in (old, new))
+            pairs = {torch: (was.get(torch), now.get(torch)) for torch in {**was, **now}}
+            moved = {torch: pair for torch, pair in pairs.items() if pair[0] != pair[1]}
+            for span, pair in values_by_range(moved, releases).items():
+                yield f"{section}  {fact}  {span}  {_change_text(*pair)}"
 
 
 def _change_text(was: FactValue | None, now: FactValue | None) -> str:
-    if was is None and now is not None:
-        return format_value(now)
-    return " -> ".join("nothing" if value is None else format_value(value) for value in (was, now))
+    after = format_value(now, "nothing")
+    return after if was is None else f"{format_value(was)} -> {after}"
 
 
 def _is_a_record(observation: Observation) -> bool:

@@ -95,22 +95,7 @@ def load_patches(
     project = project_around(given[0]) if given else find_project(Path.cwd())
     paths = list(given) or project.patch_paths()
     if not paths:
-        got = "no PATCH" if project.table is None else "no PATCH, and no `patches` in the table"
-        advice = (
-            'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in '
-            "[tool.patchgate] of pyproject.toml"
-        )
-        below = (
-            [display_path(table.parent) for table in tables_below(Path.cwd())]
-            if project.table is None
-            else []
-        )
-        if below:
-            advice = (
-                f"this repository has tables below: cd {below[0]} && patchgate gate; also "
-                f"{', '.join(below[1:])}"
-            )
-        raise project.fault("patches", "no patch to judge", got, advice.removesuffix("; also "))
+        raise _no_patch(project)
     loaded = {path: load_patch(path) for path in paths}
     named: dict[str, Path] = {}
     for path, patch in loaded.items():
@@ -132,6 +117,22 @@ def load_patches(
     return with_models(project, workloads), loaded
 
 
+def _no_patch(project: Project) -> UsageError:
+    what, got = "no patch to judge", "no PATCH, and no `patches` in the table"
+    if project.table is None:
+        got = "no PATCH"
+        below = [display_path(table.parent) for table in tables_below(Path.cwd())]
+        if below:
+            others = f"; also {', '.join(below[1:])}" if below[1:] else ""
+            advice = f"this repository has tables below: cd {below[0]} && patchgate gate{others}"
+            return project.fault("patches", what, got, advice)
+    advice = (
+        'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in '
+        "[tool.patchgate] of pyproject.toml"
+    )
+    return project.fault("patches", what, got, advice)
+
+
 def known_devices(
     project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -148,26 +149,18 @@ def known_devices(
     for path in patches:
         known = [*workloads_with(path, project), *model_names()]
         # Some checks bring a workload of their own.
-        only_known(
-            workloads,
-            known + [each.workload for each in all_checks().values() if each.workload],
-            "workload",
-            "--workload",
-        )
+        own = [each.workload for each in all_checks().values() if each.workload]
+        only_known(workloads, known + own, "workload", "--workload")
         only_known(project.chosen_workloads, known, "workload", project.where("workloads"))
     return names
 
 
 def known_checks(given: Sequence[str]) -> tuple[str, ...]:
     """The names of checks and families that are given, with commas between them or one by one."""
-    checks = all_checks().values()
-    known = dict.fromkeys([*(check.family for check in checks), *(check.name for check in checks)])
-    return only_known(
-        tuple(name.strip() for text in given for name in text.split(",")),
-        [*known],
-        "check",
-        "--check",
-    )
+    checks = all_checks()
+    known = [*dict.fromkeys([*(check.family for check in checks.values()), *checks])]
+    names = tuple(name.strip() for text in given for name in text.split(","))
+    return only_known(names, known, "check", "--check")
 
 
 def chosen_environments(

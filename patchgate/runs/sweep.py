@@ -50,6 +50,13 @@ class JobResult:
     #: whether there is a folder of results; a torch without an environment has none
     has_results: bool = True
 
+    @property
+    def how(self) -> str:
+        """`judged, 2 red of 40`, for the line that tells of it."""
+        red = sum(verdict.colour is Colour.RED for verdict in self.verdicts)
+        how = "judged" if self.seconds is not None else "known"
+        return f"{how if self.has_results else 'no environment'}, {red} red of {len(self.verdicts)}"
+
 
 @dataclass
 class Sweep:
@@ -88,21 +95,10 @@ class Sweep:
             if result.seconds is not None:
                 spent.append(result.seconds)
                 self.history.spend(run, patch, job.torch, result.seconds)
-            red = sum(verdict.colour is Colour.RED for verdict in result.verdicts)
-            left = (
-                f", about {time_text(mean(spent) * (jobs - number))} left"
-                if spent and number < jobs
-                else ""
-            )
-            how = (
-                "no environment"
-                if not result.has_results
-                else "known"
-                if result.seconds is None
-                else "judged"
-            )
-            counts = f"{red} red of {len(result.verdicts)}"
-            self.progress(f"[{number}/{jobs}] {patch} on torch {job.torch}: {how}, {counts}{left}")
+            left = ""
+            if spent and number < jobs:
+                left = f", about {time_text(mean(spent) * (jobs - number))} left"
+            self.progress(f"[{number}/{jobs}] {patch} on torch {job.torch}: {result.how}{left}")
         return verdicts
 
     def results(self) -> Iterator[RunResults]:

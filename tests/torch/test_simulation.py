@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from benchmarks.fidelity import compare_sides
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.workloads import load_workloads
@@ -19,7 +20,6 @@ from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Observation
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.client import Runner, request_for
-from benchmarks.fidelity import compare_sides
 
 WORKLOADS = load_workloads()
 ATTENTION = Path(__file__).with_name("recorded") / "attention.h200.txt"

@@ -166,7 +166,7 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
     if compared.release != compared.patched.case.torch:
         expected += f" (by the record of {compared.release})"
     texts = [None if value is None else format_value(value) for value in (old, new, held.patched)]
-    made = _verdict(check, kind, compared, fact, expected, _text(new))
+    made = _verdict(check, kind, compared, fact, expected, format_value(new))
     return replace(made, before=texts[0], after=texts[1], recorded=texts[2])
 
 
@@ -187,7 +187,7 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
     order = sorted(names, key=lambda name: (not cost_of(name), name))
     before, after = compared.unpatched.facts, compared.patched.facts
     changes = [
-        f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}"
+        f"{name} {format_value(value_in(before, name))} -> {format_value(value_in(after, name))}"
         for name in order[:_SHOWN]
     ]
     if len(order) > _SHOWN:
@@ -196,21 +196,17 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
     return _verdict(check, Kind.FIRST, compared, "changes", expected, tuple(changes))
 
 
-def _text(value: FactValue | None) -> str:
-    return "absent" if value is None else format_value(value)
-
-
 def _expected(
     kind: Kind, held: Recorded, before: FactValue | None, fact: str, budgets: Mapping[str, Budget]
 ) -> str:
     if kind is Kind.CHANGED:
         cost = cost_of(fact)
         limit = f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun}"
-        than = f"than without the patch, {_text(before)}"
+        than = f"than without the patch, {format_value(before)}"
         return f"{limit} {than} (nothing is accepted of this patch yet)"
-    patched, unpatched = _text(held.patched), _text(held.unpatched)
+    patched, unpatched = format_value(held.patched), format_value(held.unpatched)
     if kind is Kind.DRIFTED:
-        return f"{patched} (unpatched recorded {unpatched}, now {_text(before)})"
+        return f"{patched} (unpatched recorded {unpatched}, now {format_value(before)})"
     return f"{patched} (unpatched {unpatched})" if held.patched != held.unpatched else patched
 
 
