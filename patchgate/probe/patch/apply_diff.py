@@ -31,15 +31,13 @@ def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
     """
     plans = []
     for path, hunks in files.items():
-        module = importlib.import_module(
-            path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        )
+        dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module = importlib.import_module(dotted)
         with open(str(module.__file__), encoding="utf-8") as file:
             before = file.read()
         after = _changed(before.splitlines(), hunks, path, diff)
-        plans.append(
-            (module, path, after, _functions_changed(before, after, path, f"{diff}:{hunks[0][3]}"))
-        )
+        changed = _functions_changed(before, after, path, f"{diff}:{hunks[0][3]}")
+        plans.append((module, path, after, changed))
     for module, path, after, changed in plans:
         for name, node in changed.items():
             _replace(module, path, after, name, node)
@@ -60,51 +58,38 @@ def _changed(lines: list[str], hunks: list[Hunk], path: str, diff: str) -> str:
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
-    """`StorageBox.realize` -> its definition, for every function of the module and of its
-    classes.
+    """Take every function of the module and of its classes out of the tree, and return it by its
+    name, `StorageBox.realize`.
     """
     definitions: dict[str, ast.stmt] = {}
-    for node in tree.body:
-        if isinstance(node, _FUNCTIONS):
-            definitions[node.name] = node
-        elif isinstance(node, ast.ClassDef):
-            definitions |= {
-                f"{node.name}.{inner.name}": inner
-                for inner in node.body
-                if isinstance(inner, _FUNCTIONS)
-            }
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    owners: list[tuple[str, Any]] = [("", tree), *((f"{each.name}.", each) for each in classes)]
+    for prefix, owner in owners:
+        functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
+        definitions |= {f"{prefix}{node.name}": node for node in functions}
+        owner.body = [node for node in owner.body if node not in functions]
     return definitions
-
-
-def _without_functions(tree: ast.Module) -> str:
-    owners: list[ast.Module | ast.ClassDef] = [
-        tree,
-        *(node for node in tree.body if isinstance(node, ast.ClassDef)),
-    ]
-    for owner in owners:
-        owner.body = [node for node in owner.body if not isinstance(node, _FUNCTIONS)]
-    return ast.dump(tree)
 
 
 def _functions_changed(before: str, after: str, path: str, place: str) -> dict[str, ast.stmt]:
     try:
-        old, new = ast.parse(before), ast.parse(after)
+        old_tree, new_tree = ast.parse(before), ast.parse(after)
     except SyntaxError as error:
-        raise DoesNotApply(
-            f"{path}:{error.lineno} is no Python any more: {error.msg}", place
-        ) from None
-    # Texts are compared, not trees: torch's larger modules have ten thousand lines.
-    was, now = (
-        {name: _text(text.splitlines(), node) for name, node in _functions(tree).items()}
-        for text, tree in ((before, old), (after, new))
-    )
-    changed = {name: node for name, node in _functions(new).items() if was.get(name) != now[name]}
-    if was.keys() - now.keys() or _without_functions(old) != _without_functions(new):
+        problem = f"{path}:{error.lineno} is no Python any more: {error.msg}"
+        raise DoesNotApply(problem, place) from None
+    old, new = _functions(old_tree), _functions(new_tree)
+    if old.keys() - new.keys() or ast.dump(old_tree) != ast.dump(new_tree):
         problem = (
             f"{path}: a hunk changes more than functions, which a running torch cannot take over"
         )
         raise DoesNotApply(problem, place)
-    return changed
+    # Texts are compared, not trees: torch's larger modules have ten thousand lines.
+    was, now = before.splitlines(), after.splitlines()
+    return {
+        name: node
+        for name, node in new.items()
+        if name not in old or _text(was, old[name]) != _text(now, node)
+    }
 
 
 def _text(lines: list[str], node: ast.stmt) -> list[str]:
@@ -116,16 +101,13 @@ def _replace(module: ModuleType, path: str, source: str, name: str, node: ast.st
     owner_name, _, short = name.rpartition(".")
     body: list[ast.stmt] = [node]
     if owner_name:
-        body = [
-            ast.ClassDef(name=owner_name, bases=[], keywords=[], body=[node], decorator_list=[])
-        ]
-        if sys.version_info >= (3, 12):
-            body[0].type_params = []  # type: ignore[attr-defined]
+        body = ast.parse(f"class {owner_name}: pass").body
+        body[0].body = [node]  # type: ignore[attr-defined]
     filename = f"<diff of {path}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     flags = __future__.annotations.compiler_flag if "annotations" in vars(module) else 0
     made: dict[str, Any] = {}
-    unit = ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
+    unit = ast.Module(body=body, type_ignores=[])
     exec(compile(unit, filename, "exec", flags=flags, dont_inherit=True), vars(module), made)
     if not owner_name:
         _rebind(vars(module).get(short), made[short])
@@ -140,9 +122,7 @@ def _rebind(old: Any, new: Any) -> None:
     """Give the new function to every module that has imported the old one, as with changed
     sources.
     """
-    if not callable(old):
-        return
-    for module in list(sys.modules.values()):
+    for module in list(sys.modules.values()) if callable(old) else ():
         names = getattr(module, "__dict__", {})
         for name in [name for name, value in list(names.items()) if value is old]:
             setattr(module, name, new)
