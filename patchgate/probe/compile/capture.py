@@ -134,8 +134,8 @@ def _untimed_guards() -> AbstractContextManager[Any]:
 def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Function:
     """A function that runs the captured graph node by node.
 
-    Its text would look each function up by its name, and call what a patch has put there outside of
-    a trace.
+    Compiled from its text, the graph would look each function up by its name, and call a
+    replacement of the patch outside of a trace.
     """
     run: Function = torch.fx.Interpreter(module).run
     return run
@@ -166,10 +166,10 @@ def workload_compiler(
     training: bool = False,
     reads: Sequence[float] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """Gives a function that compiles the workload with a backend and runs it once.
+    """Give a function that compiles the workload with a backend and runs it once.
 
-    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` is what
-    `.item()` returns.
+    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` are the values
+    that `.item()` returns.
     """
     with (
         fake_tensors(profile, reads),
@@ -188,7 +188,7 @@ def workload_compiler(
 def capture(
     build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any
 ) -> Captured:
-    """Compile what `build` makes on the profile's device, and record it; `options` as for
+    """Compile what `build` makes on the profile's device, and record it; `options` are those of
     `workload_compiler`.
 
     Raises whatever torch raises; the caller names the cause.

@@ -33,7 +33,7 @@ WARM_UPS = 1
 
 
 def count_calls(request: CountCalls, stage: Stage) -> Calls:
-    """Python calls during one compile, by module, our own left out.
+    """Python calls during one compile by module, without those of the probe.
 
     The workload has been compiled `WARM_UPS` times before.
     """
@@ -64,10 +64,10 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
-    """Calls by code, and why some may be missing; empty where none is.
+    """Calls by code, and why some may be missing; empty if none is.
 
-    Python's own profiler keeps its table in C: whoever runs meanwhile can take no single entry out
-    of it.
+    Python's own profiler keeps its table in C: code that runs at the same time cannot take an entry
+    out of it.
     """
     on = False
 

@@ -178,8 +178,8 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
 def digest_of_code(text: str) -> str:
     """SHA-256 of generated code without its comments.
 
-    They hold a running number of the process, and names that Dynamo gives to nodes by the order of
-    imports.
+    The comments hold a running number of the process, and names that Dynamo gives to nodes by the
+    order of imports.
     """
     # A file that is no Python is compared as it is.
     with suppress(SyntaxError, ValueError, RecursionError):
@@ -275,7 +275,7 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _compile(kernel: Kernel) -> tuple[Any, Any]:
-    """A kernel's first configuration, and what Triton made of it, from its cache where that has it.
+    """A kernel's first configuration, and what Triton made of it, perhaps from its cache.
 
     Raises _Refused.
     """

@@ -170,8 +170,8 @@ def _nothing_compiled() -> str:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch, where a patch may change them while it compiles; as text, since a value
-    may change in place.
+    """The options of torch as text, where a patch may change them while it compiles: a value may
+    change in place.
     """
     values = config_values() if request.get("patch") else {}
     return {name: value_text(value) for name, value in values.items()}
@@ -230,8 +230,8 @@ def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     """The first backend with which an `observe` of the same request fails; leaves a trace for
     tlparse.
 
-    "build" where the workload could not even be made. The last backend is not tried: it is the
-    answer when all others succeed.
+    It is "build" if the workload could not be made. The last backend is not tried: it is the answer
+    when all others succeed.
     """
     # From here on torch writes the structured trace that tlparse reads.
     with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):

@@ -59,8 +59,8 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     """Graphs compiled in several calls of several instances of a workload, and those with symbolic
     sizes.
 
-    "uncompiled", the workload is called as it is: only what a patch compiles by itself is counted
-    there.
+    Under "uncompiled" the workload is called as it is: only graphs that a patch compiles by itself
+    are counted there.
     """
     apply_patch(request, stage)
     stage("compile")

@@ -50,10 +50,10 @@ _ATTENTION = ("flash", "efficient", "cudnn")
 
 
 def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Function:
-    """A backend for functions of tensors on the CPU; what their kernels do wrong to memory goes to
+    """A backend for functions of tensors on the CPU; faults of their kernels in memory go to
     `faults`.
 
-    Raises NeedsDevice, once the function is called, for what cannot be run here.
+    Raises NeedsDevice, once the function is called, if it cannot be run here.
     """
     memory = Memory(faults)
 

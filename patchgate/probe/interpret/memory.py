@@ -81,10 +81,10 @@ class Memory:
                     self._note("unwritten", who, 0, "", what)
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:
-        """The addresses that a kernel, defined in `file`, is to know these tensors by; the next
+        """The addresses by which a kernel, defined in `file`, knows these tensors; the next
         accesses are its own.
 
-        The upper bits number the tensor: so what is beyond one is never taken for another.
+        The upper bits number the tensor, so that an address beyond one is never taken for another.
         """
         self._kernel, self._file, self._writers = name, file, {}
         storages = [tensor.untyped_storage() for tensor in tensors]

@@ -76,8 +76,8 @@ _MOST_REPLACED = 24
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, when it has one, after the patches named by `after`.
 
-    It meets a fake device wherever one is simulated, and wherever code is generated for a CPU
-    Triton's driver of one: what is here is the machine's, and none of the case's.
+    It finds a fake device wherever one is simulated, and Triton's driver of one wherever code is
+    generated for a CPU: the devices of this machine are no part of the case.
     """
     if request.get("patch"):
         stage("patch")
@@ -193,10 +193,11 @@ def _leaks_after(end: Callable[[], None]) -> dict[str, Any]:
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
-    """Torch, the settings and what torch holds before the patch runs: what importing its packages
-    changes is theirs.
+    """Torch, the settings and the objects that torch holds before the patch runs, and after its
+    packages were imported.
 
-    A package that imports the patch itself installs it: then all of that is the patch's.
+    A package that imports the patch itself installs it: then all that the import changes is the
+    patch's.
     """
     before, settings = take_snapshot(), effects.Settings()
     with torch_imports_added_to(before), recorder.recording() if recorder else nullcontext():
@@ -254,7 +255,7 @@ def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
     """The modules of the patch's project that cannot be imported here, each with the reason, in
     processes of their own.
 
-    Each is replaced before the next one is looked for, until the patch runs, or fails by itself.
+    Each is replaced before the next one is looked for, until the patch runs or fails by itself.
     """
     stage("patch")
     found: dict[str, str] = {}

@@ -76,7 +76,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 def recording_calls(path: str | None) -> Iterator[list[str]]:
     """The functions of torch that the patch calls for their effect, once each; none without a path.
 
-    A call is for its effect where the patch drops the result, decorates with it or enters it.
+    A call is for its effect if the patch drops the result, decorates with it or enters it.
     """
     names: list[str] = []
     if path is None:

@@ -238,11 +238,11 @@ def _named(node: ast.AST) -> object:
 
 @contextmanager
 def tracing(path: str | None) -> Iterator[Coverage]:
-    """Gives the lines of the file `path` that ran in this thread, filled in at the end; none
-    without a path.
+    """Give the lines of the file `path` that run in this thread, filled in at the end; none without
+    a path.
 
-    Python tells by its events what it calls. Dynamo reads the code that it inlines, which is
-    not called: its reader is watched.
+    Python reports the functions that it calls. Dynamo reads the code that it inlines and does not
+    call it, so its reader is watched too.
     """
     coverage: Coverage = {"ran": [], "took": []}
     if path is None:
@@ -298,7 +298,7 @@ def _own_lines(code: CodeType) -> set[int]:
 def replacements(changes: Mapping[str, tuple[Any, Any]], path: str) -> dict[str, list[int]]:
     """Changed name -> lines of its replacement, for functions written in the patch.
 
-    Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that
+    Torch's wrappers are followed: a registry of lowerings holds a wrapper around the function that
     was registered.
     """
     from patchgate.probe.patch.snapshot import with_wrapped

@@ -149,8 +149,8 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
     """The finding on a missing target as it is after the patch, which may have added the target.
 
-    A function of its own may be meant for another name; an operator, or what torch had under a new
-    name, is not.
+    A function of its own may be meant for another name. An operator, or an object that torch had
+    under another name, is the target.
     """
     target = missing["subject"].partition(" ")[2]
     (after,) = _check_targets([target])
@@ -366,7 +366,7 @@ def _check_imports(tree: ast.Module) -> Iterator[Finding]:
     """PG104 for each torch import, and PG103 for each attribute chain on one, that does not
     resolve.
 
-    Imports under `try` or `if` are left out: there the patch looks itself.
+    Imports under `try` or `if` are left out: there the patch checks by itself.
     """
     nodes = list(ast.walk(tree))
     blocks = [node for node in nodes if isinstance(node, (ast.Try, ast.If))]

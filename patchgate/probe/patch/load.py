@@ -131,10 +131,10 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
 
 def blamed_module(path: str, how: Loading) -> dict[str, str]:
     """The first module of the project, but for the patch, that cannot be imported here, and why;
-    none where all can.
+    none if all can.
 
-    A package around the patch is not run at all where it needs what is not installed; other modules
-    have stand-ins.
+    A package around the patch is not run at all if it needs a module that is not installed; other
+    modules have stand-ins.
     """
     dotted = _prepare(path, how) or ""
     name = ""

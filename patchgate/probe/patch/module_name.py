@@ -153,8 +153,8 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     """`file:line` that runs a file once more, of its package and the scripts beside that; empty for
     none.
 
-    A line that reloads the module, or one that imports it by another name than `dotted`: Python
-    then has it twice.
+    Such a line reloads the module, or imports it by another name than `dotted`: Python then has it
+    twice.
     """
     files = [*Path(root).glob("*.py")]
     files += Path(root, top_level(dotted)).rglob("*.py") if dotted else ()

@@ -105,11 +105,11 @@ def _is_loaded(name: str) -> bool:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """True if the name is changed, or leads to what the patch has put somewhere: a module that came
-    later has it from there.
+    """True if the name is changed, or leads to an object that the patch has put somewhere: a module
+    that was loaded later has it from there.
 
-    Where nothing had loaded the module before, no snapshot knows its original: code from outside of
-    torch was none.
+    If nothing had loaded the module before, no snapshot knows its original; code from outside of
+    torch is a replacement.
     """
     if name in changed:
         return True
@@ -130,10 +130,9 @@ def _is_replaced(name: str, changed: Changes) -> bool:
 
 
 def _why_without_effect(name: str, loaded: Collection[str] | None, patch: str) -> str | None:
-    """Why setting the variable has no effect; None where it may have one.
+    """Why setting the variable has no effect; None if it may have one.
 
-    `loaded` names the modules that were loaded when the patch set it; None where it is only
-    claimed.
+    `loaded` names the modules that were loaded when the patch set it; None if it is only claimed.
     """
     files = ((path, source) for path, source in _sources() if name.encode() in source)
     places = {path: _strings(ast.parse(source), name) for path, source in files}
@@ -199,10 +198,8 @@ def _strings(tree: ast.AST, text: str) -> list[tuple[ast.AST, ...]]:
 
 
 def _is_read_later(around: tuple[ast.AST, ...], module: ModuleType | None) -> bool:
-    """True if code may read the variable once its module is imported.
-
-    In a function, in a descriptor that reads it at each access, or through a name or a table that
-    holds it.
+    """True if code may read the variable once its module is imported: in a function, in a
+    descriptor that reads it at each access, or through a name or a table that holds it.
     """
     if any(isinstance(node, _FUNCTIONS) or _makes_descriptor(node, module) for node in around):
         return True

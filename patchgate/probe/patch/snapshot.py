@@ -159,11 +159,11 @@ def _copy(dotted: str, now: Any) -> dict[Any, Any]:
 def changes(before: Snapshot, after: Snapshot) -> Changes:
     """The attributes that are another object now.
 
-    Modules that only the patch imported are new, not changed. Of a module that another one
-    replaces, only names that both have are listed: `sys.modules[torch...]` is listed for the rest.
-    An operator that the patch defines replaces none, and neither does what is registered for it. An
-    entry of a registry is named `torch._inductor.lowering.lowerings[aten.silu.default]`, once,
-    however many modules import the registry.
+    Modules that only the patch imported are new, not changed. If a module replaces another one,
+    `sys.modules[torch...]` is listed, and only names that both have. An operator that the patch
+    defines replaces none, and neither do its registrations. An entry of a registry is named
+    `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the
+    registry.
     """
     changed: Changes = {}
     own = set(defined_operators(before, after))
@@ -286,7 +286,7 @@ def _wrapped_by(value: Any) -> list[Any]:
 def reaches(outer: Any, inner: Any) -> bool:
     """True if calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
 
-    So the wrapper of a second import is known: it holds that of the first.
+    This tells the wrapper of a second import: it holds that of the first.
     """
     return outer is not inner and any(each is inner for each in _reachable(outer, _called_by))
 
@@ -345,8 +345,8 @@ def _holds_itself(value: Any) -> bool:
 
 
 def wrapped_twice(changed: Changes) -> list[str]:
-    """The changed names whose replacement wraps another made by the same code: what installs it ran
-    twice in one run.
+    """The changed names whose replacement wraps another made by the same code, so that the
+    installer ran twice in one run.
 
     Wrappers of one decorator that hold different arguments are different wrappers.
     """

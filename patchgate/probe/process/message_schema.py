@@ -89,7 +89,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 def _faults(value: Any, place: str, depth: int, has_facts: bool = False) -> Iterator[str]:
     """Parts of a reply that no file, page or table could hold: names, nesting and numbers without
-    bounds; and of one that `has_facts`, what is none.
+    bounds; and, if it `has_facts`, values that are no facts.
     """
     if depth == 0:
         yield f"{place} is nested too deep"

@@ -30,7 +30,7 @@ _abspath = os.path.abspath
 def note_opened_files(file: int, own: Iterable[str]) -> None:
     """From now on note in `file` each other file that this process, or a fork of it, opens to read.
 
-    `own` are folders of the child, beside which those of the interpreter and its packages are left
+    Files below `own`, folders of the child, and those of the interpreter and its packages are left
     out.
     """
     prefixes = (sys.prefix, sys.base_prefix, *_KERNEL, *own)
@@ -59,7 +59,7 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
 
 
 def _caller(frame: FrameType | None) -> str:
-    """The file of the innermost code that is none of Python's own."""
+    """The file of the innermost code that does not belong to Python itself."""
     while frame is not None and frame.f_code.co_filename.startswith(
         (_STANDARD_LIBRARY, "<frozen ")
     ):

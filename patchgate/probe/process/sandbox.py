@@ -234,7 +234,7 @@ def largest_file(limits: Limits) -> int:
 
 def limit_resources(limits: Limits, beside: int) -> None:
     """Limit a child: no core dump, files of a bounded size, and private memory beyond what it has
-    and the bytes `beside`, for what it has yet to load.
+    and the bytes `beside` that it has yet to load.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
@@ -244,11 +244,11 @@ def limit_resources(limits: Limits, beside: int) -> None:
 
 
 def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
-    """Leave a child its folder and the caches that its request names, and of the rest what torch
-    and the patch read.
+    """Leave a child its folder, the caches that its request names, and for reading what torch and
+    the patch need.
 
-    Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of
-    precompiled headers, where only what is trusted writes.
+    Call it before torch starts a thread: Landlock confines the one that calls it. Returns the
+    folder of precompiled headers, to which only trusted children write.
     """
     readable = list(_read_by(request))
     # Each child has caches of its own unless the request names them: what a patch leaves there

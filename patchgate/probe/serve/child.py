@@ -174,9 +174,10 @@ def renew_thread_pool() -> None:
 
 
 def copy_missing_libraries(source: Path, target: Path) -> None:
-    """Copy each library below `source` to the same place below `target`, where there is none.
+    """Copy each library below `source` to the same place below `target` if there is none.
 
-    Here and not in the host: a patch may have left links in `target`, and here they lead nowhere.
+    The child copies, and not the host: a patch may have left links in `target`, which lead nowhere
+    here.
     """
     for library in _finished(source, "*.so"):
         place = target / library.relative_to(source)

@@ -55,9 +55,9 @@ _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 @contextmanager
 def _keeping_bytecode() -> Iterator[None]:
-    """Within it, what is imported is compiled once for every later server of this environment.
+    """Keep the bytecode of what is imported for later servers of this environment.
 
-    uv installs torch without bytecode, and to compile its sources takes more than half of the time
+    uv installs torch without bytecode, and compiling its sources takes more than half of the time
     of a warm-up.
     """
     unchanged, sys.dont_write_bytecode = sys.dont_write_bytecode, False

@@ -203,8 +203,8 @@ def _refuse_what_torch_refuses(call: Attention) -> None:
 def cudnn_version() -> int:
     """The cuDNN that this release's CUDA build was made with, as 91501 for 9.15.1.
 
-    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones after. A
-    CPU-only build does not say, and gets what is equivalent for the choice.
+    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones after. For a
+    CPU-only build, which does not say, any version with the same choice will do.
     """
     if not hasattr(torch._C, "_cudnn"):
         return _CUDNN_FIRST if torch.__version__ >= "2.11" else 0

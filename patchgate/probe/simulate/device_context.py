@@ -80,8 +80,8 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
     """Within it, a workload is built and called without a device: fake tensors, attention,
     backward.
 
-    Nothing changes on a real device, but that a plugin registers its own. `reads` is what `.item()`
-    returns, call by call.
+    On a real device nothing changes, and a plugin registers its own. `reads` are the values that
+    `.item()` returns, call by call.
     """
     with ExitStack() as stack:
         if profile["kind"] == "plugin":

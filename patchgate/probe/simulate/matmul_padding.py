@@ -36,9 +36,10 @@ def product_name(key: str) -> str:
 
 @contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
-    """Within it, each product that is timed, or would be, comes into `decided`: "padded" or "kept".
+    """Within it, each product that is timed, or would be, is added to `decided`: "padded" or
+    "kept".
 
-    Raises NeedsDevice at the end where the profile of a simulated device lacks one.
+    Raises NeedsDevice at the end if the profile of a simulated device lacks one.
     """
     known: dict[str, str] = profile.get("padding", {})
     unknown: list[str] = []

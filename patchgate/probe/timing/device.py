@@ -15,7 +15,7 @@ from unittest import mock
 
 
 class DeviceQueue:
-    """Waits its turn at the lock of the file `path`; without a path there is nobody to wait for."""
+    """Waits its turn at the lock of the file `path`; without a path it never waits."""
 
     def __init__(self, path: str) -> None:
         self._path, self._depth = path, 0
@@ -40,8 +40,8 @@ class DeviceQueue:
     def alone_in(self, owner: type, name: str) -> Iterator[None]:
         """Within it, the method of that name runs while the device is held alone.
 
-        Without a path it stays as it is: a wrapper takes microseconds, which a call on the CPU
-        would be timed with.
+        Without a path the method stays as it is: a wrapper takes microseconds, which would be timed
+        with a call on the CPU.
         """
         if not self._path:
             yield

@@ -176,7 +176,7 @@ class Pair:
         """Paired times of `rounds` rounds, `seconds` in all; code, inputs and buffers are placed
         anew in each.
 
-        What a side gains by its place in memory is noise, so it must vary from round to round. Take
+        The effect of a side's place in memory is noise, so it must vary from round to round. Take
         an even number, so that each side is placed first in half of them. Raises RuntimeError when
         a side was compiled again.
         """
@@ -312,7 +312,7 @@ def _replays_graphs(mode: str) -> bool:
 
 @contextmanager
 def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
-    """Within it, what is tuned is tuned once and kept in `folder`.
+    """Within it, everything is tuned once and kept in `folder`.
 
     Both sides share the choice for a kernel that they share: tuned twice, equal code may come out
     unlike. Only choices are kept, by the kernel's source; every compile still generates its own
@@ -350,8 +350,8 @@ def _clone(args: Sequence[Any]) -> list[Any]:
 def with_own_code(module: Function, side: str) -> Function:
     """`module` behind a code object of its own.
 
-    Dynamo keeps what it compiled by code object: shared, the second side would run what the first
-    compiled.
+    Dynamo keeps what it compiled by code object: with a shared one, the second side would run the
+    first side's code.
     """
 
     def call(*args: Any) -> Any:
