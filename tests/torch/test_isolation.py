@@ -211,28 +211,32 @@ def test_a_fork_that_stands_for_a_new_interpreter_has_loaded_what_one_has(torch,
     assert forked["failure"]["signature"] == started["failure"]["signature"]
 
 
-def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run, tmp_path):
+def test_a_new_interpreter_finds_ci_set_as_in_a_pipeline(torch, runner, tmp_path):
     path = tmp_path / "patch.py"
     path.write_text("import os, torch\nraise ValueError(os.environ['CI'])")
+    answer = runner.ask(
+        torch,
+        "new interpreter",
+        patch=str(path),
+        version=torch,
+        names=[],
+        variables=[],
+        holders=[],
+        profile=load_profile("h200"),
+    )
+    assert failure_of(answer).signature == "ValueError: true"
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_a_server_that_ends_takes_the_others_with_it(torch, run, has):
+    """The server with torch alone is the parent of the one that has the compiler."""
     server = start_server(torch, run.rows[torch])
     runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
-    asked = {
-        "patch": str(path),
-        "version": torch,
-        "names": [],
-        "variables": [],
-        "holders": [],
-        "profile": load_profile("h200"),
-    }
     try:
-        for _ in range(2):
-            assert (
-                failure_of(runner.ask(torch, "new interpreter", **asked)).signature
-                == "ValueError: true"
-            )
-            (serving,) = (pid for pid in below(server.process.pid) if has_torch(pid))
-            for zygote in below(serving):
-                os.kill(zygote, signal.SIGKILL)
+        assert "failure" not in runner.ask(torch, "sentinel", profile=load_profile("cpu"))
+        (serving,) = (pid for pid in below(server.process.pid) if has_torch(pid) is has)
+        os.kill(serving, signal.SIGKILL)
+        assert server.process.wait(30) == 0
     finally:
         server.stop()
 
@@ -247,7 +251,7 @@ def has_torch(pid):
         return "libtorch" in mapped.read()
 
 
-def test_one_of_two_servers_has_nothing_of_torch_loaded(torch, run):
+def test_one_server_has_nothing_of_torch_loaded(torch, run):
     """The one that starts a user's script need not wait for the other."""
     server = start_server(torch, run.rows[torch])
     runner = Runner(run=run, connect=server.connect, logs={torch: server.log})

@@ -7,12 +7,12 @@ CUDA. Nothing runs on a device.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -52,15 +52,14 @@ def register_cuda() -> None:
     _LIBRARIES.append(library)
 
 
-@contextlib.contextmanager
+@contextmanager
 def as_built_for_cuda() -> Iterator[None]:
     """Within it, torch's Python code finds what a CUDA build has."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(torch.version, "cuda", cuda_release()))
-        enabled = mock.patch.object(
-            torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, create=True
-        )
-        stack.enter_context(enabled)
+    enabled = "_cuda_cudaCachingAllocator_is_enabled"
+    with (
+        mock.patch.object(torch.version, "cuda", cuda_release()),
+        mock.patch.object(torch._C, enabled, lambda: True, create=True),
+    ):
         yield
 
 

@@ -268,37 +268,37 @@ class Pair:
             inputs = [_clone(self._args) for _ in range(_COPIES)]
             if number < 0:
                 self.warm_up = warm_up(
-                    median(itertools.chain(*self._time_calls(inputs, rng)[0].values()))
+                    median(itertools.chain(*self._time_calls(inputs, rng, {}).values()))
                     for _ in itertools.count()
                 )
                 continue
             deadline = time.process_time() + seconds / rounds
             wall_deadline = time.perf_counter() + PATIENCE * seconds / rounds
-            times, elapsed = self._time_calls(inputs, rng)
+            elapsed: Round = {}
+            times = self._time_calls(inputs, rng, elapsed)
             while time.process_time() < deadline and time.perf_counter() < wall_deadline:
-                for whole, more in zip(
-                    (times, elapsed), self._time_calls(inputs, rng), strict=True
-                ):
-                    for side in SIDES:
-                        whole[side] += more[side]
+                more = self._time_calls(inputs, rng, elapsed)
+                for side in SIDES:
+                    times[side] += more[side]
             del padding, inputs
             self.elapsed.append(elapsed)
             yield times
 
     def _time_calls(
-        self, inputs: Sequence[Sequence[Any]], rng: random.Random
-    ) -> tuple[Round, Round]:
-        """(CPU time, wall time) of a call of each side on each input, in microseconds."""
+        self, inputs: Sequence[Sequence[Any]], rng: random.Random, elapsed: Round
+    ) -> Round:
+        """Microseconds of CPU time of a call of each side on each input; those that passed are
+        added to `elapsed`.
+        """
         times: Round = {side: [] for side in SIDES}
-        elapsed: Round = {side: [] for side in SIDES}
         for args in inputs:
-            for side in rng.sample([0, 1], 2):
+            for at in rng.sample([0, 1], 2):
                 wall_start, start = time.perf_counter_ns(), time.process_time_ns()
-                self._compiled[side](*args)
+                self._compiled[at](*args)
                 end, wall_end = time.process_time_ns(), time.perf_counter_ns()
-                times[SIDES[side]].append((end - start) / 1e3)
-                elapsed[SIDES[side]].append((wall_end - wall_start) / 1e3)
-        return times, elapsed
+                times[SIDES[at]].append((end - start) / 1e3)
+                elapsed.setdefault(SIDES[at], []).append((wall_end - wall_start) / 1e3)
+        return times
 
 
 def _tunes_kernels(mode: str) -> bool:
