@@ -28,6 +28,7 @@ import click
 
 from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
+from patchgate.model.git import GitFailed, run_git
 from patchgate.model.paths import ROOT
 from patchgate.model.records import POLICY, Kind, Meaning
 from patchgate.runs.plan import rows_of
@@ -398,8 +399,9 @@ def compared(ways: Mapping[str, Judge]) -> Iterator[Comparison]:
 
 def _tree() -> str:
     """The commit that is run, with a mark where files differ from it."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "no checkout"
+    with contextlib.suppress(GitFailed, FileNotFoundError):
+        return run_git(ROOT, "describe", "--always", "--dirty", "--exclude", "*").decode().strip()
+    return "no checkout"
 
 
 def _title(rows: Mapping[str, str], options: Sequence[str]) -> str:

@@ -24,7 +24,8 @@ from patchgate.cli.options import Folder
 from patchgate.cli.parameters import option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
-from patchgate.model.files import last_commit, make_folder, write_atomically
+from patchgate.model.files import make_folder, write_atomically
+from patchgate.model.git import last_commit
 from patchgate.model.paths import display_path
 from patchgate.model.results import Regressions
 from patchgate.model.text import counted, time_text

@@ -14,7 +14,8 @@ from textwrap import shorten
 from typing import Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import files_in_git, read_text
+from patchgate.model.files import read_text
+from patchgate.model.git import files_in_git
 from patchgate.model.paths import display_path
 from patchgate.model.serialization import Invalid, KeyPath, Record, structure
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from patchgate.inputs.toml import load_toml_record
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.run import Report, lint
 from patchgate.model.errors import UsageError
+from patchgate.model.git import GitFailed, write_files
 from patchgate.model.records import record
 
 # What lint reads of a project: its code, and what states a range of torch.
@@ -70,29 +70,11 @@ def write_tree(history: Path, commit: str, into: Path) -> None:
 
     Raises UsageError if there is no such commit.
     """
-    listed = _git(history, "ls-tree", "-r", "-z", commit)
-    if listed.returncode:
-        got = listed.stderr.decode(errors="replace").strip()
-        raise UsageError("no such commit", where=str(history), got=got, next="git fetch there")
-    lines = listed.stdout.decode(errors="surrogateescape").split("\0")
-    wanted = [
-        (name, entry.split()[2])
-        for entry, _, name in (line.partition("\t") for line in lines)
-        if entry.startswith("100") and _READ.search(name) and ".." not in Path(name).parts
-    ]
-    text = _git(history, "cat-file", "--batch", given="\n".join(each for _, each in wanted)).stdout
-    at = 0
-    for name, _ in wanted:
-        head, _, _ = text[at : at + 200].partition(b"\n")
-        at += len(head) + 1
-        if not head.endswith(b"missing"):
-            size = int(head.split()[-1])
-            file = into / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text[at : at + size])
-            at += size + 1
-
-
-def _git(history: Path, *what: str, given: str = "") -> subprocess.CompletedProcess[bytes]:
-    git = ["git", f"--git-dir={history}", *what]
-    return subprocess.run(git, input=given.encode(), capture_output=True, check=False)
+    try:
+        write_files(
+            history, commit, into, lambda name: bool(_READ.search(name)), is_git_folder=True
+        )
+    except (GitFailed, FileNotFoundError) as error:
+        raise UsageError(
+            "no such commit", where=str(history), got=str(error), next="git fetch there"
+        ) from None

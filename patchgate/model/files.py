@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from patchgate.model.errors import UsageError
+from patchgate.model.git import GitFailed, is_in_repository, run_git
 from patchgate.model.paths import display_path, leaves_project
 
 
@@ -166,44 +167,28 @@ def make_folder(path: Path, where: str) -> None:
         ) from None
 
 
-def files_in_git(folder: Path, *which: str) -> list[str] | None:
-    """The files below a folder that git knows; None where there is no git, or no repository.
-
-    Nothing that a repository brings along is run by that.
-    """
-    said = _git(folder, "ls-files", "-z", *which)
-    return None if said is None else [name for name in said.split("\0") if name]
-
-
-def last_commit(path: Path) -> str:
-    """The commit that changed a file or folder last, in short; empty where git knows none."""
-    log = ("log", "-1", "--no-show-signature", "--format=%h", "--", path.name)
-    return (_git(path.parent, *log) or "").strip()
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    import subprocess
-
-    harmless = ("safe.directory=*", "safe.bareRepository=explicit", "core.fsmonitor=false")
-    options = [word for setting in harmless for word in ("-c", setting)]
-    try:
-        command = ["git", *options, "-C", str(folder), *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    except OSError:
-        return None
-    return None if ended.returncode else ended.stdout
-
-
 def refuse_tracked(path: Path) -> None:
     """Raises UsageError for results that git knows: a pull request could bring its own verdicts,
     and its own cache.
     """
-    found = files_in_git(path.parent, "--", path.name) if os.path.lexists(path) else None
+    if not os.path.lexists(path) or not is_in_repository(path.parent):
+        return
+    try:
+        found = run_git(path.parent, "ls-files", "--", path.name).decode(errors="replace")
+    except FileNotFoundError:  # no git on this machine: SECURITY.md says so
+        return
+    except GitFailed as error:
+        raise UsageError(
+            "results, and git does not say if they are part of the repository",
+            where=str(path),
+            got=str(error),
+            next=f"see what `git ls-files` says here, or delete {path}",
+        ) from None
     if found:
         raise UsageError(
             "results that are part of the repository",
             where=str(path),
-            got=found[0],
+            got=found.splitlines()[0],
             next=f"git rm -r --cached {path}, delete it, and add it to .gitignore",
         )
 

@@ -11,14 +11,12 @@ import contextlib
 import fcntl
 import filecmp
 import hashlib
-import io
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +24,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.model.files import files_in_git
+from patchgate.model.git import GitFailed, files_in_git, write_files
 from patchgate.model.paths import user_cache
 from patchgate.runner.cache_keys import files_digest, read_environment
 
@@ -83,6 +81,8 @@ class Environments:
         python = self.python(release)
         try:
             return make_overlay(python, self.home(release), self.checkout, commit, home)
+        except (GitFailed, FileNotFoundError) as error:
+            raise NotInstallable(_said(str(error))) from None
         except subprocess.CalledProcessError as error:
             raise NotInstallable(
                 _said(error.stderr.decode(errors="replace")) or str(error)
@@ -253,17 +253,14 @@ def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home
     """An interpreter below `home` whose torch is that of `python`, installed in `installed`, with
     the commit's sources.
 
-    Raises subprocess.CalledProcessError where there is no such commit, or no environment can be
-    made.
+    Raises GitFailed where there is no such commit, and subprocess.CalledProcessError where no
+    environment can be made.
     """
-    command = ["git", "-C", str(checkout), "archive", commit, "--", SOURCES]
-    packed = subprocess.run(command, check=True, capture_output=True).stdout
     subprocess.run(
         [python, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True
     )
     (place,) = home.glob("lib/python*/site-packages")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(place, filter="data")
+    write_files(checkout, commit, place, lambda name: name.endswith(".py"), "torch")
     link_missing(installed / "torch", place / "torch")
     (place / "beside.pth").write_text(_BESIDE.format(beside=str(installed)), encoding="utf-8")
     return str(home / "bin" / "python")

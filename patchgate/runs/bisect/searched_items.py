@@ -7,12 +7,9 @@ command can judge.
 
 from __future__ import annotations
 
-import io
+import contextlib
 import re
-import shutil
-import subprocess
-import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -21,6 +18,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import parse_hunks, read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
+from patchgate.model.git import GitFailed, run_git, write_files
 from patchgate.model.paths import PACKAGE, display_path
 from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
@@ -93,31 +91,33 @@ def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | 
     inside = path.resolve().relative_to(repository.resolve())
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
-    listed = _git(repository, "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *wanted)
-    present = listed.decode().rstrip("\0").split("\0")
-    if str(inside) not in present:
-        return None
-    packed = _git(repository, "archive", commit, "--", *present)
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder / commit, filter="data")
-    return folder / commit / inside
+    with _refusals(repository):
+        write_files(repository, commit, folder / commit, lambda name: True, *wanted)
+    written = folder / commit / inside
+    return written if written.exists() else None
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
-    if not shutil.which("git"):
+    with _refusals(repository):
+        return run_git(repository, *arguments)
+
+
+@contextlib.contextmanager
+def _refusals(repository: Path) -> Iterator[None]:
+    """What git refuses is a UsageError with its words."""
+    try:
+        yield
+    except FileNotFoundError:
         raise UsageError(
             "no git on the PATH", where="bisect", got="it reads commits", next="install git"
-        )
-    ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
-    if ended.returncode:
-        reason = ended.stderr.decode(errors="replace").strip()
+        ) from None
+    except GitFailed as error:
         raise UsageError(
             "git refuses",
             where=display_path(repository),
-            got=reason,
-            next=f"git {' '.join(arguments)}",
-        )
-    return ended.stdout
+            got=str(error),
+            next="the commits of a repository that git reads here",
+        ) from None
 
 
 def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:

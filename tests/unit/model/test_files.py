@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import files_in_git, read_text, refuse_tracked, write_atomically
+from patchgate.model.files import read_text, refuse_tracked, write_atomically
 
 
 def test_a_file_is_made_with_its_folders(tmp_path):
@@ -83,16 +83,31 @@ def test_a_link_that_stands_for_results_is_refused_too(repository):
         refuse_tracked(Path(".patchgate"))
 
 
-def test_a_repository_that_lies_bare_in_a_folder_is_not_asked(repository):
-    subprocess.run(["git", "init", "-q", "--bare", repository / "bare"], check=True)
-    assert files_in_git(repository / "bare") is None
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda git: git.rename(git.with_name("moved")) and git.write_text("gitdir: /nowhere\n"),
+        lambda git: (git / "index").write_bytes(b"damaged"),
+        lambda git: (git / "HEAD").unlink(),
+    ],
+)
+def test_results_are_refused_where_git_fails(repository, damage):
+    damage(repository / ".git")
+    with pytest.raises(UsageError, match="git does not say"):
+        refuse_tracked(Path(".patchgate"))
+
+
+def test_a_variable_of_the_caller_does_not_hide_what_is_tracked(repository, monkeypatch):
+    subprocess.run(["git", "-c", "core.fsmonitor=false", "add", "-f", ".patchgate"], check=True)
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
+    with pytest.raises(UsageError, match="results that are part of the repository"):
+        refuse_tracked(Path(".patchgate"))
 
 
 def test_without_a_repository_nothing_is_tracked(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / ".patchgate").mkdir()
     refuse_tracked(tmp_path / ".patchgate")
-    assert files_in_git(tmp_path) is None
 
 
 def test_a_text_is_not_read_through_a_link_out_of_the_repository(repository, tmp_path_factory):
