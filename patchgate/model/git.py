@@ -43,7 +43,10 @@ class GitFailed(Exception):
 
 
 def run_git(folder: Path, *arguments: str, given: str = "") -> bytes:
-    """What git answers in a folder. Raises GitFailed, and FileNotFoundError without git."""
+    """Run a command of git in a folder, for its output.
+
+    Raises GitFailed, and FileNotFoundError if there is no git.
+    """
     import subprocess
 
     environment = {

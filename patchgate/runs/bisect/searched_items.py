@@ -104,7 +104,7 @@ def _git(repository: Path, *arguments: str) -> bytes:
 
 @contextlib.contextmanager
 def _refusals(repository: Path) -> Iterator[None]:
-    """What git refuses is a UsageError with its words."""
+    """Make a UsageError of git's refusal, with its words."""
     try:
         yield
     except FileNotFoundError:

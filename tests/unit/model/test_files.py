@@ -9,6 +9,7 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, refuse_tracked, write_atomically
+from patchgate.model.git import is_in_repository
 
 
 def test_a_file_is_made_with_its_folders(tmp_path):
@@ -108,6 +109,7 @@ def test_without_a_repository_nothing_is_tracked(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / ".patchgate").mkdir()
     refuse_tracked(tmp_path / ".patchgate")
+    assert not is_in_repository(tmp_path)
 
 
 def test_a_text_is_not_read_through_a_link_out_of_the_repository(repository, tmp_path_factory):
