@@ -135,21 +135,19 @@ def sweep_on_cluster(
 
     `run` is what a worker does with a task. Raises UsageError for a cluster that cannot judge.
     """
-    unknown = []
+    unknown, environments = [], sweep.environments
     for job in jobs:
-        result = _known(sweep, job)
-        if result is None:
+        known = None
+        if job.torch in environments.failed:
+            known = without_environment(job, environments.failed[job.torch])
+        elif job.torch in environments.rows:
+            known = sweep.judged_before(job)
+        if known is None:
             unknown.append(job)
         else:
-            yield result
+            yield known
     if unknown:
         yield from _judge(address, sweep, unknown, run)
-
-
-def _known(sweep: Sweep, job: Job) -> JobResult | None:
-    if job.torch in sweep.environments.failed:
-        return without_environment(job, sweep.environments.failed[job.torch])
-    return sweep.judged_before(job) if job.torch in sweep.environments.rows else None
 
 
 def _judge(
@@ -200,19 +198,15 @@ def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
     """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would
     wait for ever.
     """
-    real = any(
-        sweep.template.profile(device)["kind"] == "real" for device in sweep.template.devices
-    )
-    cpus, gpus = float(sweep.workers), 1.0 if real else 0.0
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
-        got = "; ".join(
-            f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes
-        )
-        wanted = f"{sweep.workers} CPUs{' and a GPU' if real else ''}"
-        raise UsageError(
-            f"no node has {wanted}", where="--on", got=got, next="-n 1, or larger nodes"
-        )
+    kinds = {sweep.template.profile(device)["kind"] for device in sweep.template.devices}
+    cpus, gpus = float(sweep.workers), float("real" in kinds)
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes = [(node.get("CPU", 0), node.get("GPU", 0)) for node in alive]
+    if not any(has_cpus >= cpus and has_gpus >= gpus for has_cpus, has_gpus in nodes):
+        wanted = f"{sweep.workers} CPUs{' and a GPU' if gpus else ''}"
+        got = "; ".join(f"{has_cpus:g} CPUs, {has_gpus:g} GPUs" for has_cpus, has_gpus in nodes)
+        advice = "-n 1, or larger nodes"
+        raise UsageError(f"no node has {wanted}", where="--on", got=got, next=advice)
     return {"num_cpus": cpus, "num_gpus": gpus}
 
 
@@ -241,17 +235,11 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
 
 def files_at(path: Path) -> dict[str, bytes]:
     """The files of a patch: a folder's, or a file and its manifest. The first names the patch."""
-    if path.is_dir():
-        files = [
-            each
-            for each in sorted(path.rglob("*"))
-            if each.is_file() and "__pycache__" not in each.parts
-        ]
-        return {
-            f"{path.name}/{each.relative_to(path).as_posix()}": each.read_bytes() for each in files
-        }
+    files = sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(".toml")]
     return {
-        each.name: each.read_bytes() for each in (path, path.with_suffix(".toml")) if each.is_file()
+        each.relative_to(path.parent).as_posix(): each.read_bytes()
+        for each in files
+        if each.is_file() and "__pycache__" not in each.relative_to(path.parent).parts
     }
 
 

@@ -7,6 +7,7 @@ The folder may have been moved: what is not in it any more is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -50,24 +51,19 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
         )
         release = release_for(golden, torch)
         unpatched_case = Case(torch=release, device=device, workload=workload)
-        code = _code(run, unpatched), _code(run, patched)
+        before, after = _code(run, unpatched), _code(run, patched)
+        on = device
+        with suppress(UsageError):  # a profile that is gone says nothing
+            on = f"{run.profile(device)['kind']} ({device})"
         yield ComparedCase(
             case=patched.case,
             golden=expectation(golden, replace(unpatched_case, patch=name)),
             golden_unpatched=expectation(golden, unpatched_case),
             unpatched=unpatched,
             patched=patched,
-            code=(code[0], code[1]) if code[0] is not None and code[1] is not None else None,
-            on=_kind(run, device),
+            code=None if before is None or after is None else (before, after),
+            on=on,
         )
-
-
-def _kind(run: Run, device: str) -> str:
-    """ "real" or "simulated", and the name of the profile; a profile that is gone says nothing."""
-    try:
-        return f"{run.profile(device)['kind']} ({device})"
-    except UsageError:
-        return device
 
 
 def _code(run: Run, observation: Observation | None) -> str | None:
