@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -31,6 +31,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.interpret.memory import Memory
+from patchgate.probe.process.reply import one_line
 from patchgate.probe.protocol import (
     Function,
     MemoryFault,
@@ -152,16 +153,13 @@ def _load(graph: GraphLowering, memory: Memory) -> Any:
     return SimpleNamespace(call=call, __file__=module.__file__, key="")
 
 
-@contextmanager
-def _without_streams() -> Iterator[None]:
+def _without_streams() -> AbstractContextManager[Any]:
     """Within it, the functions by which a generated module chooses its device and stream do
     nothing.
     """
-    with (
-        mock.patch.object(torch.cuda, "_DeviceGuard", lambda index: nullcontext()),
-        mock.patch.object(torch.cuda, "set_device", lambda index: None),
-    ):
-        yield
+    return mock.patch.multiple(
+        torch.cuda, _DeviceGuard=lambda index: nullcontext(), set_device=lambda index: None
+    )
 
 
 class _OperatorsOnCpu(TorchDispatchMode):
@@ -174,14 +172,10 @@ class _OperatorsOnCpu(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         values = _by_name(func, args, kwargs)
-        mutable = {
-            argument.name for argument in func._schema.arguments if argument.alias_info is not None
-        }
+        mutable = {each.name for each in func._schema.arguments if each.alias_info is not None}
+        read = [value for name, value in values.items() if name not in mutable]
         if not func.is_view:
-            self._memory.read(
-                _tensors([value for name, value in values.items() if name not in mutable]),
-                str(func),
-            )
+            self._memory.read(_tensors(read), str(func))
         result = self._run(func, args, kwargs)
         if not func.is_view:
             self._memory.fill(_tensors([values[name] for name in mutable & values.keys()]))
@@ -203,10 +197,8 @@ def _tensors(values: Any) -> list[Tensor]:
 
 def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an operator by their names in its schema."""
-    return (
-        dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
-        | kwargs
-    )
+    names = (argument.name for argument in func._schema.arguments)
+    return dict(zip(names, args, strict=False)) | kwargs
 
 
 def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -273,7 +265,8 @@ def _make_kernel(
     """In place of `cached_autotune`, which the decorators of `triton_heuristics` call with the
     blocks they propose.
     """
-    return lambda function: _Kernel(function, configs[0], triton_meta, inductor_meta or {}, memory)
+    blocks, constants = dict(configs[0].kwargs), dict(triton_meta.get("constants", {}))
+    return lambda function: _Kernel(function, blocks, constants, inductor_meta or {}, memory)
 
 
 class _Kernel:
@@ -282,15 +275,14 @@ class _Kernel:
     def __init__(
         self,
         function: Any,
-        config: Any,
-        meta: dict[str, Any],
+        blocks: dict[str, Any],
+        constants: dict[str, Any],
         hints: dict[str, Any],
         memory: Memory,
     ) -> None:
-        self._function, self._hints, self._memory = function.fn, hints, memory
-        self._names = list(function.arg_names)
-        self._constants, self._blocks = dict(meta.get("constants", {})), dict(config.kwargs)
-        self._name = function.fn.__name__
+        self._function, self._names = function.fn, list(function.arg_names)
+        self._blocks, self._constants, self._hints = blocks, constants, hints
+        self._memory, self._name = memory, function.fn.__name__
 
     def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
         """Launch it with blocks as large as the sizes, so that few programs run.
@@ -300,26 +292,22 @@ class _Kernel:
         from patchgate.probe.interpret.language import launch
 
         given = [name for name in self._names if name not in self._blocks]
-        arguments = dict(zip(given, args, strict=False)) | kwargs
-        arguments = {
-            **{name: self._constants[name] for name in given if name in self._constants},
-            **arguments,
-        }
+        known = {name: self._constants[name] for name in given if name in self._constants}
+        arguments = known | dict(zip(given, args, strict=False)) | kwargs
         if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
             raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
         blocks = self._large_blocks(arguments)
-        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow(
-            {**arguments, **blocks}
-        )
+        given_all = arguments | blocks
+        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow(given_all)
         try:
             with no_dispatch():  # the interpreter's own operations are no operators of the module
-                launch(self._function, {**arguments, **blocks}, set(blocks), grid, self._memory)
+                launch(self._function, given_all, set(blocks), grid, self._memory)
         except NeedsDevice:
             raise
         except AssertionError as error:
             raise RuntimeError(f"device-side assertion of `{self._name}`: {error}") from None
         except Exception as error:
-            text = f"{type(error).__name__}: {error}".partition("\n")[0]
+            text = one_line(error, 1000)
             raise NeedsDevice(f"`{self._name}` (the interpreter: {text})") from None
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:

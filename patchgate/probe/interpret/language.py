@@ -28,39 +28,29 @@ from patchgate.probe.interpret.memory import Memory
 from patchgate.probe.protocol import Function
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# Functions of libdevice, each by the name of the one in torch that is exact.
+# Functions of libdevice that have the name of an exact one in torch, and those with another name.
 _SAME_NAME = (
     "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp "
     "exp2 expm1 floor fmod"
     " hypot isinf isnan lgamma log log10 log1p log2 pow rsqrt signbit sin sinh sqrt tan tanh trunc"
 )
-_FUNCTIONS = {name: name for name in _SAME_NAME.split()} | {
-    "fabs": "abs",
-    "rint": "round",
-    "nearbyint": "round",
-    "llrint": "round",
-    "sqrt_rn": "sqrt",
-    "mul_rn": "mul",
-    "ldexp": "ldexp",
-    "div_rn": "div",
-    "cyl_bessel_i0": "i0",
-    "normcdfinv": "special.ndtri",
-    "normcdf": "special.ndtr",
-    "fast_tanhf": "tanh",
-    "fast_expf": "exp",
-    "fast_logf": "log",
-}
+_OTHER_NAMES = """
+    fabs=abs rint=round nearbyint=round llrint=round sqrt_rn=sqrt mul_rn=mul ldexp=ldexp div_rn=div
+    cyl_bessel_i0=i0 normcdfinv=special.ndtri normcdf=special.ndtr fast_tanhf=tanh fast_expf=exp
+    fast_logf=log
+"""
+_FUNCTIONS = {name: name for name in _SAME_NAME.split()}
+_FUNCTIONS |= {each.partition("=")[0]: each.partition("=")[2] for each in _OTHER_NAMES.split()}
 _INTEGERS = {"isnan": tl.int32, "isinf": tl.int32, "signbit": tl.int32, "llrint": tl.int64}
 _TORCH_NAMES = {
     "fp8e4nv": "float8_e4m3fn",
     "fp8e5": "float8_e5m2",
     "bf16": "bfloat16",
     "fp16": "float16",
-} | {
     "fp32": "float32",
     "fp64": "float64",
 }
-# Of what numpy has no type for, as Triton's interpreter keeps it.
+# Types that numpy lacks, as Triton's interpreter keeps them.
 _AS_BITS = {
     torch.bfloat16: torch.uint16,
     torch.float8_e4m3fn: torch.uint8,
