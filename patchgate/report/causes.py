@@ -225,13 +225,10 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
         if cause.name in (_DOES_NOT_RUN, _DOES_NOT_COMPILE) and verdict.where in roots:
             cause = _BY_NAME[_DOES_NOT_FIT]
         groups[cause].append(verdict)
-    order = [cause.name for cause in CAUSES]
+    ranks = {cause.name: rank for rank, cause in enumerate(CAUSES)}
     return tuple(
         CauseGroup(cause=cause, verdicts=tuple(_strongest_first(cause, groups[cause])))
-        for cause in sorted(
-            groups,
-            key=lambda c: (c.name not in order, order.index(c.name) if c.name in order else 0),
-        )
+        for cause in sorted(groups, key=lambda cause: ranks.get(cause.name, len(ranks)))
     )
 
 

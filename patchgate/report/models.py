@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
+from collections.abc import Iterator
+
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from patchgate.model.public_model_figures import BYTES, Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
 from patchgate.report.markdown import as_code, table_row
+from patchgate.report.terminal import show_table
 
 _SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
@@ -58,29 +59,22 @@ def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
 def show_impact(console: Console, impact: Impact) -> None:
     """Print the line that sums up, and a row for each model."""
     console.print(Text(escape_control(impact.summary), style="bold"))
-    figures = impact.figures
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", no_wrap=True)
-    for figure in figures:
-        table.add_column(figure.name, justify="right")
-    for row in impact.rows:
-        if row.failed:
-            continue
-        name = Text(
-            escape_control(row.model), style={0: "", 1: "red", -1: "green"}[row.direction(BYTES)]
-        )
-        table.add_row(
-            name,
-            *(Text(text, style="" if "(" in text else "dim") for text in row_texts(row, figures)),
-        )
-    if table.row_count:
-        console.print(table)
+    heads = ("model", *(figure.name for figure in impact.figures))
+    compared = [row for row in impact.rows if not row.failed]
+    show_table(console, heads, (_cells(row, impact.figures) for row in compared))
     for row in impact.rows:
         if row.failed:
             console.print(
                 Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow")
             )
     console.print(Text(f"{impact.before} -> {impact.after}", style="dim"))
+
+
+def _cells(row: ModelImpact, figures: tuple[Figure, ...]) -> Iterator[Text]:
+    style = {0: "", 1: "red", -1: "green"}[row.direction(BYTES)]
+    yield Text(escape_control(row.model), style=style)
+    for text in row_texts(row, figures):
+        yield Text(text, style="" if "(" in text else "dim")
 
 
 def impact_markdown(title: str, impact: Impact) -> str:

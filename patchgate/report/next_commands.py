@@ -38,11 +38,8 @@ def gate_command(patch: Path) -> str:
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
     """Advice and commands as one line."""
-    words = [
-        "run the same command again" if command.is_again else typed(command) for command in commands
-    ]
-    steps = [
-        f"{command.when}: {text}" if command.when else text
-        for command, text in zip(commands, words, strict=True)
-    ]
+    steps = []
+    for command in commands:
+        text = "run the same command again" if command.is_again else typed(command)
+        steps.append(f"{command.when}: {text}" if command.when else text)
     return "; ".join(filter(None, [advice.removesuffix(".") if steps else advice, *steps]))

@@ -137,20 +137,12 @@ class RunView:
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The effects of the patch besides its verdicts: (label, lines)."""
-        replaces = tuple(effect.text for effect in self.replaces)
+        replaces = [("replaces", tuple(effect.text for effect in self.replaces))]
         changes = [
             (f"changes on torch {torch}, already accepted", tuple(lines))
             for torch, lines in self.changes.items()
         ]
-        accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
-        how = (
-            [("to accept another value, such as a new kernel count, run", (accept,))]
-            if changes
-            else []
-        )
-        return tuple(
-            (heading, lines) for heading, lines in [("replaces", replaces), *changes, *how] if lines
-        )
+        return tuple((heading, lines) for heading, lines in (*replaces, *changes) if lines)
 
 
 def view(
@@ -243,16 +235,14 @@ def _changes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
 def _blocks(
     verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[CauseGroup]
 ) -> list[Block]:
+    named = [(group.cause.name, verdict) for group in causes for verdict in group.verdicts]
+    grey = [verdict for verdict in verdicts if verdict.colour is Colour.GREY]
+    grey.sort(key=lambda v: (_rank(v.check), v.code, v.subject))
     groups = defaultdict(list)
-    names = {id(verdict): group.cause.name for group in causes for verdict in group.verdicts}
-    strength = {id(verdict): at for group in causes for at, verdict in enumerate(group.verdicts)}
-    for verdict in verdicts:
-        if verdict.colour is not Colour.GREEN:
-            cause = names.get(id(verdict), "")
-            groups[
-                verdict.check, verdict.code, verdict.colour, cause, verdict.kind is Kind.NEW
-            ].append(verdict)
-    blocks = [
+    for cause, verdict in (*named, *(("", verdict) for verdict in grey)):
+        key = verdict.check, verdict.code, verdict.colour, cause, verdict.kind is Kind.NEW
+        groups[key].append(verdict)
+    return [
         Block(
             code=code,
             title=catalogue()[code].title,
@@ -262,22 +252,13 @@ def _blocks(
             unjudged=not all(v.is_judged for v in group),
             check=check,
             cell=_first_cell(group, torches),
-            entries=tuple(_entries(group, strength)),
+            entries=tuple(_entries(group)),
             places=tuple(dict.fromkeys(v.where for v in group if v.where)),
             why=group[0].why,
             steps=tuple(dict.fromkeys((v.advice, v.commands) for v in group)),
         )
         for (check, code, colour, cause, _), group in groups.items()
     ]
-    order = [group.cause.name for group in causes]
-    codes = [verdict.code for group in causes for verdict in group.verdicts]
-
-    def place(block: Block) -> tuple[int, int, tuple[int, str], str]:
-        if not block.cause:
-            return len(order), 0, _rank(block.check), block.code
-        return order.index(block.cause), codes.index(block.code), _rank(block.check), block.code
-
-    return sorted(blocks, key=place)
 
 
 def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[str, str] | None:
@@ -286,10 +267,9 @@ def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[
     return (first.item, first.torch) if first else None
 
 
-def _entries(verdicts: Sequence[Verdict], strength: Mapping[int, int]) -> Iterator[Entry]:
-    """The strongest evidence of a cause first, as the list of problems has it."""
+def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
     same = defaultdict(list)
-    for v in sorted(verdicts, key=lambda v: (strength.get(id(v), 0), v.subject)):
+    for v in verdicts:
         same[v.subject, v.expected, v.actual].append(v.torch)
     for (subject, expected, actual), torches in same.items():
         yield Entry(

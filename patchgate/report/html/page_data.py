@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -91,6 +91,17 @@ class Pool:
         return Placed(number)
 
 
+@dataclass
+class _OfPatch:
+    """What the page takes in of one patch."""
+
+    patch: Patch
+    quick_look: QuickLook | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    #: (check, item) -> torch -> the cell
+    lines: dict[tuple[str, str], dict[str, Placed]] = field(default_factory=dict)
+
+
 class Page:
     """Fill it with `add`, then read `data` and `views`. `note` is shown below the title."""
 
@@ -100,27 +111,23 @@ class Page:
         self.times: list[tuple[Patch, TimeRatio]] = []
         self._pool = Pool()
         self._diffs: dict[tuple[str, str], Placed] = {}
-        self._patches: dict[str, Patch] = {}
+        self._patches: dict[str, _OfPatch] = {}
         self._torches: set[str] = set()
-        # patch -> (check, item) -> torch -> the cell
-        self._lines: dict[str, dict[tuple[str, str], dict[str, Placed]]] = {}
-        self._verdicts: dict[str, list[Verdict]] = {}
-        self._quick_looks: dict[str, QuickLook | None] = {}
 
     def add(self, results: RunResults) -> None:
         """Take in one patch on some releases; the same patch may come again with others."""
         patch = results.patch
-        self._patches.setdefault(patch.id, patch)
+        known = self._patches.setdefault(patch.id, _OfPatch(patch))
+        known.quick_look = results.quick_look
+        known.verdicts += results.verdicts
         self._torches |= set(results.torches)
-        self._quick_looks[patch.id] = results.quick_look
-        self._verdicts.setdefault(patch.id, []).extend(results.verdicts)
         facts = {(v.torch, v.case.name, v.fact): v for v in results.verdicts}
         cases = {
             (each.case.torch, each.case.name): self._case(each, facts) for each in results.compared
         }
-        lines = self._lines.setdefault(patch.id, {})
         for (check, item, torch), verdicts in group_by_cell(results.verdicts).items():
-            lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
+            line = known.lines.setdefault((check, item), {})
+            line[torch] = self._cell(verdicts, torch, cases)
         self.times += [(patch, ratio) for ratio in results.times]
 
     @property
@@ -131,26 +138,26 @@ class Page:
     def views(self) -> list[tuple[Patch, RunView]]:
         """The plain text of the page for each patch."""
         return [
-            (patch, view(self._verdicts[name], self.torches, self._quick_looks[name]))
-            for name, patch in self._patches.items()
+            (each.patch, view(each.verdicts, self.torches, each.quick_look))
+            for each in self._patches.values()
         ]
 
     @property
     def data(self) -> dict[str, Any]:
         """All that the script reads, ready for JSON."""
-        codes = {verdict.code for verdicts in self._verdicts.values() for verdict in verdicts}
+        codes = {v.code for each in self._patches.values() for v in each.verdicts}
         patches = [
             {
-                "id": patch.id,
-                "symptom": patch.claims.symptom,
+                "id": each.patch.id,
+                "symptom": each.patch.claims.symptom,
                 "lines": [
                     {"check": check, "item": item, "cells": [*map(cells.get, self.torches)]}
                     for (check, item), cells in sorted(
-                        self._lines[patch.id].items(), key=lambda line: reading_order(line[0])
+                        each.lines.items(), key=lambda line: reading_order(line[0])
                     )
                 ],
             }
-            for patch in self._patches.values()
+            for each in self._patches.values()
         ]
         return {
             "torches": self.torches,

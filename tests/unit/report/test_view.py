@@ -167,5 +167,4 @@ def test_what_the_patch_changes_as_recorded_is_one_line_a_case():
     assert shown.changes == {
         "2.9.0": ["stack.h200: loads [2 1 6] -> [2 1 4], bytes 1,241,528,320 -> 1,216,362,496"]
     }
-    assert shown.notes[0][0] == "changes on torch 2.9.0, already accepted"
-    assert shown.notes[1][1][0].endswith("accept -- --reason '...'")
+    assert [heading for heading, _ in shown.notes] == ["changes on torch 2.9.0, already accepted"]
