@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from patchgate.model.public_model_figures import BYTES, Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
 from patchgate.report.markdown import as_code, table_row
-from patchgate.report.terminal import show_table
 
 _SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
@@ -59,9 +60,14 @@ def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
 def show_impact(console: Console, impact: Impact) -> None:
     """Print the line that sums up, and a row for each model."""
     console.print(Text(escape_control(impact.summary), style="bold"))
-    heads = ("model", *(figure.name for figure in impact.figures))
-    compared = [row for row in impact.rows if not row.failed]
-    show_table(console, heads, (_cells(row, impact.figures) for row in compared))
+    table = Table(
+        "model", *(figure.name for figure in impact.figures), box=SIMPLE_HEAD, pad_edge=False
+    )
+    for row in impact.rows:
+        if not row.failed:
+            table.add_row(*_cells(row, impact.figures))
+    if table.row_count:
+        console.print(table)
     for row in impact.rows:
         if row.failed:
             console.print(

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from textwrap import shorten
 from typing import IO
@@ -134,17 +134,6 @@ def _problems(view: RunView) -> Iterator[str]:
         evidence = headline_text(replace(first, case=replace(first.case, torch="")))
         title = title_of(first.code).partition(":")[0]
         yield f"{number}. {first.code} {place:{width}} {title}: {evidence}"
-
-
-def show_table(
-    console: Console, heads: Iterable[str], rows: Iterable[Iterable[str | Text]]
-) -> None:
-    """Print a table whose cells are taken as they are; nothing where it has no row."""
-    table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    if table.row_count:
-        console.print(table)
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
