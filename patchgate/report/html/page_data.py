@@ -93,7 +93,7 @@ class Pool:
 
 @dataclass
 class _OfPatch:
-    """What the page takes in of one patch."""
+    """One patch on the page: its results and the lines of its matrix."""
 
     patch: Patch
     quick_look: QuickLook | None = None
