@@ -21,6 +21,7 @@ from patchgate.runs.accept import (
     parse_reason,
     plan_changes,
     project_of,
+    refuse_edited,
     refuse_failing,
     refuse_unattended,
     write_changes,
@@ -44,6 +45,7 @@ def accept(
     refuse_unattended(os.environ)
     runs = runs_in(Path(folder))
     for run in runs:
+        refuse_edited(run)
         refuse_failing(run)
     golden = project_of(runs[0]).golden_folder
     observed = [observation for run in runs for observation in run.store]

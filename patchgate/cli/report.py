@@ -35,6 +35,7 @@ from patchgate.report.html.page_file import render_html
 from patchgate.report.next_commands import typed
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import VERDICTS, Run, load_times, runs_in
+from patchgate.runs.accept import is_edited
 from patchgate.runs.gate import JudgedRun, judged_before
 from patchgate.runs.history.store import History
 from patchgate.runs.read_results import results_of
@@ -101,6 +102,13 @@ def report(
 ) -> NoReturn:
     """Show the last run again, and write its reports again."""
     judged = [judged_before(run) for run in runs_in(Path(folder))]
+    for each in judged:
+        if is_edited(each.run):
+            click.echo(
+                f"{display_path(Path(each.run.patch))} was edited after it was judged; to judge it "
+                f"as it is: {each.run.again}",
+                err=True,
+            )
     sys.exit(show(judged, Path(folder), form, html))
 
 

@@ -95,12 +95,12 @@ def release_space(folder: Path) -> None:
 _TEXT_BYTES = 16 << 20
 
 
-def read_regular(path: Path, limit: int) -> bytes:
+def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     """The bytes of a file.
 
     Raises OSError for what is none (a folder, a pipe that nobody writes) or is larger.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -108,6 +108,24 @@ def read_regular(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", str(path))
     return data
+
+
+# Of one file of a run's results.
+_RESULT_BYTES = 64 << 20
+
+
+def read_result(path: Path) -> str:
+    """The text of one of a run's results, which may have been made by anybody.
+
+    Raises OSError for a link, for what is no file and for what is too large, ValueError for what
+    is not UTF-8.
+    """
+    try:
+        return read_regular(path, _RESULT_BYTES, os.O_NOFOLLOW).decode()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, "a link", str(path)) from None
+        raise
 
 
 def read_text(path: Path, next: str = "") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -19,7 +20,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Cause, FactValue, Failure, Unmeasured
+from patchgate.model.records import Case, Cause, FactValue, Failure, Observation, Unmeasured
 from patchgate.model.text import nearest
 
 Record = TypeVar("Record")
@@ -143,10 +144,13 @@ def read_string(value: Any) -> str:
 def read_version(value: Any) -> str:
     """The text of a PEP 440 version. Raises Invalid."""
     try:
-        Version(read_string(value))
+        _parse_version(read_string(value))
     except InvalidVersion:
         raise Invalid("not a version") from None
     return str(value)
+
+
+_parse_version = cache(Version)
 
 
 def read_requirement(value: Any) -> str:
@@ -243,7 +247,31 @@ def _read_record(kind: Any, keys: Mapping[str, _FieldKey], value: Any) -> Any:
             read[key.field] = _read_at(name, key.read, value[name], key.example)
         elif key.is_required:
             raise Invalid("missing", path=(name,), got="no such key", next=key.example)
-    return kind(**read)
+    made = kind(**read)
+    _CHECKS.get(kind, lambda record: None)(made)
+    return made
+
+
+def _check_case(case: Case) -> None:
+    """Raises Invalid for what can be no part of the name of a file: golden's, or of the results."""
+    for step, name in (("workload", case.workload), ("device", case.device), ("patch", case.patch)):
+        if name and (_NO_NAME.search(name) or not name.isprintable() or not name.strip(".")):
+            raise Invalid("not a name", path=(step,), got=repr(name)[:80])
+    if case.torch:
+        _read_at("torch", read_version, case.torch, "")
+
+
+def _check_facts(observation: Observation) -> None:
+    """Raises Invalid for a fact whose name would be more than a word in a line of golden."""
+    for name in observation.facts:
+        if not name.isprintable() or len(name.split()) != 1 or name[0] in "#[":
+            raise Invalid("not the name of a fact", path=("facts",), got=repr(name)[:80])
+
+
+# A separator of folders, of words, or of the sections of a golden file.
+_NO_NAME = re.compile(r"[/\\\s\[\]]")
+# What a file may say of these is held to more than its type: somebody may have written it by hand.
+_CHECKS: dict[Any, Callable[[Any], None]] = {Case: _check_case, Observation: _check_facts}
 
 
 def _read_at(step: str | int, read: Reader, value: Any, example: str) -> Any:

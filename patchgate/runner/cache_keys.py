@@ -283,6 +283,13 @@ def patch_digest(patch: Patch) -> str:
     return _digests(patch_files(patch), Path(patch.path).parent)
 
 
+def text_digest(patch: Patch) -> str:
+    """Of a patch's own text and its manifest's, by which results tell that it was edited since."""
+    manifest = Path(patch.manifest) if patch.manifest else None
+    claims = manifest.read_bytes().hex() if manifest and manifest.is_file() else ""
+    return _digest([patch.source, patch.diff, claims])
+
+
 def loaded_digest(patch: Patch) -> str:
     """Of how a patch is loaded, and of its files but for the manifest, which is for us unless a
     file speaks of such.

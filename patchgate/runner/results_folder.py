@@ -22,6 +22,7 @@ from patchgate.model.files import (
     HELD,
     PUT_ASIDE,
     make_results_folder,
+    read_result,
     refuse_links,
     release_space,
     write_atomically,
@@ -303,7 +304,7 @@ def _append(path: Path, text: bytes) -> None:
 def _read(path: Path) -> tuple[str, list[JudgedCell]]:
     """(key, cells) of a journal; of one whose writer was killed without its last line."""
     try:
-        first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        first, *rest = read_result(path).splitlines(keepends=True)
         return str(parse_json(first)["key"]), list(_cells(rest, path))
     except (OSError, ValueError, KeyError, TypeError):
         return "", []

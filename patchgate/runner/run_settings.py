@@ -22,7 +22,7 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.files import read_regular, write_atomically
+from patchgate.model.files import read_result, refuse_links, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Command, Observation, Verdict, record
 from patchgate.model.serialization import from_dict, parse_json, to_dict
@@ -78,6 +78,8 @@ class Run:
     #: What a real device decided of matrix products that it timed, in place of what the simulated
     #: one's profile says.
     padding: dict[str, str] = field(default_factory=dict)
+    #: of the patch's text as it was judged; empty where nobody asks later
+    digest: str = ""
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -228,15 +230,21 @@ def save_run(run: Run) -> Path:
 def load_run(path: Path) -> Run:
     """The run of the folder that holds `path`, also when it was carried out elsewhere.
 
-    Raises UsageError when there is none, with the command that makes one.
+    Raises UsageError when there is none, with the command that makes one, and for links among the
+    results.
     """
-    return replace(from_dict(Run, _read(path), where=str(path)), folder=str(path.resolve().parent))
+    folder = path.parent.resolve()
+    refuse_links(folder)
+    run = replace(from_dict(Run, _read(path), where=str(path)), folder=str(folder))
+    for torch in run.torches:
+        from_dict(Case, {"torch": torch}, where=str(path))
+    return run
 
 
 def load_times(folder: Path) -> dict[str, float]:
     """The seconds that each cell of the run in a folder took; none where there was no run."""
     try:
-        times = parse_json((folder / TIMES).read_text(encoding="utf-8"))
+        times = parse_json(read_result(folder / TIMES))
         return {str(cell): float(seconds) for cell, seconds in times.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -303,7 +311,7 @@ def _elsewhere(folder: Path) -> list[str]:
 
 def _read(path: Path) -> object:
     try:
-        data: object = parse_json(path.read_text(encoding="utf-8"))
+        data: object = parse_json(read_result(path))
     except (OSError, ValueError) as error:
         raise UsageError(
             "no run to read",
@@ -312,10 +320,6 @@ def _read(path: Path) -> object:
             next=Command(name="gate", arguments=("PATCH",)),
         ) from None
     return data
-
-
-# Of an observation.
-_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -344,7 +348,7 @@ class ResultStore:
 
 def _observation_in(path: Path) -> Observation:
     try:
-        data = parse_json(read_regular(path, _BYTES).decode())
+        data = parse_json(read_result(path))
     except (OSError, ValueError) as error:
         raise UsageError(
             "not an observation", where=str(path), got=str(error), next="run the gate again"

@@ -24,12 +24,14 @@ from patchgate.inputs.golden import (
     values_by_release,
     with_accepted,
 )
+from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Colour, Command, FactValue, Observation, record
+from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
@@ -43,6 +45,23 @@ class Change:
     after: str  #: its text once the change is accepted
     #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
     facts: tuple[str, ...]
+
+
+def is_edited(run: Run) -> bool:
+    """True if the patch is not what the run judged any more."""
+    path = Path(run.patch)
+    return bool(run.digest) and path.exists() and text_digest(load_patch(path)) != run.digest
+
+
+def refuse_edited(run: Run) -> None:
+    """Raises UsageError where the patch was edited since: the facts are of what it was."""
+    if is_edited(run):
+        raise UsageError(
+            "the patch was edited after it was judged",
+            where=display_path(Path(run.patch)),
+            got=f"another text than the one whose results are in {display_path(Path(run.folder))}",
+            next=run.again,
+        )
 
 
 def refuse_failing(run: Run) -> None:
@@ -64,11 +83,11 @@ def project_of(run: Run) -> Project:
     """The project of a run, or that of the working directory where the results come from another
     machine.
 
-    Raises UsageError where they were copied from another folder of this one, whose golden is not
-    meant.
+    Raises UsageError if they were copied from another folder of this one, whose golden is not
+    meant, or name a folder around this project.
     """
     root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
-    if root.is_relative_to(here) or here.is_relative_to(root):
+    if root.is_relative_to(here) or root == Path(find_project(here).root).resolve():
         return run.project
     if root.exists():
         raise UsageError(

@@ -33,6 +33,7 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Failure, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.cache import prune
+from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.client import Runner, loading, runner_of
 from patchgate.runner.results_folder import (
     Journal,
@@ -350,6 +351,7 @@ def planned_run(
         settings,
         folder=str(Path(settings.folder, "." if alone else patch.id).resolve()),
         patch=str(path.resolve()),
+        digest=text_digest(patch),
         rows=rows,
         problems=problems,
         premerge=premerge_workloads(workloads_with(path, settings.project), settings.project),

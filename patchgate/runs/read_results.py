@@ -17,7 +17,7 @@ from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, load_golden, release_for
 from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
-from patchgate.model.files import read_text
+from patchgate.model.files import read_result
 from patchgate.model.records import Case, Observation, Verdict
 from patchgate.model.serialization import from_dict, parse_json
 from patchgate.runner.run_results import ComparedCase, RunResults, TimeRatio
@@ -67,16 +67,14 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
 
 
 def _code(run: Run, observation: Observation | None) -> str | None:
-    """The generated code of one side: where the run wrote it, or in its folder when that was
-    moved.
-    """
+    """The generated code of one side, which is in the run's folder wherever that was moved."""
     written = observation.artifacts.get("code") if observation else None
     if written is None:
         return None
-    for path in (Path(written), Path(run.folder) / "code" / Path(written).name):
-        if path.is_file():
-            return path.read_text(encoding="utf-8", errors="replace")
-    return None
+    try:
+        return read_result(Path(run.folder) / "code" / Path(written).name)
+    except (OSError, ValueError):
+        return None
 
 
 def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
@@ -84,9 +82,9 @@ def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
     looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            answer = parse_json(read_text(path))
+            answer = parse_json(read_result(path))
             key = from_dict(Case, answer["case"], where=str(path)), str(answer["size"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(
                 "not times", where=str(path), got=repr(error), next="run the gate again"
             ) from None

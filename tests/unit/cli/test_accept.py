@@ -1,16 +1,21 @@
 """`patchgate accept` as it is typed."""
 
+import json
+import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from expecttest import assert_expected_inline
 
 from patchgate.cli.main import cli
+from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
-from patchgate.runner.run_settings import Run, save_run, save_verdicts
+from patchgate.runner.cache_keys import text_digest
+from patchgate.runner.run_settings import Run, load_run, save_run, save_verdicts
 
 
 @pytest.fixture
@@ -69,6 +74,87 @@ def test_results_that_were_copied_here_change_no_golden_elsewhere(
     shutil.rmtree(observed)  # as of results of another machine
     assert accept("--reason", "first", "--yes").exit_code == 0
     assert (here / "accepted").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"workload": "../../elsewhere"}, "`case.workload`: not a name"),
+        ({"workload": ".."}, "`case.workload`: not a name"),
+        ({"device": "a/b"}, "`case.device`: not a name"),
+        ({"patch": "x]\n[unpatched"}, "`case.patch`: not a name"),
+        ({"torch": "2.0.0..9.9.9"}, "`case.torch`: not a version"),
+        ({"fact": "loads\n[unpatched]\nx"}, "`facts`: not the name of a fact"),
+        ({"fact": "loads 2.6.0 7"}, "`facts`: not the name of a fact"),
+        ({"fact": "loads\x1b]0;"}, "`facts`: not the name of a fact"),
+    ],
+)
+def test_results_that_somebody_made_by_hand_name_no_file_and_no_line(observed, change, said):
+    (path,) = (observed / "out" / "observations").iterdir()
+    made = json.loads(path.read_text())
+    made["facts"] = {change.pop("fact", "loads"): 6}
+    made["case"] |= change
+    path.write_text(json.dumps(made))
+    error = accept("--reason", "first", "--yes").exception
+    assert isinstance(error, UsageError)
+    assert (error.where, said in error.got) == (str(path), True), error
+    assert not (observed / "golden").exists()
+
+
+def test_results_do_not_say_that_the_project_is_a_folder_around_it(observed, monkeypatch):
+    run = load_run(observed / "out" / "run.json")
+    save_run(replace(run, project=replace(run.project, root=str(observed.parent))))
+    error = accept("--reason", "first", "--yes").exception
+    assert error.what == "results of another project"
+    (observed / "inner").mkdir()
+    (observed / "patchgate.toml").write_text("golden = 'golden'\n")
+    save_run(run)
+    monkeypatch.chdir(observed / "inner")  # of the project itself it is no matter where one stands
+    words = ["accept", "--folder", "../out", "--reason", "first", "--yes"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert (observed / "golden").is_dir()
+
+
+@pytest.mark.parametrize("edit", ["x = 2\n", "x = 1\n"])
+def test_facts_of_a_patch_that_was_edited_since_are_not_accepted(observed, edit):
+    patch = observed / "mine.py"
+    patch.write_text("x = 1\n")
+    run = load_run(observed / "out" / "run.json")
+    save_run(replace(run, patch=str(patch), digest=text_digest(load_patch(patch))))
+    patch.write_text(edit)
+    result = accept("--reason", "first", "--yes")
+    if edit == "x = 1\n":
+        assert result.exit_code == 0
+    else:
+        assert result.exception.what == "the patch was edited after it was judged"
+        assert not (observed / "golden").exists()
+
+
+def _pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link(path):
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+
+
+def _large(path):
+    with open(path, "r+b") as file:
+        file.truncate(65 << 20)
+
+
+@pytest.mark.parametrize("command", ["accept", "report", "comment"])
+@pytest.mark.parametrize("damage", [_pipe, _link, _large])
+@pytest.mark.parametrize("name", ["run.json", "verdicts.json"])
+def test_results_that_are_no_plain_files_are_refused(observed, command, damage, name):
+    (observed / "mine.py").write_text("x = 1\n")
+    save_verdicts(observed / "out", [])
+    damage(observed / "out" / name)
+    folder = ["out"] if command == "comment" else ["--folder", "out"]
+    result = CliRunner().invoke(cli, [command, *folder])
+    assert isinstance(result.exception, UsageError), result.exception
 
 
 @pytest.mark.parametrize(("typed", "written"), [("y\n", True), ("n\n", False), ("", False)])

@@ -22,7 +22,9 @@ from patchgate.runner.run_settings import Run
 
 text = st.text(max_size=8)
 fact_values = st.integers() | text | st.lists(st.integers(), max_size=3).map(tuple)
-cases = st.builds(Case, torch=text, device=text, workload=text, patch=st.none() | text)
+names = st.from_regex(r"\w[\w.+-]{0,8}", fullmatch=True)
+releases = st.sampled_from(("", "2.11.0", "2.12.0.dev1", "2.11.0+git.abc"))
+cases = st.builds(Case, torch=releases, device=names, workload=names, patch=st.none() | names)
 failures = st.builds(
     Failure, cause=st.sampled_from(Cause), stage=text, signature=text, detail=text, where=text
 )
@@ -31,7 +33,7 @@ observations = st.builds(
     Observation,
     case=cases,
     failure=st.none() | failures,
-    facts=st.dictionaries(text, fact_values, max_size=3),
+    facts=st.dictionaries(names, fact_values, max_size=3),
     environment=tables,
     artifacts=tables,
 )
