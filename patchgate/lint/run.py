@@ -336,8 +336,9 @@ def _readings(
                 yield release.version, usage
                 break
         else:
-            release.questions, own.followed = set(), set()
-            usage = interpret(tree, release, file, own, lines=lines)
-            read.append((release, release.questions, own.followed, usage))
-            release.questions, own.followed = None, set()
+            own.followed = set()
+            with release.recorded() as questions:
+                usage = interpret(tree, release, file, own, lines=lines)
+            read.append((release, questions, own.followed, usage))
+            own.followed = set()
             yield release.version, usage

@@ -5,7 +5,8 @@ from and calls it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -67,6 +68,17 @@ class Release:
     @questions.setter
     def questions(self, questions: set[Question] | None) -> None:
         self._recording.questions = questions
+
+    @contextmanager
+    def recorded(self) -> Iterator[set[Question]]:
+        """Record the questions that are asked meanwhile, also for a recording around it."""
+        around, self.questions = self.questions, set()
+        try:
+            yield self.questions
+        finally:
+            meanwhile, self.questions = self.questions or set(), around
+            if around is not None:
+                around |= meanwhile
 
     def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
         """Answer `question(release, *about)`, computed once."""

@@ -24,7 +24,7 @@ from os.path import (
 from pathlib import Path
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
-from patchgate.lint.index.release import Question, Release
+from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.state import State, execute_block
 from patchgate.lint.interpret.values import (
     External,
@@ -408,25 +408,13 @@ def apart(files: OwnFiles, release: Release) -> Iterator[None]:
         files.followed, release.questions = followed, questions
 
 
-@contextmanager
-def _recorded(release: Release) -> Iterator[set[Question]]:
-    """Record the questions that are asked meanwhile, also for a recording around it."""
-    around, release.questions = release.questions, set()
-    try:
-        yield release.questions
-    finally:
-        meanwhile, release.questions = release.questions or set(), around
-        if around is not None:
-            around |= meanwhile
-
-
 def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
     everywhere, key = (own.file, own.name, ""), (own.file, own.name, release.version)
     known = files.values.get(everywhere) or files.values.get(key)
     if known is None:
         name: Value = External(dotted=own.dotted)
         files.values[key] = name, frozenset()  # where a circle of imports ends
-        with _recorded(release) as questions:
+        with release.recorded() as questions:
             value = _own_value(own, files, release) if len(files.unfinished) < _DEEPEST else name
         known = value, frozenset(questions)
         files.values[key if questions or not isinstance(value, _PLAIN) else everywhere] = known
@@ -480,7 +468,7 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
             return value
     scope = Scope(file=file, outside=partial(value_at_top, file=file, files=files, release=release))
     last = statements[-1]
-    with _recorded(release) as questions:
+    with release.recorded() as questions:
         if len(statements) == 1 and isinstance(last, ast.FunctionDef):
             value = LocalFunction(node=last, scope=scope)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import Path
 
 from patchgate.lint.index.records import Arguments, Function
@@ -18,16 +18,16 @@ from patchgate.model.records import record
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-class Reachability(Enum):
-    """The answer to: does a line run in this release?"""
+class Reachability(IntEnum):
+    """How certainly a line runs in this release, the least first."""
 
-    REACHABLE = "reachable"
-    #: A version gate keeps it from running.
-    GATED = "gated"
     #: It cannot run, or fails without harm (`hasattr`, `try`).
-    GUARDED = "guarded"
+    GUARDED = 1
+    #: A version check keeps it from running.
+    GATED = 2
     #: A check of the version, or of what torch has, lies before it, and its outcome is not known.
-    UNDECIDED = "undecided"
+    UNDECIDED = 3
+    REACHABLE = 4
 
 
 class Presence(Enum):

@@ -32,12 +32,6 @@ from patchgate.lint.interpret.values import (
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
-_STRENGTH = [
-    Reachability.GUARDED,
-    Reachability.GATED,
-    Reachability.UNDECIDED,
-    Reachability.REACHABLE,
-]
 
 
 @dataclass(eq=False)
@@ -68,7 +62,7 @@ class PendingFunction:
     @property
     def runs(self) -> Reachability:
         """The weaker of the definition's reachability and that of its strongest reference."""
-        return min(self.defined, self.reachability or Reachability.REACHABLE, key=_STRENGTH.index)
+        return min(self.defined, self.reachability or Reachability.REACHABLE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,8 +155,7 @@ class State:
         if pending is None:
             return
         attempted = called and self.attempt is not None and pending.attempted
-        before = -1 if pending.reachability is None else _STRENGTH.index(pending.reachability)
-        if _STRENGTH.index(self.reachability) > before:
+        if pending.reachability is None or self.reachability > pending.reachability:
             pending.reachability, pending.gates = self.reachability, self.gates or pending.gates
         pending.attempted = attempted
 
