@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from patchgate.lint.index.format import parameter_texts
-from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.records import Class, Function, Module, parameter_texts
 from patchgate.lint.index.resolve import Found, Modules
 
 # In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.

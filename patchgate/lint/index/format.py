@@ -24,6 +24,7 @@ from patchgate.lint.index.records import (
     Module,
     Parameter,
     ReleaseRecords,
+    parameter_texts,
 )
 from patchgate.lint.index.resolve import module_of
 from patchgate.model.errors import UsageError
@@ -115,21 +116,6 @@ def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
         home, _, name = site.function.rpartition(".") if callee not in _EVERYDAY else ("",) * 3
         count = f"{callee}/{site.positional}{site.receiver}{'*' * site.star}"
         yield f"calls/{package}", (module.name, home, name), ",".join([count, *site.keywords])
-
-
-def parameter_texts(parameters: Iterable[Parameter]) -> tuple[str, ...]:
-    """The parts between the parentheses of a `def`: `a`, `/`, `b=1`, `*`, `c`."""
-    found: list[str] = []
-    before = ""
-    for each in parameters:
-        if before == "positional-only" and each.kind != before:
-            found.append("/")
-        if each.kind == "keyword" and before not in ("keyword", "var-positional"):
-            found.append("*")
-        stars = {"var-positional": "*", "var-keyword": "**"}.get(each.kind, "")
-        found.append(stars + each.name + (f"={each.default}" if each.default is not None else ""))
-        before = each.kind
-    return (*found, "/") if before == "positional-only" else tuple(found)
 
 
 def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:

@@ -4,7 +4,7 @@ a call fits a signature, by Python's own binding rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SCOPE = (
@@ -205,13 +205,21 @@ def accepts(parameters: Sequence[Parameter], wanted: Parameter, position: int) -
     return position < len(slots) or "var-positional" in kinds
 
 
-def written(parameters: Sequence[Parameter]) -> str:
+def parameter_texts(parameters: Iterable[Parameter]) -> tuple[str, ...]:
+    """The parts between the parentheses of a `def`: `a`, `/`, `b=1`, `*`, `c`."""
+    found: list[str] = []
+    before = ""
+    for each in parameters:
+        if before == "positional-only" and each.kind != before:
+            found.append("/")
+        if each.kind == "keyword" and before not in ("keyword", "var-positional"):
+            found.append("*")
+        stars = {"var-positional": "*", "var-keyword": "**"}.get(each.kind, "")
+        found.append(stars + each.name + (f"={each.default}" if each.default is not None else ""))
+        before = each.kind
+    return (*found, "/") if before == "positional-only" else tuple(found)
+
+
+def written(parameters: Iterable[Parameter]) -> str:
     """Parameters as they are typed: `*, graph_reuse=True`."""
-    plain = [_one(each) for each in parameters if each.kind in _POSITIONAL]
-    named = [_one(each) for each in parameters if each.kind == "keyword"]
-    star = ["*"] if named else []
-    return ", ".join([*plain, *star, *named])
-
-
-def _one(parameter: Parameter) -> str:
-    return parameter.name if parameter.default is None else f"{parameter.name}={parameter.default}"
+    return ", ".join(parameter_texts(each for each in parameters if "var-" not in each.kind))

@@ -24,6 +24,7 @@ from os.path import (
 from pathlib import Path
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
+from patchgate.lint.index.read_module import flat
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.state import State, execute_block
 from patchgate.lint.interpret.values import (
@@ -245,7 +246,8 @@ class _Top:
             ]
         except Unreadable:
             found = [self._whole]
-        return [each for body in found for each in _at_top(body)]
+        statements = (each for body in found for each, _ in flat(body))
+        return [each for each in statements if isinstance(each, ast.ImportFrom)]
 
     @cached_property
     def _whole(self) -> list[ast.stmt]:
@@ -365,18 +367,6 @@ def exports(file: Path, name: str) -> bool:
         for each in listed
     )
     return not (listed and literal) or repr(name) in text
-
-
-def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
-    """Imports of a module, also those below `if` and `try`."""
-    for statement in statements:
-        if isinstance(statement, ast.ImportFrom):
-            yield statement
-        elif isinstance(statement, (ast.If, ast.Try)):
-            yield from _at_top(statement.body)
-            yield from _at_top(statement.orelse)
-            for handler in getattr(statement, "handlers", ()):
-                yield from _at_top(handler.body)
 
 
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:

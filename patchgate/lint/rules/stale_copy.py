@@ -227,7 +227,9 @@ _AROUND = 2
 def body_of(text: str) -> str:
     """The body of a function in one spelling: no comments, docstring, decorators or signature."""
     try:
-        node = ast.parse(_dedented(text)).body[0]
+        is_indented = text[:1].isspace()
+        node = ast.parse(f"if 1:\n{text}" if is_indented else text).body[0]
+        node = node.body[0] if isinstance(node, ast.If) and is_indented else node
     except (SyntaxError, ValueError, IndexError, RecursionError):
         return text
     body = getattr(node, "body", [node])
@@ -238,12 +240,6 @@ def body_of(text: str) -> str:
     if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:]
     return "\n".join(ast.unparse(each) for each in body)
-
-
-def _dedented(text: str) -> str:
-    lines = text.splitlines()
-    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-    return "\n".join(line[indent:] if not line[:indent].strip() else line for line in lines)
 
 
 def likeness(text: str, override: str) -> float:
