@@ -92,7 +92,9 @@ class Sample:
         return self.function.startswith(_MODULE)
 
     def module(self) -> Any:
-        """A new module with the same random weights each time; None where it is a function."""
+        """A new module with the same random weights each time, in the dtype of the first tensor of
+        the call; None where it is a function.
+        """
         if not self.is_module:
             return None
         with torch.random.fork_rng(devices=[]):
@@ -103,6 +105,8 @@ class Sample:
                 for tensor in (*module.parameters(), *module.buffers()):
                     if tensor.is_floating_point():
                         tensor.add_(torch.rand_like(tensor), alpha=0.25)
+        dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
+        module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
         return module.train(self.how in ("training", "no_grad"))
 
 
@@ -206,6 +210,9 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
                     calls = _calls_of_module(info, given.constructor_input, given.forward_input)
                     found += [[replace(calls[0], how=mode)] for mode in modes]
                     found.append([replace(call, how=modes[0]) for call in calls[1:]])
+                    if not training:
+                        halves = [cast_sample(call, torch.bfloat16) for call in calls]
+                        found.append([replace(call, how=modes[0]) for call in halves])
     return flat(found)
 
 

@@ -42,6 +42,8 @@ _OF_ATEN = re.compile(r"\b(aten|prims)\b|\[[\"']val[\"']\]")
 _OF_MODULES = re.compile(r"\b(call_module|get_submodule|named_modules)\b")
 # A line that refuses a graph on purpose.
 _STATEMENT = re.compile(r"(raise|assert)\b|.*: *raise\b")
+# No missing device or library raises these.
+_MISTAKES = (TypeError, IndexError, NameError, ZeroDivisionError)
 _TEXT_LENGTH = 300
 
 
@@ -213,21 +215,25 @@ def _layout(tensor: Tensor) -> str:
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
     """False if not even one product compiles: a backend for a device that is not here, a pass for
-    another graph.
+    another graph. An exception that only a mistake raises is held against the offer all the same.
     """
     torch._dynamo.reset()
     try:
         compiler(lambda x, y: x * y)(torch.ones(2), torch.ones(2))
-    except Exception:
-        return False
+    except Exception as error:
+        return isinstance(_innermost(error), _MISTAKES)
     return True
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The exception that Dynamo's own are around."""
+    inner = getattr(error, "inner_exception", None)
+    return _innermost(inner) if isinstance(inner, BaseException) else error
 
 
 def failure_of_offer(error: Exception, patch: str | None) -> tuple[str, str]:
     """The kind of fault that an exception is, `raises`, `refuses` or `unmeasured`, and its text."""
-    inner: BaseException = error
-    while isinstance(getattr(inner, "inner_exception", None), BaseException):
-        inner = inner.inner_exception  # type: ignore[attr-defined]
+    inner = _innermost(error)
     text = one_line(inner, _TEXT_LENGTH)
     if missing_answer(error) or isinstance(inner, _Untraceable):
         return "unmeasured", text
