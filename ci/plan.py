@@ -18,6 +18,8 @@ from pathlib import Path
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import patch_id
 from patchgate.inputs.project import find_project
+from patchgate.model.errors import UsageError
+from patchgate.model.text import escape_control
 from patchgate.runner.run_settings import default_releases
 from patchgate.runs.history.store import History
 from patchgate.runs.shards import Shard, shards_by_cost
@@ -62,7 +64,12 @@ def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], fl
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--gpu-runner"]:
-        print(gpu_runner())
-        sys.exit()
-    print(json.dumps([asdict(shard) | {"patches": "\n".join(shard.patches)} for shard in plan()]))
+    try:
+        if sys.argv[1:] == ["--gpu-runner"]:
+            print(gpu_runner())
+            sys.exit()
+        shards = [asdict(shard) | {"patches": "\n".join(shard.patches)} for shard in plan()]
+    except UsageError as error:
+        print(escape_control(str(error)), file=sys.stderr)
+        sys.exit(2)
+    print(json.dumps(shards))

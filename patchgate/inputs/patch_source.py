@@ -92,6 +92,8 @@ def read_source(path: Path) -> str:
         return _universal(data.decode(_encoding(data)))
     except UnicodeDecodeError as error:
         raise Unreadable(data.count(b"\n", 0, error.start) + 1, str(error)) from None
+    except (LookupError, ValueError) as error:  # a codec that is none of texts, `rot13` for one
+        raise Unreadable(1, str(error)) from None
 
 
 def read_lossy(path: Path) -> str:

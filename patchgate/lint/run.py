@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import process_time
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -49,6 +50,8 @@ _BEFORE_THE_INDEX = (
     "1.4.0",
 )
 _AFTER_THE_INDEX = 4
+# Of CPU time for all files that one process reads.
+_SECONDS_OF_ALL = 300.0
 # Numbers of more bits are not written in decimal digits.
 _BITS = 14_000
 _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
@@ -72,12 +75,14 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing red, 1 red, 3 nothing that could be judged."""
+        """0 nothing red, 1 red, 3 nothing that could be judged, or no time left for a file."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
         not_judged = {
             each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)
         }
+        if any(each.code == OUT_OF_TIME.code for each in self.findings):
+            return 3
         judged = set(self.files) - not_judged if self.files else self.walked
         return 0 if judged and (self.releases or not self.files) else 3
 
@@ -101,7 +106,13 @@ def lint(
     the `installed` release is broken now. Raises UsageError for a path that does not exist.
     """
     found = walk(paths, releases, whole=whole, since=since)
-    judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix, installed=installed)
+    judge = partial(
+        _lint_place,
+        sources=sources or Sources(),
+        matrix=matrix,
+        installed=installed,
+        until=process_time() + _SECONDS_OF_ALL,
+    )
     with rare_collections():
         findings = [each for of_place in shared_out(judge, found.places, jobs) for each in of_place]
     return Report(
@@ -117,7 +128,7 @@ def lint(
 
 
 def _lint_place(
-    place: Place, sources: Sources, matrix: Collection[str], installed: str = ""
+    place: Place, sources: Sources, matrix: Collection[str], installed: str, until: float
 ) -> list[Finding]:
     name, known = place.name, [release.version for release in place.releases]
     if not known:
@@ -127,7 +138,8 @@ def _lint_place(
     try:
         source = read_source(place.file)
         rows = () if place.stated else matrix
-        with time_limit(SECONDS):
+        with time_limit(min(SECONDS, until - process_time())):
+            check_time()
             findings, _ = lint_source(
                 source, name, place.releases, claimed=place.claimed, matrix=rows, place=place
             )
@@ -135,7 +147,11 @@ def _lint_place(
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
     except OutOfTime:
-        findings = [out_of_time(SECONDS, name, source)]
+        findings = [
+            out_of_time(SECONDS, name, source)
+            if process_time() < until
+            else out_of_time(_SECONDS_OF_ALL, name, source, "all files")
+        ]
     if place.walked:  # a template, or an example of what does not parse
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each

@@ -217,7 +217,7 @@ _DEPTH = 3
 
 def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
     """Raises UsageError for a link in the place of a folder of ours, or in it: what it leads to
-    would be deleted.
+    would be deleted; and for a pipe or device, which would be waited for.
     """
     places = [(folder, 0)]
     while places:
@@ -229,13 +229,16 @@ def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
                 got=f"a link to {place.readlink()}",
                 next=f"delete it: rm {display_path(place.parent)}/{place.name}",
             )
+        if os.path.lexists(place) and not place.is_dir():
+            raise UsageError(
+                "no file among results",
+                where=str(place),
+                got="a pipe, socket or device",
+                next=f"delete it: rm {display_path(place.parent)}/{place.name}",
+            )
         if level < depth and place.is_dir():
             with os.scandir(place) as entries:
-                found = [
-                    entry
-                    for entry in entries
-                    if entry.is_symlink() or entry.is_dir(follow_symlinks=False)
-                ]
+                found = [entry for entry in entries if not entry.is_file(follow_symlinks=False)]
             places += [(Path(entry.path), level + 1) for entry in found]
 
 

@@ -96,10 +96,15 @@ def _location(place: Place) -> dict[str, object]:
         region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(Path(place.path).as_posix())},
+            "artifactLocation": {"uri": _uri(place.path)},
             "region": region,
         }
     }
+
+
+def _uri(path: str) -> str:
+    """A path as a URI, whatever bytes the names of its files have."""
+    return quote(Path(path).as_posix(), errors="surrogateescape")
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:

@@ -17,7 +17,7 @@ from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import ROOT, display_path
+from patchgate.model.paths import ROOT, display_path, leaves_project
 from patchgate.model.text import counted
 
 # File in ci/github -> its name in the repository of the patch.
@@ -120,6 +120,13 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
             where=display_path(patch),
             got="no git repository around it",
             next="git init, where the workflows shall be",
+        )
+    if leaves_project(root / ".github" / "workflows", root):
+        raise UsageError(
+            "a link out of the repository",
+            where=display_path(root / ".github" / "workflows"),
+            got=str((root / ".github" / "workflows").resolve()),
+            next="a folder in its place",
         )
     name = path.relative_to(root).as_posix()
     if not re.fullmatch(r"[\w.][\w./ -]*", name):

@@ -228,6 +228,9 @@ def test_the_label_of_a_gpu_runner_is_a_line_of_the_table(tmp_path, monkeypatch)
     assert gpu["agents"] == {"queue": "big"}
     asked = [sys.executable, ROOT / "ci" / "plan.py", "--gpu-runner"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "big\n"
+    (tmp_path / "patchgate.toml").write_text("gpu_runner = 'two\\nlines'\n")
+    refused = subprocess.run(asked, capture_output=True, text=True)
+    assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
 
 
 def test_buildkite_installs_outside_of_the_checkout_and_takes_no_results_from_it(tmp_path):

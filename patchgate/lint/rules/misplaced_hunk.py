@@ -64,13 +64,16 @@ def lint_diff(
             text,
         )
     findings: list[Finding] = []
+    left = [file for file in patch if not _is_judged(file.path)]
+    if left and len(left) == len(patch):
+        return merged([_none_judged(left[0].path, len(left), known[-1])], path, known, text)
     wanted = [
         version
         for version in known
         if claimed is None or claimed.contains(version, prereleases=True)
     ]
     for file in patch:
-        if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
+        if not _is_judged(file.path):
             continue  # the tests of torch's own repository, for one, are in no wheel
         texts = sources.texts(wanted, file.path)
         if all(text is None for text in texts.values()):
@@ -86,6 +89,22 @@ def lint_diff(
         for hunk in file:
             findings += _hunk_findings(hunk, file.path, there)
     return merged(findings, path, known, text)
+
+
+def _is_judged(path: str) -> bool:
+    return path.endswith(".py") and path.split("/")[0] in PROJECTS
+
+
+def _none_judged(path: str, count: int, version: str) -> Finding:
+    """The note on a diff that changes nothing of which the sources are known."""
+    more = f" and {count - 1} more" if count > 1 else ""
+    return Finding(
+        code=NOT_PLACED.code,
+        releases=(version,),
+        span=_START,
+        message=f"no hunk is judged: `{path}`{more} is no Python file of torch's package",
+        severity=Severity.NOTE,
+    )
 
 
 def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:

@@ -220,6 +220,16 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
 
 
+def test_no_workflow_is_written_through_a_link_out_of_the_repository(
+    command, repository, tmp_path_factory
+):
+    outside = tmp_path_factory.mktemp("outside")
+    (repository / ".github").symlink_to(outside)
+    status, _, said = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
+    assert (status, "a link out of the repository" in said) == (2, True)
+    assert not list(outside.iterdir())
+
+
 def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(command, repository):
     manifest = repository / "patches" / "mine" / "patch.toml"
     manifest.write_text('title = "read and mended"')

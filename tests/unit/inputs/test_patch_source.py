@@ -31,6 +31,8 @@ REFUSED = {
     "latin-1-without-a-coding-line": (TEXT.encode("latin-1"), 2, "can't decode byte 0xfc"),
     "unknown-coding": (b"# coding: no-such\nx = 1\n", 1, "unknown encoding"),
     "utf-16": (TEXT.encode("utf-16"), 1, "can't decode byte 0xff"),
+    "codec-of-no-text": (b"# coding: rot13\nx = 1\n", 1, "not a text encoding"),
+    "codec-that-refuses": (b"# coding: undefined\nx = 1\n", 1, "undefined encoding"),
     "nul": (b"x = 1\n\0\n", 1, "null bytes"),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import read_text, refuse_tracked, write_atomically
+from patchgate.model.files import read_text, refuse_links, refuse_tracked, write_atomically
 from patchgate.model.git import is_in_repository
 
 
@@ -103,6 +103,15 @@ def test_a_variable_of_the_caller_does_not_hide_what_is_tracked(repository, monk
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
     with pytest.raises(UsageError, match="results that are part of the repository"):
         refuse_tracked(Path(".patchgate"))
+
+
+def test_a_pipe_among_results_is_refused_and_not_waited_for(tmp_path):
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "gate" / "costs.jsonl").write_text("")
+    refuse_links(tmp_path)
+    os.mkfifo(tmp_path / "gate" / "judged.jsonl")
+    with pytest.raises(UsageError, match="no file among results"):
+        refuse_links(tmp_path)
 
 
 def test_without_a_repository_nothing_is_tracked(tmp_path, monkeypatch):

@@ -32,3 +32,12 @@ def test_a_fingerprint_depends_on_the_subject_and_not_on_the_line_or_the_figures
     other = replace(RESULT, subject="mine bytes")
     first, second, third = prints(RESULT, moved, other)
     assert first == second != third
+
+
+def test_a_name_of_any_bytes_is_a_uri():
+    for name, uri in (("b\udcff\udcfe.py", "b%FF%FE.py"), ("é.py", "%C3%A9.py")):
+        (run,) = json.loads(render_sarif([], [replace(RESULT, place=Place(path=name, line=1))]))[
+            "runs"
+        ]
+        (location,) = run["results"][0]["locations"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"] == uri

@@ -47,6 +47,15 @@ def test_hunks(run: Run, tmp_path: Path, text: str | None, code: str | None) -> 
     assert result.exit_code == (code == "PG127")
 
 
+@pytest.mark.parametrize("path", ["torch/include/ATen/ops.h", "test/test_torch.py"])
+def test_a_diff_of_nothing_that_is_judged_says_so(run: Run, tmp_path: Path, path: str) -> None:
+    (tmp_path / "p.diff").write_text(DIFF.replace("torch/_inductor/ir.py", path))
+    result = run("p.diff", "--format", "json")
+    (finding,) = json.loads(result.output)["findings"]
+    assert (finding["code"], path in finding["message"]) == ("PG129", True)
+    assert result.exit_code == 3
+
+
 def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text(DIFF)
     result = run("p.diff")
@@ -104,9 +113,9 @@ def test_releases_that_the_manifest_does_not_claim_are_not_judged(run: Run, tmp_
 
 @pytest.mark.parametrize("path", ["test/inductor/test_ir.py", "torch/csrc/a.cpp", "docs/a.md"])
 def test_files_that_are_in_no_wheel_are_passed_over(path: str) -> None:
-    diff = DIFF.replace("torch/_inductor/ir.py", path)
-    assert lint_diff(diff, "p.diff", ["2.11.0"], Texts({"2.11.0": ""})) == []
-    assert lint_diff(diff, "p.diff", ["2.11.0"], Texts({})) == []
+    diff = DIFF + DIFF.replace("torch/_inductor/ir.py", path)
+    texts = Texts({"2.11.0": "a\nb = 2\nc = 3\n"})
+    assert lint_diff(diff, "p.diff", ["2.11.0"], texts) == []
 
 
 @pytest.mark.parametrize(

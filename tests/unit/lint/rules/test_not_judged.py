@@ -34,6 +34,39 @@ def test_a_file_that_takes_too_long_is_a_note_and_the_next_is_judged(
     assert report.exit_code == 3  # nothing was judged
 
 
+@pytest.mark.parametrize(("of_all", "codes", "exit_code"), [(0.0, ["PG142"] * 2, 3), (60, [], 0)])
+def test_files_for_which_no_time_is_left_are_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of_all: float,
+    codes: list[str],
+    exit_code: int,
+) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("import torch._inductor\ntorch.x = 1\n")
+    monkeypatch.setattr(run, "_SECONDS_OF_ALL", of_all)
+    report = lint([tmp_path], TORCHES)
+    assert [each.code for each in report.findings if each.code == "PG142"] == codes
+    assert report.exit_code == exit_code
+    assert all("to read all files takes more than 0 s" in each.message for each in report.findings)
+
+
+def test_one_file_that_is_not_judged_is_not_made_good_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("slow.py", "well.py"):
+        (tmp_path / name).write_text("import torch._inductor\ntorch.x = 1\n")
+    real = run.lint_source
+
+    def slow(source: str, path: str, *rest: object, **how: object) -> object:
+        if path.endswith("slow.py"):
+            raise run.OutOfTime
+        return real(source, path, *rest, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run, "lint_source", slow)
+    assert lint([tmp_path], TORCHES).exit_code == 3
+
+
 def test_work_grows_with_the_file_and_not_with_its_square() -> None:
     """Steps are counted and not timed: each is asked of the release once."""
     source = "from torch._inductor import ir\n" + "".join(f"ir.absent_{at}()\n" for at in range(60))
