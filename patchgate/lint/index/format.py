@@ -210,9 +210,20 @@ class IndexFiles:
     @cache  # noqa: B019
     def definers(self, name: str) -> list[str]:
         """Modules that had a function, a method or a class of that name in some release."""
-        function, owner = f'"def","{name}"', f'["{name}","class"'
-        texts = ((module, self._text(f"api/{module}.jsonl")) for module in self.modules)
-        return [module for module, text in texts if function in text or owner in text]
+        return self._defined.get(name, [])
+
+    @cached_property
+    def _defined(self) -> dict[str, list[str]]:
+        """Name of a function, a method or a class -> modules: a search for each takes too long."""
+        found: dict[str, list[str]] = {}
+        for module in self.modules:
+            text = self._text(f"api/{module}.jsonl")
+            names = {each.partition('"')[0] for each in text.split('"def","')[1:]}
+            heads = (each.rpartition('["') for each in text.split('","class"')[:-1])
+            names |= {name for _, begun, name in heads if begun and '"' not in name}
+            for name in names:
+                found.setdefault(name, []).append(module)
+        return found
 
     @cache  # noqa: B019
     def imports_of(self, module: str) -> list[Import]:

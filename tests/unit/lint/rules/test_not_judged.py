@@ -10,6 +10,7 @@ import pytest
 from toytorch import TORCHES
 
 from patchgate.lint import run
+from patchgate.lint.index.release import load, releases
 from patchgate.lint.run import lint, lint_source
 
 
@@ -73,3 +74,11 @@ def test_work_grows_with_the_file_and_not_with_its_square() -> None:
     TORCHES[0].index.definers.cache_clear()  # type: ignore[attr-defined]
     lint_source(source, "p.py", TORCHES)
     assert TORCHES[0].index.definers.cache_info().misses == 60  # type: ignore[attr-defined]
+
+
+def test_the_index_is_searched_once_and_not_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = load(releases()[-1]).index
+    assert "torch._inductor.ir" in index.definers("Pointwise")
+    assert index.definers("no_such_name") == []
+    monkeypatch.setattr(type(index), "_text", None)
+    assert "torch._inductor.ir" in index.definers("Reduction")
