@@ -18,6 +18,7 @@ from patchgate.probe.numerics.sample_calls import (
     Sample,
     cast_sample,
     column_major,
+    flat,
     tensors_in,
 )
 
@@ -35,7 +36,10 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
     trained = [s for s in alone if not s.how and _asks_for_gradient(s)]
     found = [each for s in plain[:_PLAIN] for each in _of_plain(s)]
-    of_modules = [s for s in alone if s.how == "evaluation"]
+    in_evaluation = [s for s in alone if s.how == "evaluation"]
+    of_modules = flat(
+        [[s for s in in_evaluation if _is_half(s) is is_half] for is_half in (False, True)]
+    )
     found += [
         replace(s, how=how) for s in of_modules[:_PLAIN] for how in (*_WITHOUT_GRADIENT, BEFORE)
     ]
@@ -43,6 +47,10 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
         found.append(replace(sample, how=EXPANDED_GRADIENT))
         found += _laid_out(sample)
     return [replace(each, traced=False) for each in found]
+
+
+def _is_half(sample: Sample) -> bool:
+    return any(tensor.dtype in _HALVES for tensor in tensors_in(sample.args))
 
 
 def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:

@@ -27,10 +27,14 @@ def may_trace(names: Sequence[str]) -> bool:
 
 
 def counted_samples(samples: Sequence[Sample]) -> list[int]:
-    """The places of samples that are counted: of each form the first."""
+    """The places of samples that are counted: of each form the first. No programs, which make in a
+    graph what models make before one.
+    """
     found: dict[Any, int] = {}
     for at, sample in enumerate(samples):
-        if not sample.first and sample.traced and not sample.how.startswith(("around", "strided")):
+        if sample.is_program or sample.first or not sample.traced:
+            continue
+        if not sample.how.startswith(("around", "strided")):
             found.setdefault((sample.form, _kinds(sample)), at)
     return list(found.values())[:_COUNTED]
 
