@@ -47,12 +47,18 @@ def test_values_of_earlier_runs_are_on_the_page(folder):
     for number, value in enumerate((4, 4, 5)):
         history.record(f"r{number}", f"2026-01-0{number + 1}", "mine", [], [observed(value)])
     history.close()
-    assert written(folder)[1]["histories"]["rows"] == [["loads.max", [], ["4", "4", "5"]]]
+    data = written(folder)[1]
+    fact, nothing, past = data["pool"].index("loads.max"), [-1], ["4", "4", "5"]
+    shape = data["shapes"].index(["fact", "unpatched", "patched"])
+    rows = [row for row in data["pool"] if isinstance(row, list) and row[:2] == [shape, fact]]
+    assert [[data["pool"][at] for at in row[2:]] for row in rows] == [
+        [nothing, [-1, *map(data["pool"].index, past)]]
+    ]
 
 
 def test_without_a_history_there_is_none_and_none_is_made(folder):
     text, data = written(folder)
-    assert "histories" not in data
+    assert ["fact", "unpatched", "patched"] not in data["shapes"]
     assert not (folder / "history.sqlite").exists()
     assert "judged 1970-01-01 00:00 UTC" in text
 
@@ -61,7 +67,7 @@ def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_readin
     (folder / "history.sqlite").write_text("no database, but longer than the header of one" * 9)
     text, data = written(folder)
     assert "No history is shown." in text
-    assert "histories" not in data
+    assert ["fact", "unpatched", "patched"] not in data["shapes"]
 
 
 def test_a_page_is_of_a_version_a_command_and_a_machine(folder):
