@@ -41,7 +41,7 @@ def gate(session: nox.Session) -> None:
 
 @nox.session
 def models(session: nox.Session) -> None:
-    """What a patch does to public models, on a simulated GPU: nox -s models --
+    """Compare public models with and without a patch, on a simulated GPU: nox -s models --
     fixtures/patches/vllm-42686
     """
     _patchgate(session, "models")
@@ -84,7 +84,9 @@ def report(session: nox.Session) -> None:
 
 @nox.session
 def bisect(session: nox.Session) -> None:
-    """What turned an answer: nox -s bisect -- --symptom --torch 2.10.0..2.15.0 PATCH"""
+    """Find the release that turned an answer: nox -s bisect -- --symptom --torch 2.10.0..2.15.0
+    PATCH
+    """
     session.install("-e", ".")
     made = [torch for torch in ROWS if _python(session, torch).exists()]
     _run(session, "patchgate", "bisect", *_rows(session, made), *session.posargs)
@@ -110,7 +112,7 @@ def sweep(session: nox.Session) -> None:
 
 @nox.session
 def corpus(session: nox.Session) -> None:
-    """What went wrong in public, and what was right: nox -s corpus, or -- --all for every row"""
+    """Judge public patches with known outcomes: nox -s corpus, or -- --all for every row"""
     every = "--all" in session.posargs
     rest = [argument for argument in session.posargs if argument != "--all"]
     _module(session, "benchmarks.corpus", list(ROWS) if every else PREMERGE, rest)
@@ -142,7 +144,7 @@ def repeat(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Where the seconds of a warm gate go, step by step, and what was not asked and why."""
+    """Show the seconds of each step of a warm gate, and which questions were not asked and why."""
     session.install("-e", ".")
     patch = session.posargs or ["fixtures/patches/vllm-42686"]
     _run(session, "python", "benchmarks/speed.py", *_rows(session, PREMERGE), *patch)
@@ -177,7 +179,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def tests_nightly(session: nox.Session) -> None:
-    """What takes too long before a merge: every test on every row, played pipelines, mutated
+    """Run what takes too long before a merge: every test on every row, played pipelines, mutated
     patches, the corpus.
     """
     _test(session, ".", "-m", "nightly or fuzz or pipeline")

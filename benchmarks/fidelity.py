@@ -79,7 +79,7 @@ def fidelity(
     workloads: Workloads,
     time_limit: float = time_limit(240.0),
     workers: Workers,
-    folder: Path = own_folder(".patchgate/fidelity", "the observations are left, for `record`"),
+    folder: Path = own_folder(".patchgate/fidelity", "the observations, for `record`"),
 ) -> NoReturn:
     """Compare the simulated GPU with the real one of this machine.
 

@@ -80,7 +80,7 @@ def undone() -> Iterator[None]:
 
 
 def slow_by(length: int) -> Callable[[], None]:
-    """What fixtures/verdicts/PG611-slower.py does, with another length."""
+    """Do the same as fixtures/verdicts/PG611-slower.py, with another length."""
 
     def change() -> None:
         original = PythonWrapperCodegen.generate_return

@@ -72,7 +72,7 @@ def page() -> str:
 
 
 def _options(releases: Sequence[str]) -> list[str]:
-    """What each release gave torch.compile to know, and what it took away; modes with the options
+    """Compare what each release lets torch.compile's caller choose, and list modes with the options
     that they set.
     """
     golden = read_golden(golden_path(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")

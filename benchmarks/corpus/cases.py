@@ -26,7 +26,7 @@ NAME = "corpus.toml"
 _STATIC = {known.code for known in CODES}
 # Lint judges every release of the API index, the gate the rows.
 GATE = "gate"
-# What a case may need that `corpus --gpu` has.
+# A case may need these things that `corpus --gpu` has.
 A_GPU = "a GPU"
 # Parts of a sandbox, as `confinement` of a sentinel names them.
 SANDBOX = ("mount", "pid", "ipc", "net", "landlock", "reads")
@@ -91,8 +91,8 @@ class Expected:
     torch: str | None = key(None, read=_read_range)
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = key(None, name="at")
-    #: What the verdict must be about, as a part of `check item fact`:
-    #: `parity decoder.cpu greedy tokens`.
+    #: A part of `check item fact` that the verdict must be about: `parity decoder.cpu greedy
+    #: tokens`.
     about: str | None = key(None, example='about = "graph prenorm_mlp.cpu dynamo.graph_breaks"')
 
     def covers(self, torch: str) -> bool:
@@ -100,7 +100,7 @@ class Expected:
 
     @property
     def tool(self) -> str:
-        """Who must see it: the gate, where one of the codes is its own."""
+        """The tool that must see it: the gate, if one of the codes is its own."""
         return GATE if any(tool_of(code) == GATE for code in self.codes) else LINT
 
 
@@ -216,5 +216,5 @@ def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
 
 
 def tool_of(code: str) -> str:
-    """Whose code it is."""
+    """Return the tool that has this code."""
     return LINT if code in _STATIC else GATE

@@ -16,12 +16,12 @@ LINT = "lint"
 
 
 def cell_names() -> list[str]:
-    """What a cell may begin with."""
+    """Return the names with which a cell may begin."""
     return [LINT, *all_checks()]
 
 
 def needs_workload(name: str) -> bool:
-    """Whether a cell of that name is judged on one workload, which stands behind the name."""
+    """True if a cell of that name is judged on one workload, which stands behind the name."""
     check = all_checks().get(name)
     return check is not None and check.cases is None and "workload" in check.axes
 

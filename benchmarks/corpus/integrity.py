@@ -1,4 +1,4 @@
-"""Whether the torch of an environment is, byte for byte, what was installed.
+"""Verify that the torch of an environment is, byte for byte, what was installed.
 
 Size and time of every file are compared before and after; those that differ, or at night all of
 them, are compared with the digests that the installer wrote down (RECORD). Compiled Python is left
@@ -52,7 +52,7 @@ def stats(home: Path) -> Stats:
 
 
 def altered(home: Path, before: Stats) -> list[str]:
-    """What became of files since `before`; one that was only touched is as it was."""
+    """List the files that changed since `before`; one that was only touched is as it was."""
     after, recorded = stats(home), _recorded(home)
     faults = [f"{name} is new" for name in after.keys() - before.keys()]
     faults += [f"{name} is gone" for name in before.keys() - after.keys()]

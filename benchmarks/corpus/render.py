@@ -52,7 +52,7 @@ def _code_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
 
 
 def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float, name: str) -> str:
-    """What stands below the list of cases; `name` is that of the set."""
+    """Render the tables that follow the list of cases; `name` is the name of the set."""
     rows = [_HEADER, *map(_cells, by_class(scores))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     lines = ["", name, *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows), ""]
@@ -143,7 +143,7 @@ def as_markdown(
             *rows,
             "",
             *(["Not as expected, with the reason where it is known:", ""] if wrong else []),
-            # Where it happened is a path of that machine.
+            # The place after `at` is a path of the machine that ran it.
             *(
                 (
                     f"* {s.case.id}: "

@@ -1,6 +1,6 @@
-"""What a case must get against what it got: caught for the right reason, missed, or a false alarm.
+"""Score a case: caught for the right reason, missed, or a false alarm.
 
-And the shares, of lint and of the gate, by class, with how certain each is: Wilson's 95 % interval.
+The shares of lint and of the gate, by class, have Wilson's 95 % interval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchgate.model.statistics import share_interval
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult:
-    """What a case got."""
+    """The results of one case."""
 
     #: release -> red code -> the places that its verdicts name
     red: Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -67,7 +67,7 @@ class Score:
         return self.right or (bool(self.case.known) and self.outcome != LOST)
 
     def alarms(self, tool: str) -> bool:
-        """Whether the tool was red."""
+        """True if the tool was red."""
         return any(tool_of(code) == tool for code in self.found)
 
 
@@ -266,8 +266,8 @@ def by_code(scores: Iterable[Score]) -> list[CodeCounts]:
 
 
 def shares(scores: Iterable[Score]) -> dict[str, Share]:
-    """What is no public patch: hostile ones, seeded faults, and cells in which nothing was
-    changed.
+    """Count cases that are no public patch: hostile ones, seeded faults, and cells in which nothing
+    was changed.
     """
     counted = [score for score in scores if score.outcome in _COUNTED]
     of = {

@@ -42,9 +42,7 @@ Places = dict[str, set[str]]
 
 
 class CorpusSession:
-    """What judges one case after the other: the servers of the torches, and the index that lint
-    judges by.
-    """
+    """Judges one case after the other, with the servers of the torches and the index of lint."""
 
     def __init__(
         self, rows: dict[str, str], runner: Runner, index: list[Release], servers: Servers
@@ -65,7 +63,7 @@ class CorpusSession:
         return faults
 
     def sandbox_parts(self) -> set[str]:
-        """What confines a patch here, on every torch."""
+        """Return the parts of the sandbox that confine a patch on every torch here."""
         answers = [
             self.runner.ask(torch, "sentinel", profile=load_profile("cpu")) for torch in self.rows
         ]

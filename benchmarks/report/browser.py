@@ -165,7 +165,7 @@ class Browser:
         return found
 
     def violations(self) -> list[str]:
-        """What axe-core finds wrong with the page as it is now."""
+        """Return the faults that axe-core finds in the page as it is now."""
         self.driver.set_script_timeout(_AXE_SECONDS)
         self.run(
             (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
@@ -178,7 +178,7 @@ class Browser:
         return bool(self.run(script, self.one(selector)) > 0)
 
     def picture(self) -> bytes:
-        """What is in the window, as PNG."""
+        """Return a picture of the window, as PNG."""
         return base64.b64decode(
             self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
         )

@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What is drawn: ticks are (value, label), and the outer ones are the ends of an axis."""
+    """A drawing: ticks are (value, label), and the outer ones are the ends of an axis."""
 
     title: str
     x_title: str

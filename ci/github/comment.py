@@ -37,7 +37,7 @@ def footer(known: Mapping[str, str]) -> str:
 
 
 def main(file: str) -> str:
-    """What was done, for the log."""
+    """Write or update the comment; return a line for the log."""
     text = Path(file).read_text(encoding="utf-8")
     if not text.startswith(MARKER):
         return "no results to tell of"

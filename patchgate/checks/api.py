@@ -66,9 +66,9 @@ PG105 names exist and fit
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
-# Of a name that a line of the patch reads.
+# The codes of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")
-# What the probe expects of a name that the patch adds.
+# The probe expects this of a name that the patch adds.
 ADDED = "new in torch"
 
 

@@ -90,7 +90,7 @@ _HASHES = "PYTHONHASHSEED"
 # With another value of a variable: found cold, and in the directory that the patch without it has
 # warmed.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
-# What torch's own key follows, or what says where things are and whose they are.
+# Torch's own key follows these, or they say only where things are and whose they are.
 _NOT_VARIED = re.compile(
     r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)"
 )
@@ -108,7 +108,7 @@ _VARIABLES = 2
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = telling_case(context, at.case)
     answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
-    # What fails beyond these is no reason to judge nothing.
+    # A failure of the other processes is no reason to judge nothing.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
     if failed:
@@ -206,7 +206,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
     if judge_failure(case, answers):
         return answers
     if answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
-        # Where both generate the same code, the unpatched process runs its own whichever it finds.
+        # If both generate the same code, the unpatched process runs its own whichever it finds.
         answers[UNPATCHED_WARM] = compiled("other", None)
         if judge_failure(case, answers):
             return answers

@@ -167,7 +167,7 @@ def _uncovered(
             actual = f"lines {', '.join(map(str, never))} never ran {seen}: add a workload"
             where = f"{file}:{never[0]}"
             yield note("PG805", expected="all run", actual=actual, where=where, item="lines")
-        # Where the condition itself never ran, its line is named above.
+        # If the condition itself never ran, its line is named above.
         outcomes = [each for each in functions.outcomes.get(name, ()) if each[0] in ran]
         untaken = [each for each in outcomes if each not in taken]
         if untaken:

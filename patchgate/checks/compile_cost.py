@@ -33,7 +33,7 @@ FAMILY = "compile"
 _BUDGET = Budget(low=-0.05, high=0.05)
 # So many calls more, some milliseconds, are a note: in a small graph they are a large share.
 _FEW = 5_000
-# What to do about a change that the budget in the braces would admit.
+# The advice about a change that the budget in the braces would admit.
 _OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
 _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
@@ -63,7 +63,7 @@ PG608 compile work could not be counted
 )
 verdict = partial(verdict_of, FAMILY)
 METRIC = "compile_calls"
-# What the probe raises where a patch switches the counting off.
+# The probe raises this when a patch switches the counting off.
 COUNTED = "calls are being counted"
 # How many modules are named that account for most of a change.
 _MODULES = 2
@@ -77,7 +77,8 @@ _MODULES = 2
 )
 def ask_compile(context: CheckContext, at: Instance) -> Verdicts:
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
-    # Where torch lies moves the count by as much as the budget: one of another place is no answer.
+    # The path of torch moves the count by as much as the budget: a kept answer from another path is
+    # of no use.
     place = context.run.rows[torch]
     unpatched, patched = (
         context.ask_once(torch, "calls", SIMULATED, workload=workload, patch=side, place=place)
@@ -109,7 +110,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     if not old:
         return verdict("PG608", Kind.UNMEASURED, case, "", expected, "no call was counted")
     change = new / old - 1
-    # Where torch itself uses threads, a patch is not judged for its own.
+    # If torch itself uses threads, a patch is not judged for its own.
     hidden = "" if unpatched["missing"] else patched["missing"]
     stated = METRIC in patch.claims.budgets
     kind = Kind.OVER if hidden else judge_change(budget, change, change, stated=stated)

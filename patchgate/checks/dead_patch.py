@@ -55,11 +55,11 @@ _READ_VARIABLE = re.compile(
 verdict = partial(verdict_of, FAMILY, item="changes")
 
 
-# What running the patch changed, by release.
+# The changes by running the patch, by release.
 Answers = Mapping[str, Answer]
 
 
-# What a scope puts in place may show in a compile only, as a handler does.
+# A scope may change something in a compile only, as a handler does.
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
     """Asked once a run, of all its releases."""

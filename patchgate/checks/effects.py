@@ -101,9 +101,9 @@ _EFFECTS = {
     "compile": "PG217",
     "files": "PG218",
 }
-# What a patch sets on purpose, as it replaces names of torch; a manifest names it.
+# A patch sets these on purpose, as it replaces names of torch; a manifest names it.
 _CLAIMABLE = {"config", "environment", "state"}
-# What the probe found of settings -> code, what was expected of them, and how a manifest claims it.
+# A finding about settings -> its code, the expected value, and how a manifest claims it.
 _SETTINGS = {
     "overwritten": ("PG213", "the user's setting is kept", "overwrite"),
     "unseen": ("PG214", "the same in every thread", "thread-local"),
@@ -166,7 +166,7 @@ def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdict
             f"wraps itself: {', '.join(answer['nested'])} "
             f"({f'again: {again}' if again else 'nothing runs it twice'})"
         )
-        # Where nobody claims how it is installed, the line that calls it again is the evidence.
+        # If nobody claims how it is installed, the line that calls it again is the evidence.
         unclaimed = patch.manifest is None and again == ", ".join(patch.claims.apply)
         kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)

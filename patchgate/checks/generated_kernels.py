@@ -81,7 +81,7 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
             context, at.case, partial(_run, context, at.case), "differ", Path(folder)
         )
     if isinstance(metrics, Verdict):
-        # Where unpatched code fails too, it is the interpreter that fails.
+        # If unpatched code fails too, it is the interpreter that fails.
         return [_not_run(at.case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics]
     if "unmeasured" in metrics:
         return [_not_run(at.case, metrics["unmeasured"])]

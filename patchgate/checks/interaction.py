@@ -46,7 +46,7 @@ PG814 the patches work together
     Why: Projects install many patches from one module.
     Fix: Nothing to do.
 """)
-# What came of both patches: this one applied last, and this one applied first.
+# The answers with both patches: this one applied last, and this one applied first.
 Orders = tuple[Answer, Answer]
 # How many of the facts that differ are named.
 _SHOWN = 4

@@ -109,8 +109,8 @@ class Timing:
 
     @property
     def interval(self) -> Interval:
-        """Of all rounds; of tuned kernels that of all looks, because what a tuning chose is in each
-        of its rounds.
+        """The interval of all rounds; for tuned kernels that of all looks, because the choice of a
+        tuning is in each of its rounds.
         """
         if self.tuned:
             return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
@@ -172,7 +172,7 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
         queue="" if at.case.device == "cpu" else str(context.runner.device_lock),
         size=at.size,
         built=str(shared / "triton" / torch / patch_digest(patch)),
-        # Of this patch alone: what it leaves there must not be what another one is timed with.
+        # One folder for each patch: no patch may be timed with what another one tuned.
         tuned=str(shared / "tuned" / torch / patch_digest(patch) / str(seed)),
         rounds=ROUNDS,
         for_seconds=SECONDS,
@@ -206,7 +206,7 @@ def is_settled(patch: Patch, timing: Timing) -> bool:
 
 
 def budget_of(patch: Patch, metric: str) -> Budget:
-    """That of the manifest, or what holds without."""
+    """Return the budget of the manifest, or the default."""
     return patch.claims.budgets.get(metric, _BUDGETS[metric])
 
 

@@ -129,8 +129,8 @@ def judge_sentinel(case: Case, answer: Answer) -> Verdict:
 
 
 def _code_of(failure: Failure) -> str:
-    """Of a failure without a patch: torch did not start, the machine is too small, or the probe did
-    not understand.
+    """Return the code of a failure without a patch: torch did not start, the machine is too small,
+    or the probe did not understand.
     """
     is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
     # A file of torch misses another one; where the probe misses it, torch may have moved it.

@@ -72,14 +72,14 @@ def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Ans
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
         return
     for name in answer["missing"]:
-        # Who enters a scope has loaded by then what it is for.
+        # A caller that enters a scope has loaded by then what the scope is for.
         is_target = name in (patch.claims.targets or ()) and not patch.claims.scope
         kind = Kind.REGRESSED if is_target else Kind.WARNING
         place = assignment_place(patch, name)
         yield verdict("PG223", kind, case, f"of {name}", "replaced", "as it was", place)
     lines = {effect["name"]: effect_place(patch, effect) for effect in applied["effects"]}
     for effect in answer["dead"]:
-        # What is claimed for other releases need not be read in this one.
+        # A variable that is claimed for other releases need not be read in this one.
         kind = (
             Kind.REGRESSED if effect["name"] in lines or patch.is_claimed(case.torch) else Kind.NOTE
         )

@@ -75,14 +75,14 @@ PG535 as in eager mode
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
-# What the probe finds beside other numbers -> the code for it and its kind.
+# The probe's findings other than numbers -> the code for it and its kind.
 _FAULTS = {"raises": ("PG531", Kind.REGRESSED), "metadata": ("PG533", Kind.REGRESSED)}
 # An exception by which code may refuse special inputs and sizes; Python's own for a missing name or
 # key is a mistake.
 _REFUSES = re.compile(
     r"raises (?!AttributeError|IndexError|KeyError|NameError|TypeError|UnboundLocal|ZeroDivision)"
 )
-# Where it overflows depends on the precision of intermediate results, which a backend chooses.
+# Overflow depends on the precision of intermediate results, which a backend chooses.
 _OVERFLOWS = "very large"
 # Without these there are outputs to compare.
 _ENDED = {"raises", "refuses", "unmeasured"}

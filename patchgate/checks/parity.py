@@ -34,9 +34,8 @@ from patchgate.model.records import Cause, Failure
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
-# What holds where a manifest states no `largest_ulps`, and no `error_factor`.
-# The error of a sound patch that rounds otherwise scatters: 1.12 times unpatched was seen, in
-# float32.
+# The defaults of `largest_ulps` and `error_factor`. The error of a sound patch that rounds
+# otherwise scatters: 1.12 times unpatched was seen, in float32.
 _ULPS, _FACTOR = 8.0, 1.2
 CODES = (
     *read_codes(f"""
@@ -292,7 +291,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
     """The share that differs, held to the class that is claimed."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
-    # Where only the patched side varies, it is the patch that does it, and it can vary on purpose.
+    # If only the patched side varies, it is the patch that does it, and it can vary on purpose.
     if "unpatched" in nondeterministic or (
         claims.numerics is Numerics.CHANGES and nondeterministic
     ):
@@ -317,7 +316,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
 
 
 def error_factor(patch: Patch) -> float:
-    """That of the manifest, or what holds without."""
+    """Return the factor of the manifest, or the default."""
     return patch.claims.error_factor or _FACTOR
 
 

@@ -109,7 +109,8 @@ def _more(
     """(code, step, expected, actual) of each step with more graphs or symbolic ones; of a state,
     with too few.
     """
-    # What the patch compiles or splits by itself is compiled once more for another size or state.
+    # A graph that the patch compiles or splits by itself is compiled once more for another size or
+    # state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():
         allowed = unpatched[step]["graphs"] + (own if step in (SIZE, STATE) else 0)

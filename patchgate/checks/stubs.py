@@ -80,7 +80,7 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
 
 
 def _reasons(patch: Patch, project: str) -> str:
-    """Which modules of a project, or of all, cannot be imported here, and why."""
+    """Name the modules of a project, or of all, that cannot be imported here, and why."""
     found = [
         f"{name}: {why}"
         for name, why in patch.stand_ins.items()

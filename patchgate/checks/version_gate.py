@@ -105,8 +105,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
-    # Which minor release came before an x.0 cannot be computed; patch releases of another are
-    # usually one.
+    # The minor release before an x.0 cannot be computed; patch releases of another are usually one.
     before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
     return (
         release,

@@ -33,7 +33,7 @@ from patchgate.runs.accept import (
 def accept(
     *,
     reason: str | None = option(
-        metavar="TEXT", help="Why golden changes; goes into its HISTORY.md."
+        metavar="TEXT", help="The reason for the change; goes into golden's HISTORY.md."
     ),
     yes: bool = option(help="Write without asking."),
     folder: Folder,

@@ -81,7 +81,9 @@ def _bisection(
     symptom: bool = option(help="PATCH's own symptom, unpatched"),
     rows: Rows,
     checkout: Path | None = option(exists=True, help="A git checkout of torch."),
-    workloads: tuple[str, ...] = option("--workload", metavar="NAME", help="What --code runs."),
+    workloads: tuple[str, ...] = option(
+        "--workload", metavar="NAME", help="A workload that --code runs."
+    ),
     folder: Path = option(default=".patchgate/bisect"),
     **texts: str | None,
 ) -> Bisection:

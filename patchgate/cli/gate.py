@@ -136,7 +136,7 @@ def gate(
         judge_runs, folder=Path(folder), workers=workers, progress=progress, failed=show_failure
     )
     reader = Terminal(Path(folder), form)
-    # Whatever ends this run, it never shows what an earlier one has left in its folder.
+    # However this run ends, it never shows results that an earlier one left in its folder.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
         sys.exit(judge_after_edits(plan, judge, reader) if watch else reader.show(judge(plan())))
 

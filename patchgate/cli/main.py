@@ -26,7 +26,7 @@ from patchgate.report.github import commands_end, is_github
 from patchgate.report.next_commands import typed
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Where results lie, and what is kept; where the traceback of a fault of ours goes.
+# The folder of results, and the file of the traceback of a fault of ours.
 _RESULTS = Path(".patchgate")
 _FAULT = _RESULTS / "fault.txt"
 
@@ -157,7 +157,7 @@ def show_failure(error: BaseException) -> None:
         click.echo(escape_control("\n".join(lines)), err=True)
 
 
-# What `--help` lists, in groups.
+# The groups of commands in `--help`.
 _GROUPS = {
     "Judge patches": ("gate", "lint", "demo", "sweep", "parts"),
     "Read the result and decide": ("report", "explain", "init", "accept"),

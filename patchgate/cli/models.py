@@ -56,7 +56,7 @@ def models(
     time_limit: float = time_limit(240.0),
     memory_limit: int = memory_limit(_MIB),
     workers: int = cases(memory=6),
-    folder: Path = own_folder(".patchgate/models", "the observations and the pages are left"),
+    folder: Path = own_folder(".patchgate/models", "the observations and the pages"),
 ) -> NoReturn:
     """Show the effect of PATCH on public models.
 

@@ -18,7 +18,7 @@ from patchgate.cli.parameters import argument, option
 from patchgate.model.versions import full_release
 from patchgate.runner.run_settings import FOLDER
 
-# Where a container says what it may use.
+# A container states its limits here.
 _CONTAINER = Path("/sys/fs/cgroup")
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
@@ -76,7 +76,7 @@ Folder = Annotated[
     option(
         default=FOLDER,
         type=click.Path(file_okay=False),
-        help="Where the results of the run are written.",
+        help="Write the results of the run here.",
     ),
 ]
 
@@ -93,7 +93,7 @@ def memory_limit(mib: int) -> Any:
 
 def own_folder(default: str, what: str) -> Any:
     """The folder of a command whose results are no run of the gate."""
-    return option("--folder", default=default, file_okay=False, help=f"Where {what}.")
+    return option("--folder", default=default, file_okay=False, help=f"The folder of {what}.")
 
 
 def cases_at_once(memory: int = 2) -> int:

@@ -51,7 +51,7 @@ Form = Annotated[
     ),
 ]
 REPORT = "report.html"
-# Where a sweep keeps its history; a gate in the same checkout shows it too.
+# A sweep keeps its history here; a gate in the same checkout shows it too.
 SWEEP_HISTORY = Path(".patchgate/sweep/history.sqlite")
 # Values of a fact that a sparkline shows.
 _RUNS = 30
@@ -95,7 +95,7 @@ def report(
     html: Path | None = option(
         dir_okay=False,
         metavar="FILE",
-        help="Where the page goes.",
+        help="Write the page here.",
     ),
     form: Form,
     folder: Folder,

@@ -56,9 +56,7 @@ HISTORY = "history.sqlite"
 # Runs over which changes are shown.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
-Folder = Annotated[
-    Path, own_folder(".patchgate/sweep", "a sweep keeps what it has done, and its history")
-]
+Folder = Annotated[Path, own_folder(".patchgate/sweep", "a sweep's results and history")]
 
 
 @click.command()
@@ -80,7 +78,7 @@ def sweep(
     name: str | None = option(
         "--run",
         metavar="NAME",
-        help="What the run is called; machines of one run share it.",
+        help="The name of the run; its machines share it.",
     ),
     cluster: str | None = option(
         "--on",

@@ -91,7 +91,7 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
     golden = read_golden(golden_path(workload, device, folder), workload, device)
     shipped = _shipped(workload, device, folder)
     own = golden.sections.get(UNPATCHED, {})
-    # Of two ranges that hold one release the later counts.
+    # If two ranges hold one release, the later counts.
     both = {fact: shipped.get(fact, {}) | own.get(fact, {}) for fact in {**shipped, **own}}
     return GoldenFile(workload, device, {**golden.sections, **({UNPATCHED: both} if both else {})})
 

@@ -34,16 +34,15 @@ from patchgate.model.serialization import (
 )
 from patchgate.model.text import nearest
 
-#: What the probe reports of a module that is run; `thread-local`: an option that is meant for one
-#: thread only.
+#: The probe reports these effects of a module that is run; `thread-local`: an option that is meant
+#: for one thread only.
 _EFFECTS = (
     "compile", "config", "device", "environment", "files", "network", "process", "processes",
     "overwrite", "state", "thread-local", "threads",
 )  # fmt: skip
 
 
-# What a variable starts with that says how a process starts, or that is read when torch is
-# imported.
+# A variable that starts so says how a process starts, or is read when torch is imported.
 _RESERVED = (
     "PATH", "HOME", "TMP", "LD_", "LC_", "LANG", "PYTHON", "CXX", "CUDA",
     "TORCH", "PYTORCH", "INDUCTOR", "AOT", "TRITON",

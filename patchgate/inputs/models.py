@@ -28,7 +28,7 @@ from patchgate.model.text import did_you_mean
 
 ENTRIES = ("forward", "decode", "training")
 _CHECKS = ("kernels",)
-# What the probe does not read of a file.
+# The probe does not read these fields of a file.
 _OF_THE_HOST = ("requires", "source", "dtype", "reads", "regions")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 

@@ -25,7 +25,7 @@ from patchgate.model.text import did_you_mean
 
 DIFFS = (".diff", ".patch")
 _FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
-# Of the largest file that is taken for a patch.
+# A larger file is not taken for a patch.
 _BYTES = 16 << 20
 
 

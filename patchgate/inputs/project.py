@@ -38,11 +38,11 @@ from patchgate.model.serialization import (
 from patchgate.model.versions import full_release
 
 _TABLE = ("tool", "patchgate")
-# Of a path of the table, and of one name in it, which no file system has longer.
+# Limits of a path of the table, and of one name in it; no file system has longer names.
 _PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
-# What stands at the root of a project that has no table.
+# A project that has no table has one of these at its root.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
 

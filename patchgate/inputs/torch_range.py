@@ -1,4 +1,5 @@
-"""Which torch releases a project supports: what its own files require, read and never run.
+"""Find the torch releases that a project supports, from what its own files require; they are read
+and never run.
 
 The nearest folder above a path whose files name torch decides, and of its files the first kind that
 does.
@@ -35,7 +36,7 @@ _PLATFORMS = (
     ("win32", "Windows", "AMD64"),
 )
 
-# Where a repository has its packages, and what does not decide for them.
+# A repository has its packages in these folders; `_ASIDE` does not decide for them.
 _PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py")
 _ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_party"})
 _WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
@@ -51,7 +52,7 @@ _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
 _IN_ENVIRONMENT = re.compile(
     r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M
 )
-# What a README tells to install.
+# A README tells with these words which torch to install.
 _ADVICE = re.compile(
     r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
     r"(\+(?!\w)| or (?:later|newer|higher|above))?"
@@ -78,8 +79,8 @@ class TorchRange:
     by_triton: bool = False
 
     def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
-        """Of these releases the ones that are allowed; where a pin allows none, the other patches
-        of its minor.
+        """Return the known releases that are allowed; if a pin allows none, the other patches of
+        its minor.
 
         `tritons` has for each release the version of triton that it requires.
         """

@@ -14,7 +14,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.git import GitFailed, write_files
 from patchgate.model.records import record
 
-# What lint reads of a project: its code, and what states a range of torch.
+# Lint reads these files of a project: its code, and what states a range of torch.
 _READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)README[^/]*$")
 
 

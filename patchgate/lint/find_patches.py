@@ -69,11 +69,11 @@ class Place:
     own: OwnFiles
     #: Somebody says which releases these are: the project, or whoever asks.
     stated: bool = False
-    #: Whoever asks says so.
+    #: True if the user asked for it.
     asked: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
-    #: Of these the newer ones, where nobody has asked for certain releases.
+    #: The newer ones of these, if nobody has asked for certain releases.
     ahead: Sequence[Release] = ()
     #: The specifier of its manifest.
     claimed: SpecifierSet | None = None

@@ -79,7 +79,7 @@ class Finding:
     severity: Severity = Severity.RED
     releases: tuple[str, ...] = ()
     fix: str = ""
-    #: What proves it, and what `--details` shows; both may differ between releases.
+    #: The proof, and the text that `--details` shows; both may differ between releases.
     evidence: str = ""
     detail: str = ""
     path: str = ""

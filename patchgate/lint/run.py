@@ -50,7 +50,7 @@ _BEFORE_THE_INDEX = (
     "1.4.0",
 )
 _AFTER_THE_INDEX = 4
-# Of CPU time for all files that one process reads.
+# The CPU time for all files that one process reads.
 _SECONDS_OF_ALL = 300.0
 # Numbers of more bits are not written in decimal digits.
 _BITS = 14_000

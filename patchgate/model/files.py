@@ -62,7 +62,7 @@ def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
 #: In a folder of results: the file that the run locks which writes there, and what an earlier run
 #: left.
 HELD, PUT_ASIDE = ".held", ".earlier"
-# What is reserved in a run's folder, and how many bytes.
+# The file that reserves space in a run's folder, and how many bytes.
 _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 
 
@@ -91,7 +91,7 @@ def release_space(folder: Path) -> None:
         (folder / _RESERVED).unlink(missing_ok=True)
 
 
-# Of a text that somebody wrote: a manifest, a golden file, a workload.
+# The limit of a text that somebody wrote: a manifest, a golden file, a workload.
 _TEXT_BYTES = 16 << 20
 
 
@@ -110,7 +110,7 @@ def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     return data
 
 
-# Of one file of a run's results.
+# The limit of one file of a run's results.
 _RESULT_BYTES = 64 << 20
 
 

@@ -22,7 +22,7 @@ CORPUS = (
     ROOT / "fixtures" / "faults",
     ROOT / "fixtures" / "hostile",
 )
-# What codes printed for cases of the corpus; `python -m benchmarks.corpus --examples` writes it.
+# The output of codes for cases of the corpus; `python -m benchmarks.corpus --examples` writes it.
 EXAMPLES = ROOT / "fixtures" / "examples.json"
 MATRIX = ROOT / "ci" / "matrix.toml"
 

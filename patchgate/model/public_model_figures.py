@@ -216,7 +216,7 @@ def _unmeasured(side: Observation) -> str:
 
 
 def _value(figure: Figure, side: Observation, count: int) -> int | None:
-    """Of all parts that are equal to this one; None where it was not taken."""
+    """Sum a figure over all parts that are equal to this one; None if it was not taken."""
     values = [_number(side.facts, fact) for fact in figure.facts]
     value = None if None in values else sum(filter(None, values))
     return value if value is None or figure.combine is max else value * count

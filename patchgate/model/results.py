@@ -170,7 +170,7 @@ class TurnFound:
     notes: tuple[str, ...] = ()  #: on how the search went
     #: Lines on what else changed at the turn, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What a search of torch's commits between both sides found, or why there is none; None where
+    #: The result of a search of torch's commits between both sides, or why there is none; None if
     #: nobody asked.
     commits: TurnFound | str | None = None
 

@@ -270,7 +270,7 @@ def _check_facts(observation: Observation) -> None:
 
 # A separator of folders, of words, or of the sections of a golden file.
 _NO_NAME = re.compile(r"[/\\\s\[\]]")
-# What a file may say of these is held to more than its type: somebody may have written it by hand.
+# These are held to more than their types: somebody may have written the file by hand.
 _CHECKS: dict[Any, Callable[[Any], None]] = {Case: _check_case, Observation: _check_facts}
 
 

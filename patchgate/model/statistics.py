@@ -95,7 +95,7 @@ def _student_within(bound: float, freedom: int) -> float:
 
 
 def _mean_log_ratio(one: Round) -> float:
-    """Of the pairs of a round, without those at either end."""
+    """Average a round's log ratios without those at either end."""
     pairs = zip(one.unpatched, one.patched, strict=True)
     ratios = sorted(math.log(after / before) for before, after in pairs)
     cut = int(_TRIMMED * len(ratios))

@@ -221,7 +221,7 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
     }
     for verdict in red:
         cause = cause_of(verdict)
-        # What fails at a line that uses a missing name fails because of that name.
+        # A failure at a line that uses a missing name is due to that name.
         if cause.name in (_DOES_NOT_RUN, _DOES_NOT_COMPILE) and verdict.where in roots:
             cause = _BY_NAME[_DOES_NOT_FIT]
         groups[cause].append(verdict)

@@ -16,8 +16,8 @@ from patchgate.model.text import escape_control
 if TYPE_CHECKING:
     from patchgate.report.view import Block, RunView
 
-# What a patch prints may look like a workflow command. Without this word, nobody can end that
-# nothing is taken for one.
+# A patch's output may look like a workflow command. Commands are switched off while it is printed,
+# and only who knows this word can switch them on.
 _WORD = os.urandom(16).hex()
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 

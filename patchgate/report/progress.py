@@ -22,7 +22,7 @@ from patchgate.report.view import headline_text
 
 # Seconds between two plain lines.
 _EVERY = 15
-# Of all cells: before this share has ended, nothing is said of the time that is left.
+# The share of cells that must have ended before the time that is left is shown.
 _SHARE = 0.1
 # Seconds that are not worth a figure, and how far a cell that takes longer than expected goes on.
 _SHORT, _LONGER = 3, 0.3

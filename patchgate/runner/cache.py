@@ -18,7 +18,7 @@ from typing import Any
 from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.serialization import parse_json
 
-# Of an entry; the largest files are the outputs of a whole model.
+# The limits of an entry and of its file; the largest files are the outputs of a whole model.
 _ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
 
 
@@ -90,5 +90,5 @@ def _file_digest(data: bytes) -> str:
 
 
 def _digest(key: str, content: object) -> str:
-    """Of an entry in its place: one that was copied to another key is not that key's."""
+    """Hash an entry with its key, so that a copy under another key is not taken for that key's."""
     return hashlib.sha256(f"{key} {json.dumps(content, sort_keys=True)}".encode()).hexdigest()

@@ -140,10 +140,10 @@ def _compiler() -> str:
     return ""
 
 
-# What is generated for a profile is the same on every processor; nothing of it is run.
+# Code for a profile is the same on every processor; nothing of it is run.
 _GENERATED = ("observe", "options", "shapes", "code")
-# Where an answer goes and where C++ is found again is no part of a question; of a workload its
-# content counts.
+# A question's key leaves out where its answer is written and where its C++ is found again; a
+# workload counts by its content.
 _PLACES = ("libraries", "outputs", "workload_path")
 _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
@@ -174,7 +174,7 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
 
 
 def machine_digest() -> str:
-    """Of this machine and user, which a patch may look at in more ways than a key could name."""
+    """Hash this machine and user, which a patch may look at in more ways than a key could name."""
     cores = sorted(os.sched_getaffinity(0))
     return _digest([platform.node(), platform.release(), os.cpu_count(), cores, os.getuid()])
 
@@ -275,7 +275,7 @@ def is_foreign(workload_path: str) -> bool:
 
 
 def patch_digest(patch: Patch) -> str:
-    """Of the patch's file and manifest, and of what it may import or read.
+    """Hash the patch's file and manifest, and the files that it may import or read.
 
     That is every file of a folder that is a patch; every module of the package that a file lies in,
     and the files beside it that it names; of the project's folders to import from, what it names.
@@ -284,15 +284,14 @@ def patch_digest(patch: Patch) -> str:
 
 
 def text_digest(patch: Patch) -> str:
-    """Of a patch's own text and its manifest's, by which results tell that it was edited since."""
+    """Hash a patch's own text and its manifest's; it shows later that they were edited."""
     manifest = Path(patch.manifest) if patch.manifest else None
     claims = manifest.read_bytes().hex() if manifest and manifest.is_file() else ""
     return _digest([patch.source, patch.diff, claims])
 
 
 def loaded_digest(patch: Patch) -> str:
-    """Of how a patch is loaded, and of its files but for the manifest, which is for us unless a
-    file speaks of such.
+    """Hash how a patch is loaded, and its files; the manifest only if a file speaks of TOML.
 
     For the judgements of one `--watch` alone: a patch that hides what it reads is not seen through.
     """
@@ -329,7 +328,7 @@ def patch_files(patch: Patch) -> list[Path]:
 
 
 def files_digest(folder: Path) -> str:
-    """Of every file below a folder; of a link that leads out of the repository nothing is read."""
+    """Hash every file below a folder, but none behind a link that leads out of the repository."""
     return _digests(_readable(folder.rglob("*"), folder), folder)
 
 

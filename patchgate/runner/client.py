@@ -48,13 +48,13 @@ _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
 _REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a
+# The limit of a step of ours, which is apart from the limits of a case; and bytes of outputs a
 # second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as
 # float64.
 _COMPARED = 4
-# What compiles several times has the time of as many cases.
+# A question that compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
 
@@ -250,7 +250,7 @@ class Runner:
                 return known
         answer = ask()
         others = answer.pop("opened", ())
-        # Of what a child read that no key covers, another edit would not be seen.
+        # An edit of a file that a child read, and that no key covers, would not be seen.
         covered = patch_files(patch) if patch and others else ()
         if keys[0] and not _has_failed(answer) and not _beyond(others, covered):
             cache.save(keys[0], answer, outputs)
@@ -368,7 +368,7 @@ class Runner:
             "cover": cover,
         }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
-        # Of a patch its content counts, wherever it lies: no fact names a place.
+        # A patch counts by its content, wherever it lies: no fact names a place.
         question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
         ask = partial(self.ask, case.torch, workload.asks, seconds, **request)
         # One whose lines were traced says all that another does.

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 
-# What a process needs to run and to find its files; secrets of the caller's environment do not
+# A process needs these to run and to find its files; secrets of the caller's environment do not
 # travel to a patch.
 _PLACES = ("PATH", "HOME", "TMPDIR")
-# What decides which libraries and compilers are found: a kept answer names their values.
+# These decide which libraries and compilers are found: a kept answer names their values.
 _DECIDING = ("LD_LIBRARY_PATH", "CUDA_HOME")
 # The same for every user: how many variables there are moves the count of Python calls.
 _FIXED = {"LC_ALL": "C.UTF-8"}

@@ -46,8 +46,8 @@ from patchgate.runner.run_settings import (
 _JUDGED = "judged.jsonl"
 # The folders of what the cells of a run measured.
 _MEASURED = (OBSERVATIONS, "code", "times")
-# What the machine kept from being judged is tried again; a compiler that could not write shows as
-# not measured.
+# A cell that the machine kept from being judged is tried again; a compiler that could not write
+# shows as not measured.
 _AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 # The folders that this process holds.
 _held: set[Path] = set()
@@ -120,7 +120,7 @@ def results_folder(folder: Path, option: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _put_aside_below(folder: Path) -> Iterator[None]:
-    """Of several patches each has results of its own below the folder."""
+    """Put aside the results of several patches, each in a folder of its own below this one."""
     below = [mark.parent for mark in folder.glob(f"[!.]*/{NAME}")]
     for place in below:
         put_aside(place)
@@ -248,7 +248,7 @@ class Journal:
 
     @property
     def key(self) -> str:
-        """Of the run that wrote it; empty where there is none."""
+        """The key of the run that wrote the journal; empty if there is none."""
         return _read(self._path)[0]
 
 

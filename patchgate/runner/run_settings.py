@@ -75,8 +75,8 @@ class Run:
     watch: str = ""  #: name of the `--watch` of which this is a judgement
     #: the environments are found by their releases: by nox, or in the user's cache
     by_release: bool = False
-    #: What a real device decided of matrix products that it timed, in place of what the simulated
-    #: one's profile says.
+    #: A real device's decisions about matrix products that it timed, in place of those of the
+    #: simulated one's profile.
     padding: dict[str, str] = field(default_factory=dict)
     #: of the patch's text as it was judged; empty where nobody asks later
     digest: str = ""
@@ -155,7 +155,7 @@ class Run:
         words += ["--strict"] * self.strict + ["--nightly"] * self.nightly
         words += ["--require-sandbox"] * self.require_sandbox
         own = Path(self.folder)
-        # Of several patches that were judged at once each has a folder of its own.
+        # Each of several patches that were judged at once has a folder of its own.
         words += [] if self.is_job or display_path(own.parent) == FOLDER else _elsewhere(own)
         return Command(name="gate", arguments=tuple(words), is_again=True)
 

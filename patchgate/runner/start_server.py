@@ -95,7 +95,7 @@ def start_server(torch: str, python: str) -> Server:
             stderr=log,
             env=environment,
             cwd=folder.name,
-            # Whoever interrupts a run stops the gate, and the gate its servers.
+            # An interrupt stops the gate, and the gate stops its servers.
             start_new_session=True,
         )
     return Server(torch, process, folder, controls)

@@ -245,7 +245,7 @@ def _said(error: str) -> str:
 
 
 SOURCES = ":(glob)torch/**/*.py"
-# What the release's environment adds to the path is added here too, behind the torch laid over it.
+# The paths that the release's environment adds come here too, behind the torch laid over it.
 _BESIDE = "import site; site.addsitedir({beside!r})\n"
 
 

@@ -21,8 +21,8 @@ from patchgate.runner.run_settings import Run
 
 
 def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
-    """Of all that could make another verdict: patch, digests of environments, inputs, options, and
-    patchgate itself.
+    """Hash everything that could make another verdict: patch, digests of environments, inputs,
+    options, and patchgate itself.
     """
     own = project_files(run.project)
     content = [

@@ -55,13 +55,13 @@ from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import content_key
 from patchgate.runs.pool import Ended, carry_out
 
-# Of an error: characters that a verdict repeats.
+# The number of characters of an error that a verdict repeats.
 _SHOWN = 200
-# What later runs find again: below the folder that the command is typed in, wherever the results
-# go.
+# Later runs find this again: it is below the folder that the command is typed in, wherever the
+# results go.
 _KEPT = Path(".patchgate")
 
-# Of each sort; beyond that what was used longest ago goes.
+# The limit of each sort; beyond it the entries used longest ago are deleted.
 _KEPT_BYTES = 2 << 30
 
 # In another interpreter: only read, never run.
@@ -76,13 +76,15 @@ class Progress(Protocol):
     """Is told how far a run is, in the thread that carries it out."""
 
     def planned(self, cells: Mapping[str, float]) -> None:
-        """Of the cells that are to be judged, and the seconds that their checks say they take."""
+        """Called with the cells that are to be judged, and the seconds that their checks say they
+        take.
+        """
 
     def started(self, cell: str) -> None:
-        """Of a cell that is judged from now on."""
+        """Called when a cell begins to be judged."""
 
     def ended(self, cell: JudgedCell) -> None:
-        """Of a cell that is judged."""
+        """Called when a cell has been judged."""
 
 
 class Silent:

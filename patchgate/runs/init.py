@@ -152,7 +152,7 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
 
 
 def _repository_and_commit(called: str) -> tuple[str, str]:
-    """Of OWNER/REPO@COMMIT. Raises UsageError for another form."""
+    """Split OWNER/REPO@COMMIT. Raises UsageError for another form."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
         raise UsageError(
             "not OWNER/REPO@COMMIT",

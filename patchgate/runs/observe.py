@@ -57,8 +57,8 @@ def observe_all(
                 for each in some:
                     patch = loaded[each.patch] if each.patch else None
                     observation = runner.observe(each, workloads[each.workload], patch)
-                    # What a real device decided by a timing, the simulated one after it is given:
-                    # no rule could tell.
+                    # No rule can tell what a real device decides by a timing: the simulated one
+                    # after it is given the decision.
                     runner = replace(
                         runner, run=replace(run, padding=padding_of(observation.facts))
                     )

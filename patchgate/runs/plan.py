@@ -333,11 +333,10 @@ def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
 
 
 def _checked(torch: str, python: str) -> str:
-    # Whoever starts it stands in another folder. Not resolved: a venv's interpreter is a link.
+    # The process that starts it is in another folder. Not resolved: a venv's interpreter is a link.
     python = str(Path(python).absolute()) if os.sep in python else python
     has = read_environment(python)["torch"]
-    # What stands after a plus says how torch was built, or which commit is laid over it: no other
-    # release.
+    # A plus is followed by how torch was built, or which commit is laid over it: no other release.
     if _public(has) != _public(torch):
         label = has.partition("+")[0]
         raise UsageError(

@@ -29,7 +29,7 @@ from patchgate.runs.sweep import Job, JobResult, Sweep, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
 RETRIES = 3
-# What a worker does not send back.
+# A worker does not send these back.
 _OWN = ("patches", "history.sqlite")
 
 

@@ -44,15 +44,15 @@ class Reader(Protocol):
     """Is told what came out, in the terminal of whoever edits."""
 
     def show(self, judged: Sequence[JudgedRun]) -> int:
-        """Of a judgement; returns its exit code."""
+        """Show a judgement; return its exit code."""
 
     def waiting(
         self, before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
     ) -> None:
-        """That the next edit of so many files is waited for; `before` are the verdicts before."""
+        """Say that it waits for an edit of so many files; `before` are the verdicts before."""
 
     def refused(self, error: UsageError) -> None:
-        """Of an edit with which there is nothing to judge."""
+        """Show why an edit leaves nothing to judge."""
 
 
 def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:

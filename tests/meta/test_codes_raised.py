@@ -159,12 +159,12 @@ def _is_text(node: ast.AST) -> bool:
 def _code_in(call: ast.AST) -> str:
     assert isinstance(call, ast.Call)
     (code,) = (word.value for word in call.keywords if word.arg == "code")
-    # Of facts the code is computed.
+    # The code of facts is computed.
     return str(code.value) if isinstance(code, ast.Constant) else ast.unparse(code)
 
 
 def fact_codes_raised() -> set[str]:
-    """Those of the kinds that the comparison names, or the fault that it asks for."""
+    """Return the codes of the kinds that the comparison names, or of the fault that it asks for."""
     named = "".join(Path(str(module.__file__)).read_text("utf-8") for module in (compare, blame))
     kinds = [kind for kind in Kind if f"Kind.{kind.name}" in named]
     return {code_of(family, kind) for family in FACTS for kind in kinds}
@@ -211,7 +211,7 @@ def test_no_module_raises_a_code_that_is_not_defined():
         ),
         ("from patchgate.lint.other import OTHER as GONE\nreport(GONE)", {"PG209"}),
         ("def f():\n    from patchgate.lint.other import OTHER\n    return OTHER", {"PG209"}),
-        # What only speaks of a code does not raise it.
+        # A text that only speaks of a code does not raise it.
         ('"""PG201 where it is so."""', set()),
         ('def f():\n    "PG201"', set()),
         ('CODES = (Code(code="PG201"),)', set()),

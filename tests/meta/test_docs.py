@@ -45,7 +45,7 @@ def display_path(path):
 
 
 def anchors(text):
-    """What a heading is called in a link: its words in lower case, joined."""
+    """Return the names of headings in links: their words in lower case, joined."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -69,9 +69,7 @@ def dead_links(text, folder):
 
 
 def commands(text):
-    """What is typed in a page: lines of its consoles, and code that begins with one of our
-    commands.
-    """
+    """Yield the commands in a page: its console lines, and code that begins with one of ours."""
     typed = re.findall(r"^\s*(?:- )?(?:run: )?\$ (.+)$", text, re.M)
     typed += re.findall(r"`((?:patchgate|nox -s) [^`]+)`", text)
     for line in typed:
@@ -80,7 +78,7 @@ def commands(text):
 
 
 def fault(command):
-    """What a command names that is not there; None where all of it is."""
+    """Return the first thing that a command names and that does not exist, or None."""
     words = shlex.split(command.replace("[", "").replace("]", "").replace("...", "x"))
     if words[:3] == ["git", "bisect", "run"]:
         words = words[3:]

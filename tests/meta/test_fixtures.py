@@ -24,7 +24,7 @@ FACTS = [*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded").glob(
 GOLDEN = sorted(path for path in FACTS if path != accepted_path(ROOT / "golden"))
 WORKLOADS = load_workloads()
 MODELS = model_workloads(model_names())
-# What the probe reads of a profile, by its kind.
+# The probe reads these fields of a profile, by its kind.
 KEYS = {
     "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source"},
     "codegen": {"name", "kind", "backend", "isa", "threads"},

@@ -1,5 +1,5 @@
-"""Who imports whom: rooms on floors, no cycle, torch only below the probe, and the probe nothing of
-ours.
+"""Verify the imports: rooms on floors, no cycle, torch only below the probe, and the probe nothing
+of ours.
 
 Read off the source with `ast`; each detector is also seen failing on a small made-up package.
 """
@@ -18,8 +18,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "patchgate"
 PROBE = "patchgate.probe"
-# What both sides of the socket say to each other: only who asks may read it, and it needs nothing
-# but Python.
+# The messages between both sides of the socket: only the side that asks may read them, and they
+# need nothing but Python.
 PROTOCOL, ASKS = "patchgate.probe.protocol", "runner"
 # Each room stands on a floor, and imports from the floors below its own. The probe stands apart.
 FLOORS = (("model",), ("inputs",), ("lint", "runner"), ("checks",), ("report", "runs"), ("cli",))

@@ -58,8 +58,8 @@ def injected(step):
 
 
 def unknown(used):
-    """What is neither GitHub's own by its major release, nor of this repository, nor a placeholder
-    to fill in.
+    """True if it is neither GitHub's own by its major release, nor of this repository, nor a
+    placeholder to fill in.
     """
     if used.startswith("$/"):
         return not (ROOT / used[2:]).exists()

@@ -1,6 +1,4 @@
-"""What a pipeline's machine asks patchgate for, what it keeps, and the exit code that it ends
-with.
-"""
+"""Test the commands that a pipeline's machine runs, the files that it keeps, and its exit code."""
 
 import os
 import subprocess

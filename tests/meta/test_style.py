@@ -6,6 +6,9 @@ Each rule is also seen failing on a small made-up text.
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +17,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = [path for path in sorted(ROOT.glob("patchgate/**/*.py")) if "_shipped" not in path.parts]
 TESTS = sorted(ROOT.glob("tests/**/*.py"))
+WRITTEN = [
+    *ENGINE,
+    *TESTS,
+    *(
+        path
+        for folder in ("benchmarks", "ci", "docs")
+        for path in sorted(ROOT.glob(f"{folder}/**/*.py"))
+    ),
+    ROOT / "noxfile.py",
+]
 SAYS_NOTHING = {"utils", "util", "common", "base", "manager", "helper", "helpers", "misc"}
 LONGEST_FUNCTION = 50
 # To be emptied: these were packed into lines of 120 columns.
@@ -33,12 +46,18 @@ def docstring_fault(text: str) -> str | None:
     return None if 1 <= len(lines) <= 7 else f"a docstring of {len(lines)} lines, not 1 to 7"
 
 
-# A docstring that begins so is a noun clause, and no sentence.
-CLAUSES = ("What", "Whether", "Those", "Where", "Whoever")
+# A docstring or a comment that begins so is a noun clause, or is read twice.
+CLAUSES = re.compile(r"(What|Whether|Those|Where|Whoever|Whom?|Whose|Which|Of|That (of|which))\b")
+# To be emptied.
+STILL_CLAUSES = (
+    "patchgate/checks/samples.py",
+    "patchgate/probe/numerics/",
+    "patchgate/probe/protocol.py",
+)
 
 
 def clauses(text: str) -> list[str]:
-    """The first lines of docstrings that are no sentence; a question may be one."""
+    """The first lines of docstrings and comments that are no sentence; a question may be one."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     told = [
         ast.get_docstring(node) or ""
@@ -46,7 +65,21 @@ def clauses(text: str) -> list[str]:
         if isinstance(node, kinds)
     ]
     first = [lines[0] for each in told if (lines := each.splitlines())]
-    return [line for line in first if line.startswith(CLAUSES) and not line.endswith("?")]
+    return [
+        line
+        for line in (*first, *first_lines_of_comments(text))
+        if CLAUSES.match(line) and not line.endswith("?")
+    ]
+
+
+def first_lines_of_comments(text: str) -> list[str]:
+    """The first line of each comment that has lines of its own, without `#`."""
+    own = {
+        token.start[0]: token.string.lstrip("#: ")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+    }
+    return [comment for line, comment in own.items() if line - 1 not in own]
 
 
 def says_nothing(path: Path) -> bool:
@@ -96,9 +129,11 @@ def test_every_module_says_what_it_does():
     assert {name: fault for name, fault in faults.items() if fault} == {}
 
 
-def test_docstrings_of_the_engine_are_sentences():
-    found = {str(path.relative_to(ROOT)): clauses(path.read_text("utf-8")) for path in ENGINE}
-    assert {name: lines for name, lines in found.items() if lines} == {}
+def test_docstrings_and_comments_are_sentences():
+    found = {str(path.relative_to(ROOT)): clauses(path.read_text("utf-8")) for path in WRITTEN}
+    assert {
+        name: lines for name, lines in found.items() if lines and not name.startswith(STILL_CLAUSES)
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -107,6 +142,11 @@ def test_docstrings_of_the_engine_are_sentences():
         ('def f():\n    """Whether it runs."""\n', ["Whether it runs."]),
         ('"""What does it do?"""\n', []),
         ('def f():\n    """True if it runs."""\n', []),
+        ('def f():\n    """Of each run the first."""\n', ["Of each run the first."]),
+        ('def f():\n    """Whole runs, often."""\n', []),
+        ("# What runs.\nx = 1\n", ["What runs."]),
+        ("x = 1  # Of all.\n#: Whose it is.\ny = 2\n", ["Whose it is."]),
+        ("# Runs that are listed after\n# What is measured.\nx = 1\n", []),
     ],
 )
 def test_the_rule_for_sentences_tells_good_from_bad(text, found):

@@ -1,7 +1,7 @@
-"""What users read is plain English: none of the words that only this project gives a meaning.
+"""Users read plain English: none of the words that only this project gives a meaning.
 
-Read are the pages, help, messages, the texts of codes and of the HTML report. What names a thing in
-code or in a file, as `verdicts.json`, is left alone.
+The tests read the pages, help, messages, the texts of codes and of the HTML report. A name of a
+thing in code or in a file, as `verdicts.json`, is left alone.
 """
 
 from __future__ import annotations

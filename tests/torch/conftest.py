@@ -51,8 +51,8 @@ def pytest_configure_node(node):
 
 
 def shared_servers(config):
-    """Where a worker asks for channels to the servers of this session; they are started when first
-    asked for.
+    """Return the address at which a worker asks for channels to this session's servers; they are
+    started when first asked for.
     """
     if _ADDRESS not in config.stash:
         config.stash[_STARTED] = stack = contextlib.ExitStack()

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 PASSED_ON = ("HOME", "LANG", "TMPDIR")
-# What this machine needs to reach a package index.
+# This machine needs these variables to reach a package index.
 REACH = re.compile(r"(?i)(uv|pip)_|(ssl_cert|requests_ca|curl_ca)|(http|https|no|all)_proxy$")
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 

@@ -31,8 +31,8 @@ def calls(torch: str, runner: Runner) -> Callable[..., Answer]:
     return count
 
 
-# Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was
-# 0.5 % more.
+# The workloads of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own
+# work was 0.5 % more.
 @pytest.mark.parametrize(
     "workload", [pytest.param("residual_chain", marks=pytest.mark.nightly), "pointwise"]
 )

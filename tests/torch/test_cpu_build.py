@@ -1,4 +1,4 @@
-"""What a CPU-only build of torch is told in place of a CUDA build is what the CUDA build says."""
+"""A CPU-only build of torch is told the same as a CUDA build says."""
 
 import fcntl
 import json
@@ -37,7 +37,7 @@ print(json.dumps({
 
 @pytest.fixture
 def told(torch, run, kept):
-    """What one process said; the first worker starts it, and the others wait for it."""
+    """Return the answers of one process; the first worker starts it, and the others wait for it."""
     kept.mkdir(exist_ok=True)
     with open(kept / f"cuda-build-{torch}.json", "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

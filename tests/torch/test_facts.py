@@ -52,7 +52,7 @@ FIRST = {
 }
 # Their kernels are compiled for the device before a merge too; those of all at night.
 COMPILED = ("cross_entropy", "prenorm_mlp")
-# What a patch changes in them is compared before a merge too.
+# The changes that a patch makes in them are compared before a merge too.
 PATCHED_BEFORE_A_MERGE = ("decoder_block", "fp32_residual_training", "prenorm_mlp")
 
 

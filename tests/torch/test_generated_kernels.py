@@ -54,7 +54,8 @@ def faults() -> list[object]:
 def test_a_fault_in_a_kernel_is_red_with_its_line(judge, name):
     red = [v for v in judge(FAULTS[name].patch(faulty=True)) if v.colour is Colour.RED]
     assert FAULTS[name].codes & {verdict.code for verdict in red}, red
-    # What the caller reads and nobody wrote has no line; the other results name the store.
+    # An element that the caller reads and nobody wrote has no line; the other results name the
+    # store.
     named = [verdict for verdict in red if "the caller" not in verdict.actual]
     assert named, red
     assert all("triton_" in verdict.actual and "`" in verdict.actual for verdict in named), red

@@ -384,7 +384,7 @@ def test_threads_that_a_forked_child_starts_find_a_pool(torch, tmp_path, pool):
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": ""}
     command = [str(ROWS[torch]), "-W", "ignore", "-c", FORKED, str(tmp_path), pool]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    # Where none aborts as it was, this torch needs no renewal.
+    # If none aborts as it was, this torch needs no renewal.
     assert ("-6" in ended.stdout.split()) is (pool == "as it was"), ended.stderr
 
 

@@ -75,7 +75,7 @@ class Killing:
         return process.returncode
 
     def processes(self) -> list[str]:
-        """Those whose environment names our temporary folder."""
+        """The commands whose environment names our temporary folder."""
         found = []
         for path in Path("/proc").iterdir():
             try:
@@ -102,7 +102,7 @@ JUDGED = (
 
 
 def keys(folder: Path) -> set[tuple[str, str, str]]:
-    """What each verdict says, without figures that move from run to run."""
+    """Return code, kind and subject of each verdict, without figures that move from run to run."""
     return {
         (verdict.code, verdict.kind.value, verdict.subject) for verdict in load_verdicts(folder)
     }

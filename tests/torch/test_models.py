@@ -89,9 +89,7 @@ RECORDED = {
 
 @pytest.fixture
 def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[..., Observation]:
-    """What a model of that library gives, as a project has it, on an H200 that is known to pad one
-    more product.
-    """
+    """Observe a model of a project's own library, on an H200 that pads one more product."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "tiny_library.py").write_text(LIBRARY)
 
@@ -140,7 +138,7 @@ def test_a_product_whose_padding_is_timed_is_as_the_profile_says_or_named(
 
 @cache
 def has_libraries(python: str) -> bool:
-    """Whether the interpreter has what the models are built with."""
+    """True if the interpreter has the libraries that the models are built with."""
     names = sorted({load_model(model_path(name)).library for name in model_names()})
     script = (
         "import importlib.util as u, json; print(json.dumps(all(u.find_spec(name) for name "
@@ -169,8 +167,8 @@ def test_a_simulated_model_has_the_facts_of_the_device(
     )
     if not expected.recorded:
         pytest.skip(f"nothing was recorded on torch {torch}")
-    # Whether a product is padded is a timing, and not always the same: it is as the device decided
-    # then.
+    # The padding of a product is decided by a timing, and not always the same: it is as the device
+    # decided then.
     run = replace(runner.run, folder=str(tmp_path / "run"), padding=padding_of(expected.facts))
     observation = replace(runner, run=run).observe(case, RECORDED[name], patch)
     assert observation.failure is None, observation.failure

@@ -18,7 +18,7 @@ from patchgate.runner.run_settings import Run
 
 
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
-    """Where only one side is so, difference, ulps, error and worst element are infinite."""
+    """If only one side is not finite, difference, ulps, error and worst element are infinite."""
     script = Path(__file__).with_name("not_finite.py")
     environment = {
         "PYTHONPATH": str(PACKAGE.parent),

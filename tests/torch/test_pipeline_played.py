@@ -78,7 +78,7 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
     if not row:
         pytest.skip("no torch row: run `nox -s tests`")
     python = sys.executable
-    # What patchgate needs may be where this run of the tests was told to look, and nowhere else.
+    # The requirements of patchgate may be only in the path that this run of the tests was given.
     path = os.pathsep.join(filter(None, (str(clone), os.environ.get("PYTHONPATH"))))
     player = machine(SMALL.format(path=shlex.quote(path), python=python, torch=torch, row=row))
     share, kept = judged(player, "--workload=graph_break", "--device=h200", "--check=kernels")

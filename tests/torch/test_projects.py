@@ -39,7 +39,7 @@ FREEZING = "torch._inductor.fx_passes.freezing_patterns"
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a project's patch replaces on a release, and what is said of it."""
+    """The names that a project's patch replaces on a release, and the codes that it gets."""
 
     changed: list[str]
     red: frozenset[str] = frozenset()  #: codes

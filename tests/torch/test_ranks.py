@@ -45,7 +45,7 @@ QUIET = ("vllm-42686-corrected", pytest.param("vllm-42686", marks=pytest.mark.ni
 
 @pytest.fixture
 def context_of(run: Run, runner: Runner) -> Callable[..., CheckContext]:
-    """What the checks of a patch share; `seconds` limits one case."""
+    """Make the context that the checks of a patch share; `seconds` limits one case."""
 
     def make(path: Path, seconds: float = runner.run.limits.seconds) -> CheckContext:
         patched = replace(run, patch=str(path), limits=replace(run.limits, seconds=seconds))

@@ -1,4 +1,4 @@
-"""What stands in for a device does as the device does, and a stand-in that lies is caught."""
+"""A simulated device does as the real one does, and a simulation that lies is caught."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def recorded_on(torch, name, device="h200"):
 
 
 def attention_on(python: str, *devices: str) -> list[dict[str, dict[str, str]]]:
-    """What attention becomes on each: {"kernels": combination -> kernel, "operators": some of them
-    -> operators}.
+    """Return what attention becomes on each: {"kernels": combination -> kernel, "operators": some
+    of them -> operators}.
     """
     profiles = [load_profile(device) for device in devices]
     command = [

@@ -15,8 +15,8 @@ from patchgate.lint.index.release import load, releases
 from tests.torch.conftest import ROWS
 
 MODULES = ("ir", "scheduler", "graph", "sizevars", "codegen.wrapper")
-# What `inspect` shows and no source spells out: Python, dataclasses, ABC, Protocol and enum make
-# these.
+# `inspect` shows these and no source spells them out: Python, dataclasses, ABC, Protocol and enum
+# make them.
 MADE = frozenset(
     [
         *(
@@ -117,7 +117,7 @@ def differences(torch: str, real) -> list[str]:  # type: ignore[no-untyped-def]
 
 
 def compared(members, known: Class):  # type: ignore[no-untyped-def]
-    """What `inspect` shows and the index does not, or otherwise, for one class."""
+    """Yield each difference between `inspect` and the index, for one class."""
     for name, member in members.items():
         function = known.functions.get(name)
         if name in MADE:

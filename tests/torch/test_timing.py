@@ -61,7 +61,7 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
             > 0
         )
         assert min(busy["patched"]) >= BUSY_US
-    # What is not busy is shorter once, however busy the machine.
+    # The side that is not busy is shorter once, however busy the machine.
     assert min(min(one["unpatched"]) for one in timed["rounds"]) < BUSY_US
     assert set(timed["first_call"]) == SIDES
     assert "load average" in timed["environment"]["device before"]

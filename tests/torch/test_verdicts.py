@@ -31,8 +31,8 @@ UNTIMED = [name for name, check in all_checks().items() if check.family != "late
 HARMLESS = ROOT / "fixtures" / "patches" / "harmless"
 WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
-# What a check is asked of, where it is not the workload above: patches of ReLU change the code of
-# that, #42686 that of the chain, and the harmless patch is called in a larger model only.
+# The workloads of a check if it is not the workload above: patches of ReLU change the code of that,
+# #42686 that of the chain, and the harmless patch is called in a larger model only.
 WORKLOADS = {
     "calls": (WORKLOAD, "prenorm_mlp"),
     "compile_cost": (CHAIN,),
@@ -62,7 +62,7 @@ NOT_RED = (
     "PG708",
     "PG806",
 )
-# What a fixture needs to be seen on.
+# A fixture is seen only with these.
 ON = {
     "PG701-stores-what-is-reused": CHAIN,
     "PG803-lowering-of-a-decomposed-op": WORKLOAD,
@@ -72,7 +72,7 @@ ON = {
     "PG516-stores-beyond-its-rows": CHAIN,
     "constant_identity": CHAIN,
 }
-# What importing a patch does is judged by all checks of this family, which must not contradict each
+# All checks of this family judge the effects of importing a patch, and must not contradict each
 # other.
 GATE, GATE_CODES = "gate", "PG2"
 # Two of them start an interpreter, which takes longer than all the others together.
@@ -95,7 +95,7 @@ ALSO = {
     "PG532": ("samples",),
     "PG806": ("late",),
 }
-# Where a sound patch must be green, these are asked before a merge in other tests: of the patch
+# For sound patches that must be green, these are asked before a merge in other tests: of the patch
 # that trains, of attention, and in test_ranks.
 NIGHTLY = ("parity", "equivalence", "ranks")
 # A scope is compiled on the CPU: everything else where its figures are taken.
@@ -171,7 +171,7 @@ def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
 def instances(
     check: Check, context: CheckContext, torch: str, workloads: Sequence[str]
 ) -> list[Instance]:
-    """Those of the check on these workloads, also where they do not name it."""
+    """Return the instances of the check on these workloads, also if they do not name it."""
     cases = check.cases(context.patch, torch) if check.cases else [
         Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
         for device in (check.devices(context.run) if "device" in check.axes else [""])

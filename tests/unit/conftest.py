@@ -1,4 +1,4 @@
-"""What every test of our own shares: hypothesis without chance, and a working folder of its own."""
+"""Fixtures for all our tests: hypothesis without chance, and a working folder for each test."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""Whose fault it is that a side of a comparison did not run: one answer for every check."""
+"""Decide whose fault it is that a side of a comparison did not run, for every check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OWN_STAGE = "compare"
 
 
 class Fault(Enum):
-    """Who is to blame; the value is the kind of verdict that it comes to."""
+    """The party to blame; the value is the kind of verdict that it comes to."""
 
     MACHINE = Kind.INFRA
     TORCH = Kind.ASSUMED  #: it fails without the patch, so no run can judge the patch by it
@@ -26,7 +26,7 @@ class Fault(Enum):
 
 
 def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None:
-    """Whose fault a failure is, from what became of both sides; None where both ran."""
+    """Return whose fault a failure is, from the outcomes of both sides; None if both ran."""
     failures = [failure for failure in (unpatched, patched) if failure]
     if not failures:
         return None

@@ -42,12 +42,12 @@ SIMULATED = "h200"
 _NEW_INTERPRETER = 3
 # A script imports torch before it compiles: as long as so many cases.
 _SCRIPT = 3
-# Where a path has one of these, the command by which torch builds C++ falls apart.
+# The command by which torch builds C++ falls apart at one of these in a path.
 _SPLITS = re.compile(r"[\s'\"\\]")
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a
 # release.
 IMPORT_SECONDS = 20.0
-# What imports it more often has the time of so many.
+# A question that imports the patch more often has the time of so many imports.
 _IMPORTS_AT_ONCE = 3
 # Measured with the patch all the same where running it changed nothing that is seen; a project's
 # own come first.
@@ -243,7 +243,7 @@ class CheckContext:
         side = "patched" if patch else "unpatched"
         own = Path(workload.path) if workload and is_foreign(workload.path) else None
         if own:
-            # What was built of an edited or deleted workload is found by none of another text.
+            # The folder is named for the text, so that builds of an earlier text are not found.
             content = own.read_bytes() if own.is_file() else b""
             side = f"{hashlib.sha256(content).hexdigest()[:12]}-{side}"
         if patch or own:
@@ -333,7 +333,7 @@ class CheckContext:
         return all(not one.failure and one.facts == other.facts for one, other in sides)
 
     def few_workloads(self, kind: str) -> list[str]:
-        """Of those with this kind of check the few that are measured where nothing changed."""
+        """The few workloads with this kind of check that are measured where nothing changed."""
         names = self.chosen_workloads(kind)
         own = [name for name in names if Path(self.workloads[name].path).parent != WORKLOADS]
         return [*own, *(name for name in _FEW if name in names)][: len(_FEW)] or names[:1]

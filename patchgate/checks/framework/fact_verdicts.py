@@ -40,7 +40,7 @@ from patchgate.model.records import (
 from patchgate.model.text import counted
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
-# Where reading the generated code explains the figure.
+# Reading the generated code explains a figure of these kinds.
 _SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.FIRST, Kind.DRIFTED, Kind.INERT}
 # A growth of exactly the limit is within it, whatever the binary fraction.
 _ROUNDING = 1e-9
@@ -269,7 +269,7 @@ _KINDS = (
     Kind.UNMEASURED,
     Kind.INFRA,
 )
-# What is recorded with the command that accepts it.
+# The command that accepts facts records these kinds.
 _ACCEPTED = {Kind.REGRESSED, Kind.DRIFTED, Kind.NEW, Kind.STALE}
 _TEXTS = """
 PG{digits}0 {noun} facts as recorded

@@ -23,9 +23,9 @@ from patchgate.runner.run_settings import Run
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
 
-# What a check asks and judges of one case: the axes that it has not are empty in the case. It takes
-# the CheckContext,
-# which is not imported here: reports read this registry, and have no use for a runner.
+# A check asks and judges one case: the axes that it has not are empty in the case. It takes the
+# CheckContext, which is not imported here: reports read this registry, and have no use for a
+# runner.
 Verdicts = Iterable[Verdict]
 Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
@@ -72,13 +72,13 @@ class Check:
     first: bool = False  #: asked whatever else holds
     #: asked while it is found out what holds, since it need not wait until torch is imported
     ahead: bool = False
-    #: Whether this run and patch give it anything to do.
+    #: True if this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     #: on one release, in place of the product of the axes
     cases: Callable[[Patch, str], list[Case]] | None = None
     #: how long an instance takes on a slow core, about: the longest are asked first
     seconds: int = 1
-    #: Of how many workloads it is asked where the patch changed nothing: "all", "few" or "none".
+    #: The workloads that it is asked of if the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
     name: str = ""  #: that of its module
     family: str = ""  #: as reports list its verdicts

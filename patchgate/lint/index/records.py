@@ -41,10 +41,10 @@ SCOPE = (
 # Packages with more modules than files: other wheels add some, or they are made when the package is
 # imported.
 OPEN = ("triton.backends", "torch.distributed._tensor")
-# Of these only the package's own __init__, not what lies below it.
+# Only the package's own __init__ of these, not the modules below it.
 ALONE = ("triton",)
-# What `import torch` loads of the indexed modules is these, and what they import; tests/torch holds
-# it against torch.
+# `import torch` loads these of the indexed modules, and what they import; tests/torch holds it
+# against torch.
 WITH_TORCH = (
     *(
         f"torch._refs.{each}"

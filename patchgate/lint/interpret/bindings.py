@@ -73,11 +73,11 @@ _KEEPING = frozenset({
     "override", "final", "abstractmethod", "compatibility", "dynamo_timed", "cache_on_self",
     "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
-# What tells how a function is made: a test on it asks what torch has.
+# These tell how a function is made: a test on one asks what torch has.
 _INTROSPECTION = frozenset({
     "__all__", "__code__", "__defaults__", "__dict__", "__doc__", "__kwdefaults__", "__signature__",
 })  # fmt: skip
-# What the names of a module are kept in: of its options, and of any module.
+# A module keeps its names in these: the first three are of its options, the last of any module.
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Methods that put entries into a table.
 _FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})

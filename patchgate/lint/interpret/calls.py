@@ -103,7 +103,7 @@ _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect
 _OPTIONS_THERE_ARE = frozenset(
     {"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"}
 )
-# What else asks how torch is made.
+# These builtins also ask how torch is made.
 _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 
@@ -155,7 +155,7 @@ def read_call(node: ast.Call, state: State) -> Value:
             value = _call_local(node, callee, arguments, keywords, state)
         case External():
             value = _call_external(node, callee, arguments, state)
-    # What is computed from the version, or from what torch has, is no more known than they are.
+    # A value computed from the version, or from what torch has, is no more known than they are.
     computed = value == UNKNOWN and not isinstance(callee, Symbol)
     return unknown(callee, *arguments, *keywords.values()) if computed else value
 
@@ -260,7 +260,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         return unknown(owner)
     presence, _, _ = state.release.ask(look_up, owner, name)
     if presence is Presence.MAYBE:
-        # Of a function it asks for a mark that the patch left there itself.
+        # Asked of a function, it is about a mark that the patch left there itself.
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
         return UNKNOWN if marked else Unknown(PRESENCE)
     if presence is Presence.MISSING and isinstance(owner, Symbol):

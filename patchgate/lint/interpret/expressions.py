@@ -171,8 +171,7 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         )
     if deciding:
         return Known(values=deciding[0].values, because=_because(deciding))
-    # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases
-    # first of all.
+    # No known part decides: the unknown rest does. `or VERSION` means these releases first of all.
     because = (
         VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     )

@@ -13,9 +13,9 @@ from functools import lru_cache
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Presence, Reference, Usage
 
-# What loads no module of torch.
+# These load no module of torch.
 _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.stdlib_module_names})
-# What loads a module that only its argument names.
+# These load a module that only their argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
 # Packages of which the index knows all that they load, but for what they import by computed names;

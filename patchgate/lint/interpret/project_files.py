@@ -182,7 +182,7 @@ class _Top:
     def __init__(self, text: str) -> None:
         self._text = text
         self._binding: dict[str, list[ast.stmt]] = {}
-        #: Whether it knows anything of torch.
+        #: True if it knows anything of torch.
         self.matters = _MATTERS.search(text) is not None
 
     @cached_property

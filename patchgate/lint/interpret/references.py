@@ -147,7 +147,7 @@ class Rebinding(Use):
     target: str
     on_class: bool
     presence: Presence
-    #: Where torch defines what is replaced; None where it has no such name.
+    #: The place where torch defines the replaced name; None if it has no such name.
     origin: str | None
     #: None when torch has no such function.
     original: Function | None

@@ -52,7 +52,7 @@ class PendingFunction:
     """
 
     function: LocalFunction
-    #: Whether the line runs that defines it.
+    #: The reachability of the line that defines it.
     defined: Reachability
     reachability: Reachability | None = None
     gates: tuple[Span, ...] = ()
@@ -145,7 +145,7 @@ class State:
         """
         if isinstance(value, LocalClass):
             for name, member in value.members.items():
-                # Who calls a private method is in the class.
+                # The caller of a private method is in the class.
                 private = name.startswith("_") and not name.startswith("__")
                 if isinstance(member, LocalFunction) and not (private and self.reachable):
                     self.use(member)
@@ -230,7 +230,7 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
     return ended
 
 
-# Of a usual file it takes a hundredth, of 14,000 generated lines a tenth.
+# A usual file takes a hundredth of it, and 14,000 generated lines a tenth.
 SECONDS = 30.0
 
 

@@ -574,7 +574,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     attempt = Attempt(any_call=bool(caught & _CATCHERS - _MISSING)) if catches else None
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
-    # What the body of a small function returned, and could be read, is what the function returns.
+    # If the body of a small function returned a value that could be read, the function returns it.
     returned = state.returned[-1] if state.returned else None
     answered = bool(
         state.inlined and not failed and end is not None and isinstance(returned, Known)

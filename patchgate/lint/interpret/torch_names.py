@@ -19,14 +19,14 @@ from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol
 
 Resolve = Callable[[str], Value]
 
-# What `triton` has besides the names that its `__init__` binds: modules and packages outside the
-# index.
+# `triton` has these in addition to the names that its `__init__` binds: modules and packages
+# outside the index.
 _BELOW_TRITON = frozenset({
     "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental",
     "instrumentation", "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
 })  # fmt: skip
 
-# What torch's C++ side puts into a module: types of tensors, and names that are there once the
+# Torch's C++ side puts these into a module: types of tensors, and names that are there once the
 # device is initialised.
 _WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse"})
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
@@ -48,7 +48,7 @@ TYPES = {
     f"{_GRAPH}.scheduler": "torch._inductor.scheduler.Scheduler",
     f"{_GRAPH}.wrapper_code": "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
 }
-# What every module of options answers to besides its options.
+# Every module of options has these methods in addition to its options.
 CONFIG_METHODS = frozenset({
     "patch", "save_config", "save_config_portable", "load_config", "get_hash", "to_dict",
     "shallow_copy_dict", "codegen_config", "get_config_copy", "get_serializable_config_copy",

@@ -233,12 +233,12 @@ class Scope:
 
     parent: Scope | None = None
     names: dict[str, Value] = field(default_factory=dict)
-    #: What tests have shown about expressions (`a.b.c`).
+    #: The values of expressions (`a.b.c`) that tests have shown.
     narrowed: dict[str, Value] = field(default_factory=dict)
     #: Expressions that `hasattr` has found.
     guarded: frozenset[str] = frozenset()
     is_class: bool = False
-    #: What a class derives from, where that is one class.
+    #: The base of a class, if there is only one.
     base: Value = UNKNOWN
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None

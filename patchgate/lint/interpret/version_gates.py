@@ -124,7 +124,7 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
 
 _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
 
-# What a gate may call without leaving the world of versions, by the callee's dotted name.
+# A gate may call these without leaving the world of versions, by the callee's dotted name.
 _VERSION_MAKERS = (
     "packaging.version.Version", "packaging.version.parse", "pkg_resources.parse_version",
     "pkg_resources.packaging.version.parse", "distutils.version.LooseVersion",

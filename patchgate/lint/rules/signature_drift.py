@@ -205,9 +205,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        # What fits none of a project's releases is not meant for these callers: an override, or
-        # what a test puts there. One release alone, or those that somebody asks for, show that only
-        # where no other release fits either.
+        # A signature that fits none of a project's releases is not meant for these callers: it is
+        # an override, or a test puts it there. One release alone, or those that somebody asks for,
+        # show that only if no other release fits either.
         few = len(judged) == 1 or views[0].asked
         if all(findings for _, findings in by_release) and not (
             few and _fits_another(by_release[0][0], judged)

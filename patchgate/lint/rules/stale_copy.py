@@ -178,7 +178,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return base(fingerprint(node))
     override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    # Of bodies that are equally like it the newest: nothing shows that an older one was the base.
+    # The newest of equally similar bodies: nothing shows that an older one was the base.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 

@@ -26,7 +26,7 @@ from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 
-# What the two local caches count: entries found, not found, and graphs that they would not take.
+# The two local caches count entries found, not found, and graphs that they would not take.
 _RESULTS = ("hit", "miss", "bypass")
 
 

@@ -209,8 +209,8 @@ def capture(
             compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(operations)
-        # What was generated for a device that is not here cannot run; the graph itself, on fake
-        # tensors, gives the shapes that the next graph needs.
+        # Code for a device that is not here cannot run; the graph itself, on fake tensors, gives
+        # the shapes that the next graph needs.
         return compiled if real else runs_nodes(module)
 
     metrics.reset()

@@ -51,8 +51,8 @@ def observe_options(request: Observe, stage: Stage) -> OptionFacts:
 
 
 def call_hooks(request: Patched, stage: Stage) -> Hooks:
-    """Which of the user's hooks into the compiler are called, and which options of a call reach
-    it.
+    """Answer which of the user's hooks into the compiler are called, and which options of a call
+    reach it.
     """
     calls: Counter[str] = Counter()
     hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}

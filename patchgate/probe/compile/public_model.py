@@ -19,8 +19,8 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build, default_dtype
 from patchgate.probe.protocol import Function
 
-#: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer
-#: that is compiled by itself, empty for the whole network.
+#: A file of `fixtures/models`, without what only the host reads; `region` is the layer that is
+#: compiled by itself, empty for the whole network.
 Model = dict[str, Any]
 
 

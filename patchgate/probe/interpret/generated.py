@@ -78,7 +78,7 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Fu
             try:
                 return compile_fx.compile_fx(module, given)
             except exceptions_allowed_to_be_fallback as error:
-                # Which Dynamo takes for a reason to run it eagerly.
+                # Dynamo takes this error for a reason to run the graph eagerly.
                 raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
 
     return backend

@@ -20,7 +20,7 @@ from torch import Tensor
 from patchgate.probe.protocol import MemoryFault
 
 _NOBODY = -1
-# Of an address as a kernel knows it, the lower bits; the upper ones are the number of its tensor.
+# A kernel's address has its offset in the lower bits; the upper ones are the number of its tensor.
 _OFFSET_BITS = 48
 
 

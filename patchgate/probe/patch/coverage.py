@@ -1,5 +1,5 @@
-"""Which lines of one file run, the jumps between them within a frame, and the conditions and loops
-whose outcomes the jumps show.
+"""Record which lines of one file run, the jumps between them within a frame, and the conditions and
+loops whose outcomes the jumps show.
 
 Only conditions whose body has lines of its own count: a run is known by its lines.
 """
@@ -101,7 +101,7 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
             ran.jumps.add((before, 0))
 
     def fail(code: CodeType, offset: int, error: BaseException) -> None:
-        # Where it goes from here is no outcome of a condition.
+        # The line after an exception is no outcome of a condition.
         if code.co_filename == path:
             last.pop(id(sys._getframe(1)), None)
 

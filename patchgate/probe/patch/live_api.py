@@ -29,7 +29,7 @@ from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
 
-# What is expected of a name that the patch adds.
+# The expectation of a name that the patch adds.
 ADDED = "new in torch"
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -49,8 +49,8 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         changed = changes(before, take_snapshot())
     stage("surface")
     live = lines_that_can_run(tree, coverage["ran"])
-    # What the patch adds need not have been there, and lines for another release need not fit this
-    # one.
+    # Names that the patch adds need not have been there, and lines for another release need not fit
+    # this one.
     missing = {one["subject"] for one in _check_imports(tree) if one["code"] != "PG105"}
     findings = []
     for one in before_it_ran:

@@ -30,11 +30,11 @@ from patchgate.probe.protocol import Effect, RunAnew, RunAnewResult, Stage
 from patchgate.probe.simulate.fake_device import described_device
 from patchgate.probe.simulate.needs_device import missing_answer
 
-# Where torch's own code is, and Triton's.
+# The folders of torch's own code, and Triton's.
 _OWN_CODE = tuple(
     str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton")
 )
-# What a variable of torch's or Triton's starts with.
+# A variable of torch's or Triton's starts with one of these.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "INDUCTOR", "AOT")
 # How like a known name one must be that has no such prefix, to be taken for a misspelling of it;
 # and one that has.

@@ -12,7 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddic
 
 from patchgate.probe.protocol import QUESTIONS, Failed, Limits, Unmeasured
 
-# Of a child's reply. The generated code of the largest whole model that was tried is 1.6 MB.
+# The limit of a child's reply. The generated code of the largest whole model that was tried is 1.6
+# MB.
 REPLY_BYTES = 4 << 20
 # Lists and objects within each other, where a type does not say what there is.
 _DEPTH = 8

@@ -41,7 +41,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 #: Folders that every program of a machine can write to: a child has empty ones.
 SHARED = ("/tmp", "/dev/shm")
-# Of each of them.
+# The size of each of them.
 _SHARED_BYTES = 256 << 20
 # Links on the way to one path; Linux follows as many.
 _LINKS = 40

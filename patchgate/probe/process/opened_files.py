@@ -20,7 +20,7 @@ UNSEEN = "?"
 _BYTES = 1 << 16
 _OUT_OF_SIGHT = {"ctypes.dlopen", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
-# What says something of the machine, and is no file of anybody's.
+# Files below these describe the machine, and belong to nobody.
 _KERNEL = ("/proc", "/sys", "/dev")
 # A patch may replace anything once it runs.
 _getframe, _write, _fsdecode, _fsencode = sys._getframe, os.write, os.fsdecode, os.fsencode

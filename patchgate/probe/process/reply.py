@@ -23,7 +23,7 @@ from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
-# Where this machine has its packages: a failure reads the same on every one.
+# This machine's folder of packages: a failure reads the same on every one.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
 # How torch calls the device of a project that has not given it a name.
 _NO_DEVICE = "privateuseone"
@@ -34,7 +34,7 @@ _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
 # patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-# Where our own frames are.
+# The folder of our own frames.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -57,9 +57,9 @@ _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
 # _LINUX_CAPABILITY_VERSION_3, for capset.
 _CAPABILITIES = 0x20080522
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
-# Of a real GPU, as patterns.
+# The devices of a real GPU, as patterns.
 _GPUS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
-# Of /etc what programs and libraries read at their start; no passwords and no keys.
+# Programs and libraries read these of /etc at their start; no passwords and no keys.
 _ETC = """
     alternatives group host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload localtime
     nsswitch.conf os-release passwd resolv.conf ssl/openssl.cnf ssl/certs
@@ -133,7 +133,7 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     system = tuple(filter(os.path.exists, places))
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
-    # Where nothing works at all there is nothing to lose.
+    # If nothing works without a sandbox, there is nothing that it could break.
     wanted = works if _tried(free, home, works) else (lambda: True)
     for reads in (True, False):
         for level in LEVELS:
@@ -386,5 +386,5 @@ def _folders_of_compilers() -> Iterator[str]:
 
 
 def private_bytes() -> int:
-    """Of this process; files and what is shared are not counted."""
+    """Return the memory of this process alone; files and shared memory are not counted."""
     return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()

@@ -45,7 +45,7 @@ _COMPILER = (
     "GCC_EXEC_PREFIX",
     "LD_PRELOAD",
 )
-# What torch asks for, as text -> the file's name.
+# The includes that torch asks for, as text -> the file's name.
 _names: dict[str, str] = {}
 _asked: set[str] = set()
 
@@ -148,7 +148,7 @@ def _text(header: str, line: str, command: Mapping[str, Any]) -> str:
 
 
 _INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b.*", re.ASCII)
-# Of other directives, those that end with the loop below them.
+# Other directives that end with the loop below them.
 _LOOP = re.compile(r"[ \t]*#[ \t]*pragma +(omp|GCC ivdep|GCC unroll)\b.*", re.ASCII)
 _KERNEL = """
 namespace unit_{place} {{

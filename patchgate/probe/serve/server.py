@@ -232,7 +232,8 @@ class Server:
         self._end_reading(child)  # a process that it left may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status, used = os.wait4(child.pid, 0)
-        # What a patch has detached from its group becomes this process's child (see `main`).
+        # A process that a patch has detached from its group becomes this process's child (see
+        # `main`).
         self._removing = [process for process in self._removing if process.poll() is None]
         removing = {process.pid for process in self._removing}
         kill_children({each.pid for each in self._children.values()} | removing | self._helpers)

@@ -35,7 +35,7 @@ _COMPILER = (
 )
 # The last one needs setuptools.
 _OPTIONAL = ("triton.compiler", "triton.language", "torch.utils.cpp_extension")
-# What a compile imports late, and a patch may find not loaded yet.
+# A compile imports these late, and a patch may find them not loaded yet.
 _LATE = (
     "torch._inductor.choices",
     "torch._inductor.codegen.memory_planning",

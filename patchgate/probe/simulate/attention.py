@@ -1,4 +1,4 @@
-"""Which kernel `scaled_dot_product_attention` takes on a CUDA device that is not there.
+"""Choose the kernel that `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
 Torch makes this choice in C++ from the device's properties, and without a device takes none of the
 fused kernels. Here the same rules are asked of the profile; tests compare them with what an H200

@@ -1,5 +1,5 @@
-"""Which matrix products Inductor fills up to aligned sizes: it times both forms on the device and
-takes the faster.
+"""Decide which matrix products Inductor pads to aligned sizes: it times both forms on the device
+and takes the faster.
 
 A simulated device has what the real one of its profile decided, by product; of any other it is said
 that nobody knows.

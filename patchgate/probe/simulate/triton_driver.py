@@ -22,8 +22,8 @@ from patchgate.probe.simulate.needs_device import NeedsDevice
 # The module; as an attribute `triton.runtime.driver` is the object in it that holds the drivers.
 _MODULE = "triton.runtime.driver"
 _HELD = ("_active", "_default")
-# What a case on the CPU says to a patch that is imported: it is compiled for the CPU of a machine
-# with a GPU.
+# A patch that a case on the CPU imports reads this: it is compiled for the CPU of a machine with a
+# GPU.
 BESIDE_THE_CPU: Profile = {
     "backend": "cuda",
     "properties": {"major": 9, "minor": 0, "warp_size": 32, "multi_processor_count": 132}

@@ -22,8 +22,8 @@ _KERNEL = re.compile(
 )
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# Of generated code alone. The name of the group that matches is the class; report.css has a colour
-# for each letter.
+# These match generated code alone. The name of the group that matches is the class; report.css has
+# a colour for each letter.
 _STRING = r"""(?P<s>\"""(?s:.*?)\"""|'''(?s:.*?)'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _NUMBER = r"(?P<m>\b(?:0[xX][\da-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)[a-zA-Z]*)"
 _PYTHON = re.compile(

@@ -15,7 +15,7 @@ from math import ceil, floor, log2
 from patchgate.model.records import Budget, record
 from patchgate.model.statistics import Interval
 
-# Of the drawing and of its margins, in pixels.
+# The size of the drawing and of its margins, in pixels.
 WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
 # Lengths of text for which it is drawn how likely it changes.

@@ -14,7 +14,8 @@ from patchgate.report.html.latency_plot import Axis, axis_over
 from patchgate.report.html.page_file import render_page
 from patchgate.report.models import cell_text, change_text, row_texts
 
-# Of the drawing in pixels: a row, the names on the left, the figures on the right, the axis above.
+# The sizes of the drawing in pixels: a row, the names on the left, the figures on the right, the
+# axis above.
 WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
 
 
@@ -91,5 +92,5 @@ def _short(name: str, most: int = 22) -> str:
 
 
 def _colour(row: ModelImpact) -> str:
-    """Of the badge: red where more bytes are moved, green where fewer are."""
+    """Return the badge's colour: red if more bytes are moved, green if fewer are."""
     return {0: "none", 1: "red", -1: "green"}[row.direction(BYTES)]

@@ -41,7 +41,7 @@ COLOURS = (
     ShownColour(Colour.RED, "✗", "red"),
     ShownColour(Colour.GREY, "?", "not judged"),
 )
-# Of a verdict, as they are.
+# The page has these fields of a verdict unchanged.
 _SHOWN = ("code", "subject", "expected", "actual", "where", "why", "advice")
 _PLACES = {shown.colour: place for place, shown in enumerate(COLOURS)}
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.

@@ -39,7 +39,7 @@ _STYLES = ("report.css", "matrix.css")
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
 # Lines of the patch's source that are shown before and after a place.
 _AROUND = 2
-# Of a cell over the last runs; "-" where it was not there.
+# A letter for each of the last runs of a cell; "-" if it was not there.
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
 

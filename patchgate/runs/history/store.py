@@ -42,7 +42,7 @@ _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
 # Seconds that another process may write for.
 _PATIENCE = 60
-# Of one content, unpacked.
+# The limit of one content, unpacked.
 _CONTENT_BYTES = 256 << 20
 # (patch, torch, check)
 _Check = tuple[str, str, str]

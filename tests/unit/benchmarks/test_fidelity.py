@@ -1,4 +1,4 @@
-"""What counts as compared between a real device and its simulation, and how it is shown."""
+"""Test which facts are compared between a device and its simulation, and how they are shown."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a session of the corpus makes of checks that have nothing to say."""
+"""A session of the corpus drops checks that have nothing to say."""
 
 from __future__ import annotations
 

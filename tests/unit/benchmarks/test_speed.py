@@ -1,6 +1,4 @@
-"""Where the seconds of a run went: each question of the probe is in one step, and no second is
-counted twice.
-"""
+"""Each question of the probe is in one step of a run, and no second is counted twice."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What processes that share a cache directory were given -> PG701 to PG709; and the void edit of
-PG703.
-"""
+"""Give processes that share a cache directory -> PG701 to PG709; and the void edit of PG703."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether what a patch has put in place is called, line by line and branch by branch: PG803, PG805
-to PG807, PG809.
+"""Test if the code that a patch put in place is called, line by line and branch by branch: PG803,
+PG805 to PG807, PG809.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ class _Context:
 def test_the_caches_are_asked_only_where_a_function_was_never_called(
     lines: tuple[int, ...], asked: int
 ) -> None:
-    """What is called for a key is called with the caches on; a line of a function that ran is no
-    reason to compile.
+    """The caches are on while the calls are counted; a line of a function that ran is no reason to
+    compile.
     """
     context = _Context(*lines)
     calls.called(context, "2.11.0", [CASE])  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What opcheck says of the operators that a patch defines -> PG541 to PG543."""
+"""Judge the answers of opcheck about the operators that a patch defines -> PG541 to PG543."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_a_patch_that_claims_to_replace_nothing_may_do_nothing():
 
 @pytest.mark.parametrize(("scope", "asked"), [(None, True), ("patched", False)])
 def test_a_scope_is_judged_by_its_own_check(scope, asked):
-    """What it puts in place may show in a compile only."""
+    """A scope may change something in a compile only."""
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", scope=scope))
     assert all_checks()["dead_patch"].wanted(Run(folder="f", patch="p.py", rows={}), patch) is asked
 

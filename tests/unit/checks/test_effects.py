@@ -1,4 +1,4 @@
-"""What importing a patch does besides replacing its targets: PG206 to PG209 and PG213 to PG219."""
+"""Judge what else an imported patch changes than its targets: PG206 to PG209 and PG213 to PG219."""
 
 from __future__ import annotations
 

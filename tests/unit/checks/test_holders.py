@@ -1,4 +1,4 @@
-"""Whether anything still holds what a patch has replaced: PG801, PG802 and PG806."""
+"""Judge objects that still hold what a patch has replaced: PG801, PG802 and PG806."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a user's hooks into the compiler are still called: PG804, PG806 and PG809."""
+"""Judge hooks of a user into the compiler that are not called any more: PG804, PG806 and PG809."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an environment counts at all: PG901 to PG904, PG906, PG908."""
+"""Judge environments that cannot be believed: PG901 to PG904, PG906, PG908."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a patch does in a new interpreter: PG215, PG222 and PG223."""
+"""Judge a patch in a new interpreter: PG215, PG222 and PG223."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the backends and passes that a patch offers -> PG531 to PG535."""
+"""Judge the backends and passes that a patch offers -> PG531 to PG535."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's script has otherwise than the gate's own run -> PG225, PG226 or nothing."""
+"""Compare a user's script with the gate's own run -> PG225, PG226 or nothing."""
 
 from __future__ import annotations
 

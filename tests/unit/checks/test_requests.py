@@ -1,6 +1,4 @@
-"""What the probe is asked: every question of every check says all of how a workload is compiled,
-and of the patch.
-"""
+"""Every question of every check says all of how a workload is compiled, and of the patch."""
 
 from __future__ import annotations
 
@@ -78,7 +76,7 @@ TIMES = {
     "peak_memory": {},
     "first_call": {"unpatched": 1.0, "patched": 1.0},
 }
-# What each question is answered, so that a check goes on to its next one.
+# Each question has an answer, so that a check goes on to its next one.
 ANSWERS: dict[str, dict[str, Any]] = {
     "sentinel": {
         **{"facts": {}, "expected": {}},
@@ -136,7 +134,7 @@ TYPES: dict[str, Any] = {do: question.request for do, question in QUESTIONS.item
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"
-# What a runner asks by itself of a workload that did not compile.
+# A runner asks these by itself about a workload that did not compile.
 _AFTERWARDS = {"failing stage", "stand-ins"}
 
 
@@ -207,7 +205,9 @@ def requests_of(
 
 
 def says(request: dict[str, Any], workload: Workload) -> dict[str, Any]:
-    """What a request says of how a workload is compiled that is not so; JSON has lists for tuples."""
+    """Return the fields of a request that differ from how a workload is compiled; JSON has lists
+    for tuples.
+    """
     expected = {"workload": workload.name, "workload_path": workload.path}
     expected |= {name: json.loads(json.dumps(getattr(workload, name))) for name in COMPILED}
     return {

@@ -1,4 +1,4 @@
-"""What a patch uses of a stub is named, grey, and stops nobody."""
+"""A name of a stub that a patch uses is named, grey, and stops nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a patch applies exactly where claimed: PG201, PG202, PG210 and PG211."""
+"""A patch applies exactly where claimed: PG201, PG202, PG210 and PG211."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def patch(**claims: Any) -> Patch:
 def answers(
     applies: Callable[[str], bool], failing: Iterable[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """What running the patch under each faked version said; it applies where `applies` says so."""
+    """Make the answers of the patch under each faked version; it applies if `applies` says so."""
     told: dict[str, dict[str, Any]] = {
         version: {"changed": ["torch.a"] if applies(version) else []}
         for version in versions_around(TORCH)
@@ -67,7 +67,7 @@ def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
             "PG201",
         ]
         assert [verdict.code for verdict in judged(kind, applies_to=">=2.11.0.dev0")] == ["PG202"]
-    # What only the release's own version is asked for tells of no other version.
+    # A patch that is asked about the release's own version alone says nothing of another version.
     (verdict,) = judged("threads", applies_to=">=2.11.0.dev0,<2.12.0.dev0")
     assert (verdict.code, verdict.kind) == ("PG211", Kind.NOTE)
     # With targets they alone show it.

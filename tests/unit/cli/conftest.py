@@ -1,4 +1,4 @@
-"""What the tests of commands share: a command as it is typed, and the results of a run."""
+"""Fixtures for tests of commands: a command as it is typed, and the results of a run."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ WRONG_CHECKS = {
 }
 # The option is wrong, which is the fault: the author means another one.
 WRONG_OPTIONS = {"rbln-limits"}
-# What makes the scope is no decorated function of the file: a class, or a function that returns
+# The scope is made by no decorated function of the file: by a class, or by a function that returns
 # one.
 NO_DECORATOR = ("own_mode", "watched", "without_compiler")
 # The file has a function that nobody calls; the author says nothing of it.
@@ -78,7 +78,7 @@ def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
     if (source / "patch.py").is_file() and source.name not in NO_CHECK_OF_TORCH:
         assert held(ours.applies_to) == held(WRONG_CHECKS.get(source.name, theirs.applies_to))
     if source.name not in WRONG_OPTIONS:
-        # That an option holds in one thread only is a defect until its author says otherwise:
+        # An option that holds in one thread only is a defect until its author says otherwise:
         # `init` never claims it.
         meant = {effect for effect in theirs.effects if not effect.startswith("thread-local ")}
         assert meant <= set(ours.effects)

@@ -1,4 +1,4 @@
-"""What tests of files that people write share: a file with some text, and how it is refused."""
+"""Write files as people do, and read how they are refused."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def manifest(folder, text):
 
 
 def refused(call, *arguments):
-    """What the user reads of an error."""
+    """Return the error that the user reads."""
     with pytest.raises(UsageError) as error:
         call(*arguments)
     return str(error.value)

@@ -1,4 +1,4 @@
-"""What a manifest may say; every refusal word for word."""
+"""Read manifests; every refusal is tested word for word."""
 
 import pytest
 from expecttest import assert_expected_inline

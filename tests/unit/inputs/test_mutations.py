@@ -40,7 +40,7 @@ from patchgate.runner.run_settings import (
 )
 from patchgate.runs.history.store import History
 
-# Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 200,000 in all.
+# The number of mutations of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 200,000 in all.
 COUNT = int(os.environ.get("PATCHGATE_MUTATIONS", "60"))
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PIECES = [
@@ -351,7 +351,7 @@ KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
 
 
 def failures(read: Read, whole: bytes, folder: Path, seed: str) -> Iterator[str]:
-    """What ended otherwise than in a record or in words for the user."""
+    """Yield each mutation that ended otherwise than in a record or in words for the user."""
     chance = random.Random(seed)
     for number in range(COUNT):
         data = mutated(whole, chance)

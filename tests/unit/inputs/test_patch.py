@@ -1,4 +1,4 @@
-"""What a patch is on disk; every refusal word for word."""
+"""Read patches from disk; every refusal is tested word for word."""
 
 import pytest
 from expecttest import assert_expected_inline

@@ -1,4 +1,4 @@
-"""What a project's files require of torch, by the first kind of file that says so."""
+"""Read the torch releases that a project requires, from the first kind of file that says so."""
 
 from __future__ import annotations
 

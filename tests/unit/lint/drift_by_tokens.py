@@ -13,7 +13,7 @@ import tokenize
 from itertools import pairwise
 from pathlib import Path
 
-# What vLLM has replaced, and where its public history shows it.
+# Names that vLLM has replaced -> the place in its public history that shows it.
 NAMES = {
     "torch._inductor.ir.StorageBox.should_realize_on_reuse": "pull request 42686",
     "torch._inductor.lowering.constrain_to_fx_strides": "pull requests 35475, 36152, 39286",

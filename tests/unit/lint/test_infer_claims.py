@@ -1,4 +1,4 @@
-"""What a patch's text suggests of its claims, and what it does not."""
+"""A patch's text suggests some claims and not others."""
 
 import ast
 
@@ -35,7 +35,7 @@ def values(guesses):
         ("StorageBox.should_realize_on_reuse\n", []),
         ("mine = StorageBox\ndef f():\n    pass\nf.original = 1\n", []),
         ("torch._inductor.config.max_fusion_size = 1\n", []),
-        # What is nowhere in torch is the patch's own; what one release has already is not.
+        # A name that is nowhere in torch is the patch's own; one that a release has already is not.
         (ASSIGNED + "StorageBox.original = 1\ntorch.nn.Module.original = 1\n", [TARGET]),
         ("StorageBox.__getattribute__ = StorageBox.__instancecheck__ = print\n", [
             "torch._inductor.ir.StorageBox.__getattribute__", "torch._inductor.ir.StorageBox.__instancecheck__"]),
@@ -113,7 +113,7 @@ def test_one_context_manager_is_the_scope_and_two_are_none(guess):
     assert guess(head + one).scope.value == "first"
     by_another = one.replace("StorageBox.should_realize_on_reuse = print", "install()")
     assert guess(f"{head}def install():\n    {ASSIGNED}{by_another}").scope.value == "first"
-    # What it patches is the project's own.
+    # The scope patches a name of the project's own.
     assert (
         guess(head + one.replace("StorageBox.should_realize_on_reuse", "model.load")).scope is None
     )

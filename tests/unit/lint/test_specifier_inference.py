@@ -1,4 +1,4 @@
-"""Where a version check holds, as a specifier: bounds are spelled as the source spells them."""
+"""Infer a specifier from a version check: bounds are spelled as the source spells them."""
 
 import ast
 

@@ -1,6 +1,4 @@
-"""What models gain and lose: figures of both sides, their change, their order, and the line that
-sums up.
-"""
+"""Compare the figures of models: both sides, their change, their order, and a line of the sum."""
 
 from dataclasses import replace
 

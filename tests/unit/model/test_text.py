@@ -1,4 +1,4 @@
-"""What nobody sees is shown as its escape; what anybody can read stays as it is."""
+"""Characters that nobody sees are shown as escapes; all others stay as they are."""
 
 import io
 import unicodedata

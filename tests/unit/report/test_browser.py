@@ -311,7 +311,7 @@ def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(
     assert axe.all("tbody .badge") == ["more bytes", "fewer bytes"]
 
 
-# What the keyboard must reach: of a group of radio buttons one, of the matrix one cell.
+# The keyboard must reach one of a group of radio buttons, and one cell of the matrix.
 CONTROLS = """
 const seen = new Set();
 return [...document.querySelectorAll("a[href], button, select, input, summary, [tabindex='0']")].filter((e) => {

@@ -1,6 +1,4 @@
-"""Which red results share a cause, in which order causes are read, and which verdict is the
-evidence.
-"""
+"""Red results share causes, causes are read in an order, and one verdict is the evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from patchgate.report.causes import CAUSES, cause_of, group_by_cause
 
 RED, CHANGED = Kind.REGRESSED, Kind.CHANGED
 
-# What a red result is -> the name of its cause.
+# A red result -> the name of its cause.
 TABLE = [
     (RED, "PG210", "", "does not run"),
     (RED, "PG301", "compiles", "does not compile"),

@@ -51,7 +51,7 @@ def unique() -> str:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the folder of temporary files is made."""
+    """Return the folder below which the folder of temporary files is made."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 

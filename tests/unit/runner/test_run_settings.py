@@ -1,4 +1,4 @@
-"""What is written between the command, pytest and the report."""
+"""Write and read a run: the options that the command gives to the judge and to the report."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def patches(folder):
 
 @pytest.fixture
 def judged(folder, monkeypatch):
-    """What was launched, instead of the gate; each verdict names the patch's file and the results'
-    folder.
+    """Return the runs that were launched, instead of the gate; each verdict names the patch's file
+    and the results' folder.
     """
     launched = []
     monkeypatch.setattr(module, "environment_digest", lambda python: python)

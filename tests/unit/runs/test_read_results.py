@@ -1,4 +1,4 @@
-"""What a run left in its folder, put together: golden and both sides, code, and times."""
+"""Put together the files that a run left in its folder: golden and both sides, code, and times."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What of a run its user may edit, and how long an edit is waited for."""
+"""Find the files of a run that its user may edit, and wait for an edit to end."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_a_user_may_edit_the_patch_with_its_package_and_what_the_table_names(pro
 def steps(
     monkeypatch: pytest.MonkeyPatch, *each: Callable[[], object]
 ) -> list[Callable[[], object]]:
-    """What happens between two looks, one after the other; no look may follow the last one without
-    an end.
-    """
+    """Take one step between any two looks; no look may follow the last one without an end."""
     left = list(each)
     monkeypatch.setattr(watch.time, "sleep", lambda seconds: left.pop(0)())
     return left

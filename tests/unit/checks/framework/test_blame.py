@@ -1,6 +1,4 @@
-"""Whose fault a failure is: every combination of what became of both sides, written down, and held
-to by checks.
-"""
+"""Test the blame for every combination of outcomes of both sides, written down as a table."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")
 STATES: tuple[Cause | None, ...] = (None, *Cause)
 MACHINE, TORCH, OURS = Fault.MACHINE, Fault.TORCH, Fault.PATCH
 
-# What became of the unpatched side -> whose fault it is, by what became of the patched side in the
+# Outcome of the unpatched side -> whose fault it is, by the outcome of the patched side in the
 # order of `PATCHED`: it ran, raised, hung, exited, crashed, ran out of memory, tampered with the
 # judge, lacked a module, or the machine failed.
 TABLE: dict[Cause | None, tuple[Fault | None, ...]] = {
@@ -57,7 +55,7 @@ def failure(cause: Cause | None) -> Failure | None:
 
 
 def answer(cause: Cause | None, **otherwise: Any) -> dict[str, Any]:
-    """What a probe answers that failed for a cause, or that did not."""
+    """Make the answer of a probe that failed for a cause, or that did not."""
     return (
         {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}}
         if cause

@@ -12,7 +12,7 @@ KNOWN = "the known signature"
 NOT_THE_PATCHS = {Cause.MACHINE, Cause.MISSING}
 OURS = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED, *NOT_THE_PATCHS}
 
-# What golden may hold: (unpatched value, patched value, known failure).
+# Golden may hold these: (unpatched value, patched value, known failure).
 RECORDS = {
     "none": (None, None, None),
     "equal": (OLD, OLD, None),
@@ -22,7 +22,7 @@ RECORDS = {
     "only the patched side": (None, NEW, None),
     "only the unpatched side": (OLD, None, None),
 }
-# What a side may be now: a value, MISSING, or (cause, signature).
+# A side may be one of these now: a value, MISSING, or (cause, signature).
 RAN = [OLD, NEW, OTHER, None, MISSING]
 FAILED = [(cause, signature) for cause in Cause for signature in (KNOWN, "another signature")]
 TABLE = list(product(RECORDS, RAN + FAILED, RAN + FAILED))

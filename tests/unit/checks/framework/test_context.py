@@ -1,4 +1,4 @@
-"""What the checks of a run share: which questions are asked, and what is believed."""
+"""Test the questions that the checks of a run share, and which answers are believed."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ NOTHING: dict[str, Any] = {
     "expected": {"kernels.defined": 1},
 }
 OTHERWISE = NOTHING | {"changed": ["torch.a"]}
-# Of a project, and of those that come with patchgate the two that are measured where nothing
+# A project's workloads, and the two that come with patchgate and are measured where nothing
 # changed.
 SUITE = {
     name: Workload(

@@ -1,5 +1,5 @@
-"""What is found in `checks/`: every check by its module, every code once and explained, and the
-order of reports.
+"""Find every check of `checks/` by its module, every code once and explained, in the order of
+reports.
 """
 
 from __future__ import annotations

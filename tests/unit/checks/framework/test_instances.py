@@ -1,4 +1,6 @@
-"""Which instances a check gets, which of them share a worker, and what is asked before any of them."""
+"""Test the instances of a check, which of them share a worker, and what is asked before any of
+them.
+"""
 
 from __future__ import annotations
 

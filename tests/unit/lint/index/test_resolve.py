@@ -1,6 +1,4 @@
-"""What a dotted name means: through imports, stars, base classes and names that hide a
-submodule.
-"""
+"""Resolve dotted names: through imports, stars, base classes and names that hide a submodule."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where sources come from: folders, cache, wheels; and that lint without an option asks for none of
-them.
-"""
+"""Sources come from folders, cache or wheels; lint without an option asks for none of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which bytes of a wheel are read, from whose index, and what is said of it; the server is one of
-this machine.
+"""Test which bytes of a wheel are read, from whose index, and what is said of it; the server is one
+of this machine.
 """
 
 from __future__ import annotations

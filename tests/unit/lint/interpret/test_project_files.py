@@ -289,7 +289,7 @@ def test_files_that_import_each_other(tmp_path: Path) -> None:
         for each in lint([tmp_path / "patch.py"], TORCHES).findings
         if each.severity is Severity.RED
     ] == []
-    # What depends on itself is not known, and ends.
+    # A value that depends on itself is not known, and the search for it ends.
     (tmp_path / "patch.py").write_text(source.replace("NEW", "IS"))
     assert "PG111" in {each.code for each in lint([tmp_path / "patch.py"], TORCHES).findings}
 

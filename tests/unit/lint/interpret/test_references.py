@@ -1,4 +1,6 @@
-"""What a patch touches: chains are followed through types, and guards take accesses out."""
+"""Find the names of torch that a patch uses: chains are followed through types, and guards take
+accesses out.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_gates_reach_through_returns_and_functions(gated: str) -> None:
 
 @pytest.mark.parametrize("what", ["wrapper_code.generate_calls(1)", "scheduler.current_streams"])
 def test_a_backend_of_its_own_has_a_wrapper_and_a_scheduler_of_its_own(what: str) -> None:
-    """What `V.graph.wrapper_code` is there is registered at run time; elsewhere it is torch's."""
+    """A backend registers the class of its `V.graph.wrapper_code` at run time; elsewhere it is
+    torch's.
+    """
     torch = toy_sources()
     torch["torch._inductor.codegen.wrapper"] = (
         "class PythonWrapperCodegen:\n    def generate_call(self, name): ...\n"

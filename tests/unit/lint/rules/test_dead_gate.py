@@ -87,7 +87,7 @@ def test_a_gate_for_nightlies_is_not_dead(tmp_path: Path) -> None:
 def test_a_gate_for_releases_that_are_years_older_than_the_index_is_left_over(
     tmp_path: Path,
 ) -> None:
-    """What stands behind its `else` does not wait for it."""
+    """The code behind its `else` does not wait for it."""
     source = (
         "import torch\nfrom torch._inductor.ir import Box\nif {}:\n    pass\nelif "
         "torch.__version__ > (9, 0):\n"

@@ -340,7 +340,7 @@ def test_what_the_device_brings_when_it_is_initialised_is_not_missing(
 
 
 def _alone(folder: Path, source: str, torches: Sequence[Release]) -> list[str]:
-    """What lint says of a file that lies in no package."""
+    """Return the findings of lint in a file that lies in no package."""
     (folder / "patch.py").write_text(source)
     report = lint([folder / "patch.py"], torches, whole=True)
     return [

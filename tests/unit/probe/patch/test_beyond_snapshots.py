@@ -1,4 +1,4 @@
-"""What a patch leaves inside objects of torch is found by its code; what it calls for an effect is
+"""Code that a patch leaves inside objects of torch is found; a call that it makes for an effect is
 named.
 """
 
@@ -57,8 +57,8 @@ level = torch.capability()
 
 
 def found(folder: Path, more: str) -> list[str]:
-    """What is held after the patch, and then what it calls, printed by a process with a small torch
-    of our own.
+    """Return the names that are held after the patch, and then those that it calls, printed by a
+    process with a small torch of our own.
     """
     (folder / "torch.py").write_text(TORCH)
     (folder / "mine.py").write_text(PATCH + dedent(more))

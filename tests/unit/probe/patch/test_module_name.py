@@ -1,5 +1,5 @@
-"""Which name a project gives a file: packages, `src`, namespaces, files in no package; and what
-runs it again.
+"""A project's file gets the name that the project gives it: packages, `src`, namespaces, files in
+no package; and what runs it again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a child leaves: files that are copied only where they are files, and folders that can always
-be removed.
+"""Files that a child leaves are copied only if they are files, and its folders can always be
+removed.
 """
 
 from __future__ import annotations

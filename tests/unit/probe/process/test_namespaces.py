@@ -1,5 +1,5 @@
-"""What a process sees and may do in the strongest sandbox of this machine: tried from within, in a
-child.
+"""A process in the strongest sandbox of this machine tries from within, in a child, what it may see
+and do.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ REFUSED = {
     "No such file or directory",
     "Operation not permitted",
 }
-#: What this machine is to lack -> what then is not refused.
+#: Parts that this machine is to lack -> the attempts that are not refused then.
 WAYS: dict[tuple[str, ...], set[str]] = {
     (): set(),
     ("landlock",): {"parent"},  # a signal to its own init, which ignores it

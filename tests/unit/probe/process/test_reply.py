@@ -1,5 +1,5 @@
-"""What a failure says: where a patch hung or crashed, and of an exception the lines of the patch
-and of torch.
+"""A failure says where a patch hung or crashed, and of an exception the lines of the patch and of
+torch.
 """
 
 import linecache

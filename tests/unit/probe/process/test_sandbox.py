@@ -1,4 +1,4 @@
-"""What a child may read of what lies around a patch."""
+"""A child may read only some of the files around a patch."""
 
 from __future__ import annotations
 

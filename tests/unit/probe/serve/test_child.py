@@ -1,5 +1,5 @@
-"""What a child starts with: copies of what was compiled without the patch, and never through a link
-that one left.
+"""A child starts with copies of what was compiled without the patch, and never through a link that
+one left.
 """
 
 import fcntl

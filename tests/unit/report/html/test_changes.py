@@ -1,4 +1,4 @@
-"""What a sweep reports first: what turned since the run before, failures by cause, and flaky
+"""A sweep reports first which verdicts turned since the run before, failures by cause, and flaky
 cells.
 """
 
@@ -23,7 +23,7 @@ def cell(torch="2.11.0", fact="loads"):
 
 
 def lines(runs):
-    """What the page says of these runs: the text of its list items by heading."""
+    """Return the text of the page's list items about these runs, by heading."""
     page = Page()
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
     page.add(RunResults(patch=patch, torches=("2.11.0", "2.12.1"), verdicts=()))

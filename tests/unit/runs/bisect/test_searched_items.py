@@ -1,4 +1,4 @@
-"""What is searched: releases, commits, targets and hunks, each as patches on disk."""
+"""Make the items of a search, each as a patch on disk: releases, commits, targets and hunks."""
 
 import subprocess
 

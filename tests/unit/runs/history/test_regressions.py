@@ -1,4 +1,4 @@
-"""What changed between runs: transitions, flaky cells, failures by their cause, and the check-list
+"""Find changes between runs: transitions, flaky cells, failures by their cause, and the check-list
 of them.
 """
 
