@@ -28,7 +28,7 @@ from patchgate.checks.framework import (
 )
 from patchgate.checks.framework.context import Functions
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.samples import replaced_operators, sampled
+from patchgate.checks.samples import sampled, sampled_names
 from patchgate.model.serialization import ran_of
 
 FAMILY = "reach"
@@ -84,7 +84,7 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     case, patch = context.case(torch), context.patch
     if applied["replacements"] and has_more:
         observed += [_lines_run(each, _with_caches(context, each)) for each in cases[:1]]
-        if replaced_operators(applied) and (answer := sampled(context, torch)["patched"]):
+        if sampled_names(applied)["names"] and (answer := sampled(context, torch)["patched"]):
             observed.append(_lines_run(case, answer))
     narrowed = context.run.narrowed
     return list(judge_called(case, patch, applied, functions, observed, narrowed))

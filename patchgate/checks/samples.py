@@ -34,9 +34,9 @@ FAMILY = "parity"
 CODES = read_codes("""
 PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
-    eager mode: arguments, dtypes, strides and gradients that no workload has. On some, outputs,
-    gradients or changed inputs are neither what torch computes without the patch nor what eager
-    mode computes, by more than rounding explains.
+    eager mode: arguments, dtypes, strides and gradients that no workload has. A pass meets small
+    programs. On some, outputs, gradients or changed inputs are neither what torch computes without
+    the patch nor what eager mode computes, by more than rounding explains.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
@@ -66,12 +66,12 @@ _OPERATOR = re.compile(
     r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
 )
-# Passes, which any graph may reach; the probe knows them by the same names.
+# Passes, their tables of patterns, and the options that hold a pass: any graph may reach them.
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
-# What stands around operators; the probe has programs of these.
-_UTILITY = re.compile(
+# Helpers of training, which stand around operators.
+_HELPER = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
@@ -88,8 +88,7 @@ _SHOWN = 3
 @Check(believes=SIMULATED, seconds=15, unchanged="none")
 def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
-    applied = context.apply(torch)
-    if not replaced_operators(applied) and not applied.get("offers"):
+    if not any(sampled_names(context.apply(torch)).values()):
         raise NothingToJudge("the patch replaces no operator, and offers no backend and no pass")
     answers = sampled(context, torch)
     unpatched = answers["unpatched"]
@@ -128,22 +127,23 @@ def sampled(context: CheckContext, torch: str) -> Answer:
 
 def _run_samples(context: CheckContext, torch: str) -> Answer:
     """The three answers; those are empty for which the one before gives no reason."""
-    applied = context.apply(torch)
-    offers = list(applied.get("offers", ()))
-    names = [*replaced_operators(applied), *offers]
+    names = sampled_names(context.apply(torch))
     answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
         made, ours, theirs = (Path(folder, name) for name in ("made", "unpatched", "patched"))
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
         compare = partial(context.differences, torch, "differ samples")
-        mentions = _mentions(context.patch) if offers or any(map(_PASS.match, names)) else []
-        making = {"names": names, "mentions": mentions, "outputs": str(made)}
-        answers["unpatched"] = known = ask(patch=None, **making)
+        mentions = _mentions(context.patch) if names["passes"] or names["offers"] else []
+        making = {**names, "mentions": mentions}
+        answers["unpatched"] = known = ask(patch=None, outputs=str(made), **making)
         if "failure" in known or _not_judged(known):
             return answers
         again = partial(ask, patch=None, unpatched=str(made), outputs=str(ours))
         answers["patched"] = ask(
-            patch=context.patch, unpatched=str(made), offers=offers, outputs=str(theirs)
+            patch=context.patch,
+            unpatched=str(made),
+            offers=names["offers"],
+            outputs=str(theirs),
         )
         if "failure" in answers["patched"]:
             answers["unpatched"] |= {k: v for k, v in again(only=[]).items() if k == "failure"}
@@ -185,7 +185,7 @@ def _write_program(
     path.parent.mkdir(parents=True, exist_ok=True)
     load = f"importlib.util.spec_from_file_location('patch', {os.path.abspath(patch.path)!r})"
     program = f"""# Run it with torch {torch}: eager mode without the patch, then compiled with it.
-import importlib.util, torch
+import importlib.util, operator, torch
 {body}print(call(given()))
 patch = importlib.util.module_from_spec({load})
 patch.__spec__.loader.exec_module(patch){installs}
@@ -195,21 +195,28 @@ print(torch.compile(call)(given()))
     return display_path(path)
 
 
-def replaced_operators(applied: Answer) -> list[str]:
-    """The changed names that are operators, functions that handle them, or passes; options that
-    hold a pass too.
+def sampled_names(applied: Answer) -> dict[str, list[str]]:
+    """The names for which samples are made: `names` are changed ones that are operators, functions
+    that handle them, or options that hold a pass; `passes` and `helpers` are some of these;
+    `offers` are backends and passes that nothing calls by itself.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
     )
-    names = dict.fromkeys((*applied.get("changed", ()), *filter(_PASS.match, options)))
-    return [
-        name
-        for name in names
-        if _PASS.match(name)
-        or _UTILITY.match(name)
-        or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))
-    ]
+    changed = dict.fromkeys((*applied.get("changed", ()), *filter(_PASS.match, options)))
+    passes = [*filter(_PASS.match, changed)]
+    helpers = [*filter(_HELPER.match, changed)]
+    known = {*passes, *helpers, *filter(_is_operator, changed)}
+    return {
+        "names": [name for name in changed if name in known],
+        "passes": passes,
+        "helpers": helpers,
+        "offers": [*applied.get("offers", ())],
+    }
+
+
+def _is_operator(name: str) -> bool:
+    return bool(_OPERATOR.search(name)) and not _NO_OPERATOR.match(name)
 
 
 def _not_judged(unpatched: Answer) -> str:

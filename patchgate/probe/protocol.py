@@ -151,11 +151,13 @@ class RunOffers(Compile):
 
 
 class RunOperators(Sample, total=False):
-    names: list[str]  #: Changed names, as in `Changes`, for whose operators samples are made.
+    names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
+    passes: list[str]  #: Those of `names` that any graph may reach.
+    helpers: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
+    offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
-    unpatched: str  #: In place of `names`: the file that was written for them without the patch.
-    offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
+    unpatched: str  #: The file that was written for these names without the patch.
     only: list[int]  #: Without a patch: its samples that are compiled; where empty, the first.
 
 

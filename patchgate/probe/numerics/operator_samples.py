@@ -25,13 +25,10 @@ from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.operators import (
-    is_offer,
-    is_utility,
     module_in,
     operators_of,
     overload_in,
     recorded_calls,
-    runs_on_graphs,
 )
 from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs, resized_programs
@@ -62,7 +59,7 @@ from patchgate.probe.numerics.sample_differences import (
     is_repeated,
     moved,
 )
-from patchgate.probe.numerics.utility_programs import utility_programs
+from patchgate.probe.numerics.training_programs import training_programs
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import lacks_a_module
@@ -86,30 +83,31 @@ _PROGRAMS = 110
 _OFFERED = 40
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
-# Names of what runs only where code is made of a graph.
+# Names of what acts only while code is made of a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
-# Names of what runs in a compile alone.
+# Names of what acts only in a compile.
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 #: Part ("output", "gradient", "input", "state") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 
 
-def write_samples(
-    names: list[str], mentions: Sequence[str], profile: Profile, path: str
-) -> dict[str, list[str]]:
+def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     """Make samples for the replaced names, run them eagerly and traced, and write them with their
-    results; name -> its operators.
+    results; name -> what its samples are of.
     """
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        titles, by_source = _sources(names, mentions)
+        titles, by_source = _sources(request)
     given = flat(by_source[:_SOURCES])
-    with reproducible(profile, training=True):
+    names, helpers = request["names"], request["helpers"]
+    acts_eagerly = any(name in helpers or not _OF_COMPILES.match(name) for name in names)
+    with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
         # Few programs are wrong as torch traces them: these are compiled without the patch too.
-        traced = dict(enumerate(eager)) if all(map(runs_on_graphs, names)) else _traced(samples)
+        is_pass_alone = {*names} <= {*request["passes"]}
+        traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # What torch itself does not trace is not judged.
         failed = [
             f"{samples[i].text}: raises {result} unpatched"
@@ -119,7 +117,7 @@ def write_samples(
         kept = [i for i in traced if not isinstance(traced[i], str)]
         alone: list[Sample] = []
         results: list[Any] = []
-        if not all(_OF_COMPILES.match(name) and not is_utility(name) for name in names):
+        if acts_eagerly:
             further = [s for s in given if not s.traced]
             alone, results = steady([*eager_calls(samples), *further], _EAGER)
         samples = [*(samples[i] for i in kept), *alone]
@@ -137,8 +135,9 @@ def write_samples(
         "counts": counts,
         "compiled": {},
         "unjudged": failed,
-        "traces": not all(_OF_CODE.match(name) or is_offer(name) for name in names),
-        "compiles": not all(map(is_offer, names)),
+        "acts_before_code": not all(map(_OF_CODE.match, names)),
+        "acts_eagerly": acts_eagerly,
+        "compiles": bool(names),
     }
     save_outputs(written, path)
     return titles
@@ -190,46 +189,46 @@ def _with_noise(generator: torch.Generator, value: Any) -> Any:
     return copy.requires_grad_(value.requires_grad)
 
 
-def _sources(
-    names: list[str], mentions: Sequence[str]
-) -> tuple[dict[str, list[str]], list[list[Sample]]]:
+def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
     """Name -> what its samples are of, and the samples of each source, the closest first."""
-    known = op_db()
-    utilities = [name for name in names if is_utility(name)]
-    operators = [
-        name
-        for name in names
-        if name not in utilities and not runs_on_graphs(name) and module_in(name) is None
-    ]
-    found = operators_of(operators, known)
+    helpers, passes = request["helpers"], [*request["passes"], *request["offers"]]
+    names = [*request["names"], *request["offers"]]
+    apart = {*helpers, *passes}
+    operators = [name for name in names if name not in apart and module_in(name) is None]
+    found = operators_of(operators, op_db())
+    training = {"helpers of training": _training(helpers)} if helpers else {}
+    programs = {"small programs": _programs(request["mentions"])} if passes else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
-        of_name: dict[str, list[Sample]] = {}
-        overload, ops = overload_in(name), found.get(name, [])[:_OPERATORS]
-        if name in utilities:
-            of_name["programs of training"] = samples.get("programs of training") or _utilities(
-                utilities
-            )
-        elif runs_on_graphs(name):
-            of_name["small programs"] = samples.get("small programs") or _programs(mentions)
-        elif name not in found:
-            of_name[name.split(".")[-2]] = samples_of_module(module_in(name), module_db())
-        elif overload:
-            calls = recorded_calls(overload, ops)
-            of_name |= {overload: samples_of_overload(overload, calls)} if calls else {}
-        called = "" if overload else name.removeprefix("torch.")
-        of_name |= {_title(op): samples_of(op, called) for op in ops}
-        titles[name] = [title for title, found_ones in of_name.items() if found_ones]
+        if name in helpers:
+            of_name = training
+        elif name in passes:
+            of_name = programs
+        elif name in found:
+            of_name = _of_operator(name, found[name][:_OPERATORS])
+        else:
+            of_name = {name.split(".")[-2]: samples_of_module(module_in(name), module_db())}
+        titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     return titles, list(samples.values())
 
 
-def _utilities(names: Sequence[str]) -> list[Sample]:
+def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
+    """Operator -> its samples; first those of an overload that a name stands for."""
+    overload = overload_in(name)
+    called = "" if overload else name.removeprefix("torch.")
+    calls = recorded_calls(overload, ops) if overload else []
+    first = {overload: samples_of_overload(overload, calls)} if overload and calls else {}
+    return first | {_title(op): samples_of(op, called) for op in ops}
+
+
+def _training(names: Sequence[str]) -> list[Sample]:
+    """Programs that call one of the helpers of training."""
     generator = torch.Generator().manual_seed(SEED)
     return [
         Sample(text, args, {}, traced=is_compiled)
-        for (text, args), is_compiled in utility_programs(names, generator)
+        for (text, args), is_compiled in training_programs(names, generator)
     ]
 
 
@@ -259,7 +258,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
     with reproducible(request["profile"], training=True):
         # First of all, for what a process does at its first call shows here.
         counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
-        now = _traced(samples) if written["traces"] else {}
+        now = _traced(samples) if written["acts_before_code"] else {}
         # What is traced tells where to look; what is compiled is judged.
         excess = {
             i: min(departure(now[i], each[i], spread[i])["excess"] for each in (eager, before))
@@ -274,8 +273,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
-        # Patches of functions act on programs that are not compiled, too.
-        called = _called(written["samples"], eager, spread) if written["traces"] else {}
+        eagerly = written["samples"] if written["acts_eagerly"] else []
+        called = _called(eagerly, eager, spread)
         offered = {
             offer: found
             for offer in request["offers"]
@@ -284,7 +283,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
     results = {
         "compiled": compiled,
         "called": called,
-        "calls": len(written["samples"]) if written["traces"] else 0,
+        "calls": len(eagerly),
         "counts": counts,
         "offered": offered,
     }

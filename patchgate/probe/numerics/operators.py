@@ -21,16 +21,6 @@ _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
 _OVERLOAD = re.compile(r"\[(aten|prims)\.(\w+)\.(\w+)\]")
 # Samples of one operator of which the calls are recorded.
 _RECORDED = 12
-# What runs over whole graphs: passes, their tables of patterns, and the options that hold a pass.
-_ON_GRAPHS = re.compile(
-    r"\b_?inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
-)
-# What stands around operators, and is called by small programs of its own.
-_UTILITY = re.compile(
-    r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
-    r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
-    r"|_dynamo\.eval_frame\.OptimizedModule)\."
-)
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
 _SUFFIXES = (
     "_backward",
@@ -79,21 +69,6 @@ _FAMILIES = {
     "promotion": ("add", "where"),
     "broadcast": ("add", "where"),
 }
-
-
-def runs_on_graphs(name: str) -> bool:
-    """True if a name is a pass or a backend, which any graph may reach."""
-    return is_offer(name) or bool(_ON_GRAPHS.search(name))
-
-
-def is_offer(name: str) -> bool:
-    """True for `backend NAME` and the like: what a patch offers, and nothing calls by itself."""
-    return name.startswith(("backend ", "function ", "pass "))
-
-
-def is_utility(name: str) -> bool:
-    """True for what stands around operators: optimizers, checkpoints, autocast, modules' state."""
-    return bool(_UTILITY.match(name))
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:

@@ -32,9 +32,7 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
         stage("run")
         return {
             **answer,
-            "operators": operator_samples.write_samples(
-                request["names"], request["mentions"], request["profile"], request["outputs"]
-            ),
+            "operators": operator_samples.write_samples(request, request["outputs"]),
         }
     written = operator_samples.read_samples(request["unpatched"])
     if not request.get("patch"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.samples import judge_samples, replaced_operators
+from patchgate.checks.samples import judge_samples, sampled_names
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Colour, Numerics
 
@@ -93,7 +93,8 @@ def test_an_option_that_holds_a_pass_is_replaced_and_another_option_is_not():
     effects = [
         {"kind": "config", "name": name, "what": "", "line": 1, "old": ""} for name in options
     ]
-    assert replaced_operators({"changed": [], "effects": effects}) == options[:1]
+    names = sampled_names({"changed": [], "effects": effects})
+    assert names["names"] == names["passes"] == options[:1]
 
 
 def test_what_was_not_judged_is_named_with_its_reason():
@@ -131,7 +132,7 @@ def test_what_was_not_judged_is_named_with_its_reason():
     ],
 )
 def test_operators_are_told_from_other_names(name, holds):
-    assert bool(replaced_operators({"changed": [name]})) is holds
+    assert bool(sampled_names({"changed": [name]})["names"]) is holds
 
 
 @pytest.mark.parametrize(("of", "code"), [("graphs", "PG411"), ("breaks", "PG422")])

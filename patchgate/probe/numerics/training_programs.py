@@ -1,5 +1,5 @@
-"""Small programs of what stands around operators: clipping and optimizers, checkpoints, autocast,
-state of modules, functional calls.
+"""Small programs of the helpers of training: clipping and optimizers, checkpoints, autocast, state
+of modules, functional calls.
 
 A replaced function is judged by those of them that call it. They stand between empty lines and read
 inputs by their names, as fragments of models do.
@@ -170,7 +170,7 @@ return y, *torch.autograd.grad(y.sum(), x), torch.autograd.functional.jacobian(t
 """
 
 
-def utility_programs(
+def training_programs(
     names: Iterable[str], generator: torch.Generator
 ) -> Iterator[tuple[Program, bool]]:
     """Programs that call one of the named functions, and whether they are compiled too."""
