@@ -161,7 +161,7 @@ def telling_case(context: CheckContext, case: Case) -> Case:
 def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
     """True if a line of what the patch puts in the place of something ran in this case."""
     replacements = context.apply(case.torch)["replacements"]
-    ran = set(context.observations(case)[1].ran)
+    ran = context.lines_run(case)
     return any(ran.intersection(lines) for lines in replacements.values())
 
 

@@ -347,9 +347,12 @@ class CheckContext:
         are to be `measured`.
         """
         workload = self.workload(case.workload)
-        cover = self.has_more_to_cover(case.torch)
+        # Others, which single checks observe, do not count: which of them come first is chance.
+        counts = case in self._counted_cases(case.torch)
+        cover = counts and self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
-        self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
+        if counts:
+            self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
         if case not in self._compiled_once:  # another check has had it noted
@@ -376,12 +379,19 @@ class CheckContext:
         ):
             return True
         unpatched, patched = self.observations(case)
-        if patched.failure or patched.ran or unpatched.facts != patched.facts:
-            return True
-        if not self._ran.get(case.torch):
-            return False
-        # Once all of the patch has run, no further case is looked at for its lines.
-        return bool(self._ask_facts(case, cover=True).get("ran", True))
+        return bool(patched.failure or unpatched.facts != patched.facts or self.lines_run(case))
+
+    def lines_run(self, case: Case) -> set[int]:
+        """The lines of the patch that run while a case is compiled; all lines if it fails while
+        they are recorded.
+        """
+        patched = self.observations(case)[1]
+        counts = case in self._counted_cases(case.torch)
+        if patched.ran or (counts and self.has_more_to_cover(case.torch)):
+            return set(patched.ran)
+        # Not recorded: the case does not count, or all of the patch had run before it.
+        every = {line for lines in self.functions(case.torch).lines.values() for line in lines}
+        return set(self._ask_facts(case, cover=True).get("ran", every))
 
     def _ask_facts(self, case: Case, **how: Any) -> Answer:
         workload = self.workload(case.workload)
@@ -457,10 +467,13 @@ class CheckContext:
         """Every case of facts that this run asks for on a release; of few workloads where nothing
         changed.
         """
-        if self.only:
-            return [replace(case, torch=torch) for case in self.only]
-        few = self.few_workloads("kernels") if self.is_unchanged(torch) else None
-        return [case for case in self._all_cases(torch) if few is None or case.workload in few]
+        few = self.few_workloads("kernels") if not self.only and self.is_unchanged(torch) else None
+        cases = self._counted_cases(torch)
+        return [case for case in cases if few is None or case.workload in few]
+
+    def _counted_cases(self, torch: str) -> list[Case]:
+        """The cases whose runs of the patch's lines count, also where few of them are observed."""
+        return [replace(case, torch=torch) for case in self.only] or self._all_cases(torch)
 
     def _all_cases(self, torch: str) -> list[Case]:
         pairs = list(product(self.chosen_workloads("kernels"), self.run.devices))

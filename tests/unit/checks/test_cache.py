@@ -132,9 +132,8 @@ def test_cache_is_judged_where_the_patch_changes_code(
 ) -> None:
     def observations(case: Case) -> tuple[Any, Any]:
         kernels = 2 if case.workload in changed else 1
-        ran = (3, 4) if case.workload in reached else (1,)
         return SimpleNamespace(failure=None, facts={"kernels": 1}), SimpleNamespace(
-            failure=None, facts={"kernels": kernels}, ran=ran
+            failure=None, facts={"kernels": kernels}
         )
 
     def workload(name: str) -> Any:
@@ -144,6 +143,7 @@ def test_cache_is_judged_where_the_patch_changes_code(
     context: Any = SimpleNamespace(
         observed_cases=lambda torch: [replace(CASE, torch=torch, workload=name) for name in names],
         observations=observations,
+        lines_run=lambda case: {3, 4} if case.workload in reached else {1},
         workload=workload,
         apply=lambda torch: {"replacements": {"torch.nn.GELU.forward": [4]}},
     )

@@ -441,9 +441,21 @@ def test_what_a_project_brings_is_measured_first_where_nothing_changed(made: Mak
 def test_lines_are_traced_until_all_ran(made, replacements, lines, asked_for):
     """Tracing takes as long again as the compile."""
     context, asked = made(COUNTS | {"replacements": replacements, "functions": {"f:1": lines}})
+    context.only = (CASE, ON_CPU)
     for device in ("h200", "cpu"):
         context.observations(replace(CASE, device=device))
     assert [one.cover for one in asked if hasattr(one, "case") and one.patch] == asked_for
+
+
+def test_a_case_that_does_not_count_takes_no_line_from_those_that_do(made):
+    """Their order is chance."""
+    patch = {"replacements": {"torch.a": [1]}, "functions": {"f:1": [1]}}
+    context, asked = made(COUNTS | patch | {"ran": [1]})
+    context.only = (CASE,)
+    for case in (ON_CPU, CASE):
+        context.observations(case)
+    assert [one.cover for one in asked if hasattr(one, "case") and one.patch] == [False, True]
+    assert (context.lines_run(ON_CPU), asked[-1].cover) == ({1}, True)
 
 
 def test_an_unknown_workload_is_refused_with_those_that_there_are(made):
