@@ -4,6 +4,7 @@ release.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,9 +28,11 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.patch_source import parse
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Command
+from patchgate.model.paths import display_path
+from patchgate.model.records import Command, Failure, Verdict
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
@@ -60,6 +63,8 @@ PG220 applies on no supported release
     `torch_range = ">=2.6"` in `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)
 verdict = partial(verdict_of, FAMILY)
+# Raised by code that takes a version apart and meets `0a0` or `dev20260101` in place of a number.
+_MISREAD = ("ValueError", "TypeError", "IndexError", "InvalidVersion")
 # Kinds of effects that the probe looks for under every version.
 _SETTINGS = ("environment", "config", "state", "process")
 Answers = Mapping[str, Answer]
@@ -126,16 +131,19 @@ def judge_versions(
     case: Case, patch: Patch, answers: Answers, where: str, again: Command
 ) -> Verdicts:
     """PG201, PG202 and PG210 from running the patch under each faked version."""
-    own = failure_of(answers[case.torch])
-    if own:
-        yield does_not_run(case, own, patch, again)
+    failures = {version: told for version in answers if (told := failure_of(answers[version]))}
+    if case.torch in failures:
+        yield does_not_run(case, failures[case.torch], patch, again)
         return
     say = partial(verdict, item="versions")
     # Under the version of another release the patch may ask for names that only that one has.
-    applied = _applied(
-        patch, {version: answer for version, answer in answers.items() if "failure" not in answer}
-    )
-    unknown = sorted(answers.keys() - applied.keys(), key=Version)
+    ran = {version: answer for version, answer in answers.items() if version not in failures}
+    applied = _applied(patch, ran)
+    by_version = sorted(failures, key=Version)
+    builds = [each for each in by_version if _misreads(patch, case.torch, each, failures[each])]
+    if builds:
+        yield _misread(case, patch, builds, failures[builds[0]])
+    unknown = [version for version in by_version if version not in builds]
     if unknown:
         actual = (
             f"cannot tell for {range_text(unknown, answers)}: the patch does not run there on "
@@ -158,6 +166,37 @@ def judge_versions(
         yield say("PG211", Kind.NOTE, case, "", expected, actual)
         return
     yield from _against_claim(case, patch, applied, where)
+
+
+def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
+    """True if the patch fails to read the version of a build of the judged release.
+
+    Of torch nothing else differs there. A patch that itself raises refuses the build on purpose.
+    """
+    build = Version(version)
+    if build.base_version != Version(torch).base_version or build.is_postrelease:
+        return False
+    kind = failure.signature.partition(":")[0].rpartition(".")[2]
+    path, _, line = (failure.where or "").rpartition(":")
+    if kind not in _MISREAD or path != patch.path:
+        return False
+    raising = (node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.Raise))
+    return all(not node.lineno <= int(line) <= (node.end_lineno or 0) for node in raising)
+
+
+def _misread(case: Case, patch: Patch, builds: Sequence[str], failure: Failure) -> Verdict:
+    """PG210 for builds of the release that users have: vendors' and nightly ones."""
+    return verdict(
+        "PG210",
+        Kind.REGRESSED,
+        case,
+        f"builds of {case.torch}",
+        "the module runs under each build of the release",
+        f"with torch {', '.join(builds)}: {failure.text}",
+        display_path(failure.where or patch.path),
+        item="versions",
+        advice="compare `packaging.version.Version(torch.__version__)`, which reads every build",
+    )
 
 
 def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where: str) -> Verdicts:

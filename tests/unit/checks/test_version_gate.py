@@ -188,6 +188,26 @@ def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_ou
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "signature", "source", "codes"),
+    [
+        ("2.11.0a0+git1234", "ValueError: invalid literal", "int(version)", ["PG210", "PG211"]),
+        ("2.11.0+cpu", "packaging.version.InvalidVersion: x", "x()", ["PG210", "PG211"]),
+        ("2.11.0rc5", "ValueError: refused", "raise ValueError('refused')", ["PG211", "PG211"]),
+        ("2.11.0rc5", "AttributeError: no such name", "older()", ["PG211", "PG211"]),
+        ("2.11.0.post1", "ValueError: invalid literal", "int(version)", ["PG211", "PG211"]),
+        ("2.12.0", "ValueError: invalid literal", "int(version)", ["PG211", "PG211"]),
+    ],
+)
+def test_a_patch_that_cannot_read_the_version_of_a_build_is_red(version, signature, source, codes):
+    failure = {"cause": "raised", "stage": "patch", "signature": signature}
+    failing = {version: {"failure": {**failure, "where": "/p/patch.py:1"}}}
+    mine = replace(patch(applies_to=">=2.11.0.dev0"), source=f"{source}\n")
+    told = answers(lambda each: Version(each) >= Version("2.11.0.dev0")) | failing
+    judged = list(judge_versions(CASE, mine, told, "patch.toml:2", AGAIN))
+    assert [verdict.code for verdict in judged] == codes
+
+
 def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict(folder):
     (verdict,) = versions(is_release, ("2.11.0", "2.12.0"), applies_to="==2.11.0")
     assert (verdict.code, verdict.actual, next_step(verdict.advice, verdict.commands)) == (
