@@ -228,7 +228,7 @@ KINDS = {
     "pass/counts": ("PG705", False),
     "pass/casts": ("PG501", False),
     "pass/constant_identity": ("PG705", True),
-    "pass/all_casts": ("PG501", True),
+    "pass/all_casts": ("PG512", True),
     "pass/silent_overwrite": ("PG804", True),
     "backend/no_outputs": ("PG532", False),
     "backend/boxed": ("PG532", False),
