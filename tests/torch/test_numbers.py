@@ -41,8 +41,18 @@ def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None
     assert [figures[name] for name in ("new NaN", "lost NaN", "other infinity")] == [[inf] * 4] * 3
 
 
+# Outputs of more elements than any memory holds, which are one element.
+ENDLESS = """
+import sys
+import torch
+written = torch.load(sys.argv[1])
+written["outputs"]["compiled"] = [torch.ones(1).expand(1 << 50)]
+torch.save(written, sys.argv[2])
+"""
+
+
 def test_only_a_file_of_the_patched_side_that_cannot_be_compared_is_that_sides_fault(
-    torch: str, runner: Runner, tmp_path: Path
+    torch: str, run: Run, runner: Runner, tmp_path: Path
 ) -> None:
     files = {side: str(tmp_path / side) for side in ("unpatched", "patched")}
     cpu = load_profile("cpu")
@@ -56,5 +66,7 @@ def test_only_a_file_of_the_patched_side_that_cannot_be_compared_is_that_sides_f
     assert (differ()["unreadable"], differ()["metrics"]["differing"]) == ("", 0)
     (tmp_path / "patched").write_bytes(b"none")
     assert differ()["unreadable"].startswith("UnpicklingError")
+    subprocess.run([run.rows[torch], "-c", ENDLESS, *files.values()], check=True)
+    assert "memory" in differ()["unreadable"]
     (tmp_path / "unpatched").write_bytes(b"none")
     assert differ()["failure"]["cause"] == "machine"
