@@ -204,7 +204,7 @@ def bisect(
 
 
 def _votes(text: str) -> tuple[int, int]:
-    """(needed, times) of `2/3`. Raises UsageError."""
+    """Read (needed, times) from `2/3`. Raises UsageError."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     needed, times = (int(match[1]), int(match[2])) if match else (0, 0)
     if not times // 2 < needed <= times:

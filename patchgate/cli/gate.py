@@ -190,7 +190,7 @@ class Terminal(NamedTuple):
 def _progress(
     run: Run, patch: Patch, *, workers: int, cells: bool, form: str
 ) -> Iterator[RunProgress]:
-    """Say what is judged; within the context it is shown how far that is."""
+    """Show how far a run is, until the context ends."""
     file = None if form == "text" else sys.stderr
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
     before, waits = times_before(Path(run.folder)), f"starting torch {', '.join(run.torches)}"

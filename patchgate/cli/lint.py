@@ -1,7 +1,7 @@
-"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and on which
-names does it stand?
+"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and which names
+does it use?
 
-What few need is imported where they do: half of the second that it takes is Python's own start.
+Rare imports are made at their place: half of the second that a run takes is Python's own start.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _without_known(baseline: Path, report: Report) -> Report:
 
 
 def _in_matrix() -> frozenset[str]:
-    """The releases of our own matrix; none where patchgate is installed without it."""
+    """The releases of our own matrix; none if patchgate is installed without it."""
 
     rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
     return frozenset(row.get("torch") for row in rows)
@@ -175,7 +175,9 @@ def _release(text: str | None) -> str:
 
 
 def _installed() -> str:
-    """The torch beside patchgate, without what names a build of it; empty for none."""
+    """The version of the torch installed beside patchgate, without its local part; empty if there
+    is none.
+    """
 
     try:
         return version("torch").partition("+")[0]
@@ -205,7 +207,9 @@ def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
-    """None where no option asks for sources: lint is offline, and the same on every machine."""
+    """The sources that the options ask for; None without such an option: lint is offline, and the
+    same on every machine.
+    """
     if not folders and not fetch:
         return None
 
@@ -219,7 +223,7 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
 
 
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
-    """The indexed releases that `spec` allows, all of them without one."""
+    """The indexed releases that `spec` allows; without one, all of them."""
 
     chosen = allowed_releases(spec or "", releases())
     if not chosen:

@@ -99,8 +99,8 @@ def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
 
 
 def _distrust_working_folder() -> None:
-    """No Python that is started looks for modules where we stand, which may be a stranger's
-    checkout: from 3.11 on.
+    """Keep Python processes from importing modules of the working folder, which may be a stranger's
+    checkout; from 3.11 on.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     if str(PACKAGE.parent) == os.getcwd():  # ours, and perhaps not installed
@@ -110,7 +110,9 @@ def _distrust_working_folder() -> None:
 
 
 def _is_of_a_database(error: Exception) -> bool:
-    """Asked this way, no command has to import what only a history is kept in."""
+    """True for an error of sqlite3. The test is by name, so that no command imports what only a
+    history needs.
+    """
     sqlite3 = sys.modules.get("sqlite3")
     return sqlite3 is not None and isinstance(error, sqlite3.DatabaseError)
 
@@ -131,14 +133,14 @@ def say(line: str) -> None:
 
 
 def show_usage_error(error: UsageError) -> None:
-    """Say where, what, and what to type."""
+    """Say where the error is, what it is, and which command to run next."""
     if isinstance(error.next, Command):
         error.next = typed(error.next)
     click.echo(escape_control(f"error: {error}"), err=True)
 
 
 def show_failure(error: BaseException) -> None:
-    """Say what went wrong where no user is to blame; the traceback goes into a file."""
+    """Say what went wrong if the user is not to blame; the traceback goes into a file."""
     if isinstance(error, KeyboardInterrupt):
         click.echo(f"ended by {error or 'SIGINT'}: results so far are kept", err=True)
         return
@@ -192,7 +194,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises UsageError for no command, with the one that was meant."""
+        """Return the command. Raises UsageError for an unknown one, with the nearest name."""
         name = args[0]
         if name in _NAMES or name.startswith("-"):
             return super().resolve_command(ctx, args)

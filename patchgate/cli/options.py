@@ -1,8 +1,7 @@
 """Options that several commands have: on which torch, with how many processes, and where the
 results go.
 
-An interpreter that is given must answer, with the very torch of its label, before anything runs on
-it.
+Before anything runs on an interpreter that is given, it must report the torch version of its label.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def own_folder(default: str, what: str) -> Any:
 
 
 def cases_at_once(memory: int = 2) -> int:
-    """As many cases as there are cores, in a container too, and GiB of `memory` for each; 2 to
+    """One case for each core, also in a container, and for each `memory` GiB; at least 2, at most
     16.
     """
     cores: float = len(os.sched_getaffinity(0))

@@ -1,4 +1,6 @@
-"""Parameters of a command, said once: in the annotations of the function that carries it out."""
+"""Parameters of a command, declared once: in the annotations of the function that carries
+it out.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ Parameter = Callable[[str, Any], Callable[[Any], Any]]
 def options(
     function: Callable[..., Any], of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """The function with the parameters of click that its own say, or those `of` another: by a
-    default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
+    """The function with the parameters of click that its own parameters declare, or those `of`
+    another function: by a default, `strict: bool = option()`, or by an `Annotated` type, `rows:
+    Rows`.
     """
     said = of or function
     for name, hint in reversed(get_type_hints(said, include_extras=True).items()):
@@ -28,8 +31,8 @@ def options(
 
 
 def option(*names: str, **how: Any) -> Any:
-    """An option, `--time-limit` for the parameter `time_limit` where it has no `names`; each but a
-    flag takes a value, and one of a tuple may be repeated.
+    """An option; without `names` it is named for its parameter: `--time-limit` for `time_limit`.
+    Each but a flag takes a value, and one whose type is a tuple may be repeated.
     """
 
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
@@ -41,7 +44,7 @@ def option(*names: str, **how: Any) -> Any:
 
 
 def argument(**how: Any) -> Any:
-    """An argument; that of a tuple takes all that are given."""
+    """An argument; one whose type is a tuple takes all values that are given."""
 
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
         count = {"nargs": -1 if get_origin(kind) is tuple else 1}
@@ -52,7 +55,9 @@ def argument(**how: Any) -> Any:
 
 
 def _typed(kind: Any, how: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a parameter; of a path also what it must be, as `exists`."""
+    """The attributes of a click parameter that its type implies; for a path also its conditions, as
+    `exists`.
+    """
     if Path not in (kind, *get_args(kind)):
         return how
     of_path = {name: how[name] for name in ("exists", "file_okay", "dir_okay") if name in how}

@@ -1,7 +1,7 @@
 """`patchgate parts`: a file that installs several gated patches, or by several calls, judged patch
 by patch.
 
-Each part is judged with all the others as `--with`: alone, with each of them, in both orders. Then
+Each part is judged alone, with all others as `--with`, and in both orders with each of them; then
 the whole file.
 """
 

@@ -68,7 +68,7 @@ def write_html(
     regressions: Regressions | None = None,
     made_by: Sequence[str] = (),
 ) -> None:
-    """One file with everything.
+    """Write the page, one file with everything in it.
 
     `since` is the file whose age is that of the verdicts; a sweep has regressions.
     """
@@ -149,7 +149,7 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
 
 
 def provenance(run: Run) -> list[str]:
-    """Version, commit, work, machine and command of a run, for its page."""
+    """The version, commit, work, machine and command of a run, for its page."""
     commit = last_commit(Path(run.patch))
     times = load_times(Path(run.folder)).values()
     return [
@@ -163,7 +163,9 @@ def provenance(run: Run) -> list[str]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """All is judged within it, and written in a moment: a signal has nothing to end."""
+    """Ignore signals while the reports are written: everything is judged by then, and writing takes
+    a moment.
+    """
     before = {
         number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
     }

@@ -141,7 +141,9 @@ def sweep(
 def _judge(
     swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at: str
 ) -> list[Verdict]:
-    """The verdicts of all jobs; those that a signal or a fault kept from being judged are named."""
+    """Judge all jobs and return the verdicts; name the jobs that a signal or a fault kept from
+    being judged.
+    """
     try:
         if cluster:
             return swept.record(sweep_on_cluster(cluster, swept, jobs), len(jobs), run, at)
@@ -154,14 +156,14 @@ def _judge(
 
 
 def _existing(patches: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The patches; raises UsageError for one that is not there, before anything is installed."""
+    """The patches, if each is there. Raises UsageError before anything is installed."""
     for path in patches:
         source_and_manifest(split_entry(path)[0])
     return patches
 
 
 def _patches_of(project: Project) -> list[Path]:
-    """The patches of the table. Raises UsageError if it has none."""
+    """The patches of the project's table. Raises UsageError if it has none."""
     paths = project.patch_paths()
     if not paths:
         raise project.fault(
@@ -190,7 +192,7 @@ def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title
 
 
 def _shard(text: str) -> tuple[int, int]:
-    """(number, count) of `1/4`. Raises UsageError."""
+    """Read (number, count) from `1/4`. Raises UsageError."""
     match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
     number, count = (int(match[1]), int(match[2])) if match else (1, 0)
     if number > count:
@@ -241,7 +243,7 @@ def _empty(path: Path) -> UsageError:
 
 
 def _parse_fact(text: str) -> tuple[str, str, str]:
-    """(workload, device, fact) of `residual_stack.h200.loads.max`. Raises UsageError."""
+    """Read (workload, device, fact) from `residual_stack.h200.loads.max`. Raises UsageError."""
     workload, _, rest = text.partition(".")
     device, _, name = rest.partition(".")
     if not name:

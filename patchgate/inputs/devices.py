@@ -49,14 +49,14 @@ class Profile:
 
 
 def device_names(own: Mapping[str, str] = _NONE) -> list[str]:
-    """The names of the profiles that there are, sorted; `own` are the project's, name -> file."""
+    """The sorted names of all profiles; `own` are the project's, name -> file."""
     return sorted({*own, *(path.stem for path in DEVICES.glob("*.toml"))})
 
 
 def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """A device profile as the probe takes it.
+    """A device profile in the form that the probe takes.
 
-    Raises UsageError with the names of the profiles that there are.
+    Raises UsageError with the names of all profiles.
     """
     path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
@@ -86,7 +86,7 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
 
 @cache
 def _read_profile(path: Path, _changed_at: int, _size: int) -> dict[str, Any]:
-    """The profile in a file; each case of a run asks for it."""
+    """The profile in a file; cached, because each case of a run asks for it."""
     return {
         key: value
         for key, value in asdict(load_toml_record(Profile, path)).items()
@@ -95,20 +95,20 @@ def _read_profile(path: Path, _changed_at: int, _size: int) -> dict[str, Any]:
 
 
 def profile_files(name: str, own: Mapping[str, str]) -> list[str]:
-    """The file of one of a project's profiles, and the one that makes its device known."""
+    """The file of one of a project's profiles, and the file of the plugin that makes its device
+    known.
+    """
     return [own[name], *filter(None, [load_profile(name, own).get("plugin")])]
 
 
 def profile_of(device: str, *, otherwise: str, own: Mapping[str, str] = _NONE) -> str:
-    """The name of the profile of the device that calls itself `device`; `otherwise` where there is
-    none.
-    """
+    """The name of the profile whose device calls itself `device`; `otherwise` if there is none."""
     profiles = {load_profile(name, own).get("name"): name for name in device_names(own)}
     return profiles.get(device, otherwise)
 
 
 def padding_of(facts: Mapping[str, FactValue]) -> dict[str, str]:
-    """The matrix products whose padding was timed, and what was decided of each: "padded" or
+    """The matrix products whose padding was timed, and the decision for each: "padded" or
     "kept".
     """
     prefix = f"{PADDING}."

@@ -53,7 +53,7 @@ def golden_path(workload: str, device: str, folder: Path = GOLDEN) -> Path:
 
 
 def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
-    """The file's records; an empty one when there is no file. Raises UsageError with file:line."""
+    """The file's records; empty if there is no file. Raises UsageError with file:line."""
     golden = GoldenFile(workload=workload, device=device)
     if not path.exists():
         return golden
@@ -87,7 +87,7 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
 
 
 def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
-    """The recorded facts: torch's own come with patchgate, and those of `folder` override them."""
+    """The recorded facts. Torch's own come with patchgate, and those of `folder` override them."""
     golden = read_golden(golden_path(workload, device, folder), workload, device)
     shipped = _shipped(workload, device, folder)
     own = golden.sections.get(UNPATCHED, {})
@@ -97,7 +97,7 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
 
 
 def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:
-    """The part of `golden` that goes into a file of `folder`: all that does not come with
+    """The part of `golden` that goes into a file of `folder`: everything that does not come with
     patchgate.
     """
     section: Section = {}
@@ -116,7 +116,9 @@ def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> Golde
 
 
 def _shipped(workload: str, device: str, folder: Path) -> Section:
-    """Torch's own facts as they come with patchgate; none where `folder` is where they are kept."""
+    """The facts of torch that come with patchgate; none if `folder` is the place where they are
+    kept.
+    """
     if folder.resolve() == GOLDEN:
         return {}
     return read_golden(golden_path(workload, device, GOLDEN), workload, device).sections.get(
@@ -125,8 +127,8 @@ def _shipped(workload: str, device: str, folder: Path) -> Section:
 
 
 def _add(ranges: Ranges, span: ReleaseRange, value: FactValue) -> None:
-    """Raises ValueError for a range that shares a release with one that is there: which of them
-    holds?
+    """Add a range. Raises ValueError if it shares a release with another one: the value would be
+    ambiguous.
     """
     for other in ranges:
         if span.first in other or span.last in other or other.first in span:
@@ -160,8 +162,8 @@ def _at(section: Section, torch: str) -> Facts:
 
 
 def release_for(golden: GoldenFile, torch: str) -> str:
-    """The release whose record a torch is held to: itself, or the newest for what is on its way to
-    a newer one.
+    """The release whose record a torch is compared with: itself, or for a build on the way to a
+    newer release the newest one.
     """
     version = Version(torch)
     ends = [
@@ -174,12 +176,12 @@ def release_for(golden: GoldenFile, torch: str) -> str:
 
 
 def accepted_path(folder: Path) -> Path:
-    """The file that names the patches of which facts were accepted: also those that change none."""
+    """The file that names the patches whose facts were accepted, also those that change none."""
     return folder / "accepted.txt"
 
 
 def load_accepted(folder: Path) -> GoldenFile:
-    """The patches of which facts were accepted, each with one fact that tells on which releases."""
+    """The patches whose facts were accepted, each with one fact whose ranges tell the releases."""
     return read_golden(accepted_path(folder), "accepted patches", "each release")
 
 
@@ -189,7 +191,9 @@ def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
 
 
 def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -> str | None:
-    """Another patch whose record is what was observed of this one, of which nothing is accepted."""
+    """The id of another patch whose record equals the observations of this one, if nothing of this
+    one is accepted.
+    """
     accepted = load_accepted(folder).sections
     others, same = {*accepted} - {patch}, set[str]()
     for one in observations if others and patch not in accepted else ():
@@ -208,7 +212,7 @@ def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -
 def with_accepted(
     accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
 ) -> GoldenFile:
-    """`accepted` with the patches that were observed, on their releases."""
+    """`accepted` and the patches that were observed, on their releases."""
     found = GoldenFile(accepted.workload, accepted.device, dict(accepted.sections))
     observed = sorted({(one.case.patch, one.case.torch) for one in observations if one.case.patch})
     for patch, torch in observed:
@@ -217,7 +221,7 @@ def with_accepted(
 
 
 def expectation(golden: GoldenFile, case: Case) -> Expectation:
-    """The record of a case: the unpatched facts, overridden by the patch's own differences."""
+    """The record of a case: the unpatched facts, overridden by those in which the patch differs."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
     recorded = bool(facts)
     own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
@@ -232,7 +236,7 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
 def fold(
     golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
 ) -> GoldenFile:
-    """`golden` with what was observed. Cases that were not observed keep every entry."""
+    """`golden` updated by the observations. Cases that were not observed keep every entry."""
     observed = list(observations)
     folded = GoldenFile(
         golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()}
@@ -280,7 +284,9 @@ def _put(
     releases: Sequence[str],
     keep: Collection[str],
 ) -> None:
-    """Make `facts` the whole of what section `name` says of `torch`, but for those to `keep`."""
+    """Make `facts` everything that section `name` says of `torch`, except for the facts
+    `to_keep`.
+    """
     section = golden.sections.setdefault(name, {})
     for fact in dict.fromkeys([*section, *facts]):
         if fact in keep:
@@ -309,7 +315,7 @@ def values_by_range(
 ) -> dict[ReleaseRange, Value]:
     """The fewest ranges that give each release of `values` its value.
 
-    Two releases with the same value join when no release of `releases` lies between them with
+    Two releases with the same value are joined unless a release of `releases` between them has
     another value or none.
     """
     found: list[tuple[list[str], Value]] = []

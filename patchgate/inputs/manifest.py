@@ -1,8 +1,8 @@
 """The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the
 check that judges it.
 
-docs/claims.md shows them all. `load_patch` reads one, and refuses a name that must be known
-elsewhere where it is not.
+docs/claims.md shows all keys. `load_patch` reads a manifest, and refuses names of workloads,
+devices and facts that do not exist.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _RESERVED = (
 
 
 class Target(str):
-    """The dotted name of what a patch replaces, on these releases alone where the specifier is not
-    empty.
+    """The dotted name of a target; if the specifier is not empty, it is replaced on these releases
+    alone.
     """
 
     applies_to: str = ""
@@ -63,7 +63,7 @@ def _read_calls(value: Any) -> tuple[str, ...]:
 
 
 def _read_targets(value: Any) -> tuple[Target, ...]:
-    """Names, and tables of `names` with the releases on which these are replaced."""
+    """Read targets: names, and tables of `names` with the releases on which these are replaced."""
     if not isinstance(value, list) or not all(isinstance(entry, (str, dict)) for entry in value):
         raise Invalid("not a list of strings")
     return tuple(target for entry in value for target in _read_target(entry))
@@ -103,7 +103,7 @@ def _read_module(value: Any) -> str:
 
 
 def read_call(value: Any) -> str:
-    """A call that installs a patch. Raises Invalid where it is no name, nor a call with
+    """Read a call that installs a patch. Raises Invalid unless it is a name or a call with
     literals.
     """
     owner, _, call = read_string(value).rpartition(":")
@@ -113,7 +113,7 @@ def read_call(value: Any) -> str:
 
 
 def _is_literal_call(text: str) -> bool:
-    """True if it is a dotted name, or a call of one whose arguments are literals."""
+    """True for a dotted name, or a call of one whose arguments are literals."""
     try:
         node = ast.parse(text, mode="eval").body
         if isinstance(node, ast.Call):
@@ -154,9 +154,7 @@ def _read_factor(value: Any) -> float:
 
 
 def _read_effect(value: Any) -> str:
-    """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first
-    word.
-    """
+    """Read an effect. Raises Invalid if its first word, the kind, is unknown to the probe."""
     kind = read_string(value).partition(" ")[0]
     if kind not in _EFFECTS:
         raise Invalid(f"no kind of effect `{kind}`", next=nearest(kind, _EFFECTS))
@@ -182,7 +180,8 @@ class Symptom:
 class Claims:
     """A patch's manifest.
 
-    None claims nothing. A key names the check that judges it, or what else uses it.
+    A key that is left out claims nothing. Each key names the check that judges it, or its other
+    use.
     """
 
     title: str = key(example='title = "..."')
@@ -256,7 +255,7 @@ class Patch:
 
     @property
     def stubs(self) -> tuple[str, ...]:
-        """Modules that a stub stands for."""
+        """The modules that are replaced by stubs."""
         return (*self.claims.stubs, *self.stand_ins)
 
     def is_claimed(self, version: str) -> bool:
@@ -264,8 +263,8 @@ class Patch:
         return SpecifierSet(self.claims.applies_to or "").contains(version, prereleases=True)
 
     def place_of(self, *key: str) -> str:
-        """file:line of a key of the manifest. Only the file if the key is not there; the patch if
-        there is no manifest.
+        """The file:line of a key of the manifest; the file alone if the key is not there, and the
+        patch if there is no manifest.
         """
         if self.manifest is None:
             return f"{display_path(self.path)}:1"
@@ -277,6 +276,6 @@ class Patch:
 
     @property
     def stated_numerics(self) -> str:
-        """`numerics = "rounding"`, and whether the manifest states it or it is the default."""
+        """`numerics = "rounding"`, and if the manifest states it or it is the default."""
         is_there = self.place_of("numerics").partition(".toml:")[2]
         return f'numerics = "{self.claims.numerics.value}"{"" if is_there else " (by default)"}'

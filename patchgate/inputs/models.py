@@ -115,7 +115,7 @@ def models_of(workloads: Iterable[str]) -> list[str]:
 def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
     """The file of a model: one that comes with patchgate, by name, or a project's own below `root`.
 
-    Raises UsageError for one that there is not; `where` is where it is named.
+    Raises UsageError if there is no such model; `where` is the place that names it.
     """
     path = root / entry if entry.endswith(".toml") else MODELS / f"{entry}.toml"
     if not path.is_file():
@@ -186,7 +186,7 @@ def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Wo
 
 
 def model_requires(entries: Iterable[str], root: Path = Path()) -> tuple[str, ...]:
-    """The packages that these models need beside torch, each once, sorted."""
+    """The packages that these models need in addition to torch, each once, sorted."""
     return tuple(
         sorted({each for entry in entries for each in load_model(model_path(entry, root)).requires})
     )

@@ -37,9 +37,9 @@ from patchgate.model.text import nearest
 def load_patch(path: Path) -> Patch:
     """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
 
-    `PATH::function` is the part of it that this function installs. Raises UsageError when it is not
-    there, or when its manifest does not hold together. A file that is not Python is a patch all the
-    same: it does not run, which is a verdict.
+    `PATH::function` is the part of it that this function installs. Raises UsageError if there is no
+    such patch, or if its manifest contradicts itself. A file that is not Python is a patch too:
+    that it does not run is a verdict.
     """
     whole = path
     path, entry = split_entry(path)
@@ -84,10 +84,10 @@ def load_claims(manifest: Path) -> Claims:
 
 
 def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
-    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the
+    """Raises UsageError for a workload, device or fact that neither patchgate, the project nor the
     patch has.
 
-    Facts are known of a workload that comes with patchgate; one of their own may have any.
+    The facts of a workload that comes with patchgate are known; another workload may have any fact.
     """
     own = own_workloads(patch, project)
     if symptom.workload not in {OPTIONS.name, *own, *_shipped_like(symptom.workload)}:
@@ -106,7 +106,7 @@ def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
 
 
 def _shipped_like(name: str) -> set[str]:
-    """The workloads of the files that may have one of that name: the other files are not read."""
+    """The workloads of the files that may define this name; other files are not read."""
     files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
     return {each for file in files for each in load_workloads(file)}
 
@@ -122,7 +122,7 @@ def _recorded_facts(path: Path) -> frozenset[str]:
 
 
 def patch_id(path: Path, own: str | None = None) -> str:
-    """The id of the patch at `path` in golden files and in the history; `own` is that of its
+    """The id of the patch at `path` in golden files and in the history; `own` is the id in its
     manifest.
     """
     path, entry = split_entry(path)
@@ -136,9 +136,9 @@ def _as_id(name: str) -> str:
 
 
 def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
-    """With what installs a patch that no import installs.
+    """The claims, with the function that installs a patch if its import does not.
 
-    Raises UsageError where there is a choice.
+    Raises UsageError if several functions could.
     """
     try:
         text = read_source(file)
@@ -158,8 +158,8 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """The claims of one entry point. An effect of all of them together is claimed for none of
-    them.
+    """The claims of one entry point. Effects that are claimed for all entry points together are
+    left out.
     """
     try:
         call = read_call(entry)
@@ -176,7 +176,7 @@ def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
 
 
 def backend_entry_points(patch: Patch) -> list[str]:
-    """The functions of the patch that its project's package metadata names as backends of
+    """The functions of the patch that the metadata of its project's package names as backends of
     torch.compile.
     """
     path = Path(patch.path)

@@ -1,5 +1,5 @@
-"""The file of a patch: where it is, its text and its syntax tree, as Python itself would read it;
-of a diff its hunks, and the Python file that applies it.
+"""The file of a patch: its place, its text and its syntax tree as Python itself would read it; for
+a diff its hunks, and the Python file that applies it.
 
 The encoding is that of a byte order mark or a coding line, else UTF-8.
 """
@@ -37,7 +37,7 @@ class Unreadable(Exception):
         super().__init__(reason)
 
     def in_file(self, path: Path) -> UsageError:
-        """The error for whoever named the file."""
+        """The error for the user, with the name of the file."""
         return UsageError(
             "not readable as Python",
             where=f"{display_path(path)}:{self.line}",
@@ -47,9 +47,9 @@ class Unreadable(Exception):
 
 
 def source_and_manifest(path: Path) -> tuple[Path, Path]:
-    """The source of the patch at `path`, and where its manifest is or would be.
+    """The source of the patch at `path`, and the place of its manifest, which need not exist.
 
-    Raises UsageError for no patch.
+    Raises UsageError if there is no patch.
     """
     if not path.exists():
         siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
@@ -81,9 +81,9 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
 
 
 def read_source(path: Path) -> str:
-    """The text of a patch; a diff's as UTF-8.
+    """The text of a patch; a diff is read as UTF-8.
 
-    Raises Unreadable where Python refuses it, UsageError for no file.
+    Raises Unreadable if Python refuses it, UsageError if there is no file.
     """
     data = _bytes(path)
     if path.suffix != ".py":
@@ -97,7 +97,7 @@ def read_source(path: Path) -> str:
 
 
 def read_lossy(path: Path) -> str:
-    """The text of a patch to show or to compare, with what cannot be decoded replaced."""
+    """The text of a patch to show or to compare; bytes that cannot be decoded are replaced."""
     try:
         return read_source(path)
     except Unreadable:
@@ -119,9 +119,9 @@ def parse(source: str) -> ast.Module:
 
 
 def mentioned_operators(tree: ast.Module) -> list[str]:
-    """Names that a source has of torch's functions (`torch.nn.functional.dropout`), of the module
-    `operator`, and of what may be methods of tensors (`torch.Tensor.view`): written, called or in
-    a text.
+    """The names of torch's functions (`torch.nn.functional.dropout`), of functions of the module
+    `operator`, and of possible methods of tensors (`torch.Tensor.view`) that a source writes, calls
+    or has in a text.
 
     They tell where to look, and nothing is concluded from them.
     """
@@ -146,7 +146,7 @@ def mentioned_operators(tree: ast.Module) -> list[str]:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Name -> what it stands for, below torch or `operator`."""
+    """Imported name -> the full name that it stands for, below torch or `operator`."""
     known: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -165,7 +165,9 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _dotted(node: ast.AST, known: Mapping[str, str]) -> str:
-    """`torch.ops.aten.add` of `aten.add`; empty for what is not below a known name."""
+    """The full name, `torch.ops.aten.add` for `aten.add`; empty if it is not below an imported
+    name.
+    """
     if isinstance(node, ast.Name):
         return known.get(node.id, "")
     if isinstance(node, ast.Attribute):
@@ -224,7 +226,7 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
 def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
     """File -> (line, old lines, new lines, line in the diff) of its hunks.
 
-    Raises UsageError for what cannot be.
+    Raises UsageError for a diff that contradicts itself.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet

@@ -58,7 +58,7 @@ def _read_path(value: Any) -> str:
 
 
 def _read_label(value: Any) -> str:
-    """One line: a pipeline writes it between others' lines."""
+    """Read a label. It must be one line, because pipelines write it between the lines of others."""
     if not re.fullmatch(r"[\w.:/=-]+( [\w.:/=-]+)*|", read_string(value), re.ASCII):
         raise Invalid("not a label of machines: letters, digits, blanks and . : / = _ - alone")
     return str(value)
@@ -113,10 +113,10 @@ class Project:
         return Path(self.root, name)
 
     def _inside(self, key: str, name: str) -> Path:
-        """As `at`.
+        """The same path as `at`.
 
-        Raises UsageError where links lead out of the project: a patch may read, and accept write,
-        there.
+        Raises UsageError if links lead out of the project: a patch may read it, and `accept` may
+        write it.
         """
         path = self.at(name)
         if leaves_project(path, Path(self.root)):
@@ -143,11 +143,11 @@ class Project:
 
     @property
     def import_path(self) -> tuple[str, ...]:
-        """The folders to import from, as they are on this machine."""
+        """The absolute folders to import from."""
         return tuple(str(self._inside("path", name)) for name in self.path)
 
     def check_profiles(self) -> None:
-        """Raises UsageError for a profile file that there is not."""
+        """Raises UsageError for a profile file that does not exist."""
         for path in self.profiles.values():
             if not Path(path).is_file():
                 raise self.fault(
@@ -160,7 +160,7 @@ class Project:
     def own_workloads(self) -> list[Path]:
         """The project's own files of workloads, and folders of them.
 
-        Raises UsageError for one that there is not.
+        Raises UsageError for one that does not exist.
         """
         own = (name for name in self.workloads if "/" in name or name.endswith(".py"))
         paths = [self._inside("workloads", name) for name in own]
@@ -179,8 +179,8 @@ class Project:
 
     @property
     def chosen_workloads(self) -> tuple[str, ...]:
-        """Names of workloads that come with patchgate; only these are judged, where there are
-        any.
+        """The workloads of patchgate that the project names; if there are any, only these are
+        judged.
         """
         return tuple(
             name for name in self.workloads if "/" not in name and not name.endswith(".py")
@@ -233,8 +233,8 @@ class Project:
 
 
 def _may_be_patch(path: Path) -> bool:
-    """True if a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a
-    README.
+    """True if a path that fits a pattern may be a patch; an empty `__init__.py` and a README are
+    not.
     """
     if path.name == "__init__.py":
         return bool(path.read_bytes().strip())
@@ -246,15 +246,15 @@ def _name_of_device(name: str) -> str:
 
 
 def project_around(place: Path) -> Project:
-    """The project that the place lies in; where nothing around it has a table, that of the working
-    directory.
+    """The project that the place lies in; if nothing around it has a table, the project of the
+    working directory.
     """
     return find_project(place, Path.cwd())
 
 
 def find_project(*places: Path) -> Project:
-    """The project with a table around the first of `places` that has one, else the folder of the
-    first, without.
+    """The project with a table around the first of `places` that has one; else a project without a
+    table, in the folder of the first place.
     """
     for place in places:
         table = table_around(place)
@@ -266,7 +266,7 @@ def find_project(*places: Path) -> Project:
 
 
 def is_root(folder: Path) -> bool:
-    """True if a folder is that of a project, by what lies there."""
+    """True if the contents of a folder show that it is the root of a project."""
     return any((folder / mark).exists() for mark in _MARKS)
 
 

@@ -21,7 +21,7 @@ _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
 @record
 class Part:
-    """One gated patch of a file, with the functions of the file that it calls and that assign to
+    """One gated patch of a file, and the functions of the file that it calls and that assign to
     something imported.
     """
 
@@ -48,7 +48,7 @@ def find_parts(text: str) -> list[Part]:
 
 
 def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
-    """The file with this part alone: the lines of the others are empty, so that every line keeps
+    """The file with this part alone: the lines of other parts are empty, so that every line keeps
     its number.
     """
     gone = {line for other in parts for line in other.own} - part.own
@@ -57,10 +57,9 @@ def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
 
 
 def chosen_installer(text: str) -> dict[str, int]:
-    """Name -> line of the functions one of which is meant to install a patch that importing it does
-    not install.
+    """Name -> line of the functions that may install a patch whose import does not install it.
 
-    Without those that take back what another one does. Raises Unreadable.
+    Functions that undo another one are left out. Raises Unreadable.
     """
     tree = parse(text)
     _, installing = _installing(tree)
@@ -88,10 +87,10 @@ def is_scope(text: str, name: str) -> bool:
 
 
 def uncalled_installers(text: str) -> dict[str, int]:
-    """Functions that assign to something of torch, themselves or by another one, and that nothing
-    in the file names.
+    """Name -> line of functions that assign to something of torch, directly or by a call, and that
+    nothing in the file names.
 
-    Name -> line; of those that need no arguments.
+    Only functions that need no arguments.
     """
     tree = parse(text)
     functions, installing = _installing(tree)
@@ -110,8 +109,8 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
 
 def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:
-    """The functions of a file, and the names of those that assign to something of torch, if only by
-    another one.
+    """The functions of a file, and the names of those that assign to something of torch, directly
+    or by a call.
     """
     torch, functions = _torch_names(tree), _functions(tree)
     named = {
@@ -125,8 +124,8 @@ def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]
 
 
 def _torch_names(tree: ast.Module) -> set[str]:
-    """The names that imports from torch bind, and those that are assigned a part of one:
-    `table = torch.a.table`.
+    """The names bound by imports from torch, and names assigned from a part of one: `table =
+    torch.a.table`.
     """
     names = set(_imported(tree, _TORCH))
     for node in ast.walk(tree):
@@ -154,8 +153,8 @@ def _lines(node: ast.stmt) -> range:
 
 
 def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """The statements behind a condition: its own body, and the functions of the file that it
-    calls.
+    """The statements behind a condition: its own body, and the bodies of the file's functions that
+    it calls.
     """
     called = [
         functions[each.func.id]
@@ -176,7 +175,7 @@ def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator
 
 
 def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
-    """The last names of what is assigned in something that was imported."""
+    """The last names of attributes and items of imported things that are assigned."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
             if _root(each) in imported:
@@ -198,7 +197,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _imported(tree: ast.Module, projects: Collection[str] = ()) -> Iterator[str]:
-    """The names that imports bind, of these projects alone where there are any."""
+    """The names that imports bind; with `projects`, only those of imports from these."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = getattr(node, "module", None)

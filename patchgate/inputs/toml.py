@@ -1,7 +1,7 @@
 """TOML files -> tables and records.
 
-A file that is not TOML, or does not fit its record, is refused with file:line, what is there and
-what to write instead.
+A file that is not TOML, or does not fit its record, is refused: with file:line, the value there,
+and what to write instead.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
 
 
 def table_around(place: Path) -> Path | None:
-    """The file with the nearest table of ours in the folders around a place, no further than its
+    """The file with the nearest table of ours in the folders around a place, up to the root of its
     repository.
 
-    Raises UsageError where one folder has two.
+    Raises UsageError if one folder has two.
     """
     for folder in folders_around(place):
         found = [
@@ -81,13 +81,13 @@ def table_around(place: Path) -> Path | None:
 
 
 def tables_below(folder: Path) -> list[Path]:
-    """The files with a table of ours in the folders below one, of those that git knows."""
+    """The files with a table of ours below a folder, as far as git knows them."""
     names = files_in_git(folder, "--", f"*{OWN_FILE}", f"*{PYPROJECT}") or ()
     return [path for path in map(folder.joinpath, names) if path.is_file() and _has_table(path)]
 
 
 def folders_around(place: Path) -> Iterator[Path]:
-    """The folders that a place lies in, the innermost first; itself, where it is one."""
+    """The folders around a place, the innermost first; a folder is its own first one."""
     place = place.resolve()
     if place.is_dir():
         yield place
@@ -95,8 +95,8 @@ def folders_around(place: Path) -> Iterator[Path]:
 
 
 def _has_table(path: Path) -> bool:
-    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or
-    somebody's template.
+    """True if the file has a table of ours. A pyproject.toml that does not mention patchgate is not
+    parsed: it may be broken, or a template.
     """
     if path.name == OWN_FILE:
         return True
@@ -113,11 +113,11 @@ def load_toml_record(
 ) -> Record:
     """The record that the file describes, or its table `below`.
 
-    Raises UsageError with file:line for the first thing that is wrong.
+    Raises UsageError with file:line for the first error.
 
-    `check` raises `Invalid` for what no single key can tell: names in other files, keys that
-    contradict each other. `defaults` are values of keys that the file may leave out, beside those
-    of the record.
+    `check` raises `Invalid` for errors that no single key shows: names in other files, keys that
+    contradict each other. `defaults` are values of keys that the file may leave out, in addition to
+    the record's own.
     """
     table = value_at(read_toml(path), below)
     try:
@@ -146,7 +146,7 @@ def line_of(text: str, path: KeyPath) -> int:
     """The 1-based number of the line of a TOML text that sets the key at `path`, or opens the table
     there.
 
-    Where the key is not there it is the line of its table, else 1.
+    If the key is not there, the line of its table, else 1.
     """
     *tables, key = (step for step in path if isinstance(step, str))
     index = next((step for step in path if isinstance(step, int)), 0)

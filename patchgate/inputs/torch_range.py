@@ -1,8 +1,8 @@
 """Find the torch releases that a project supports, from what its own files require; they are read
 and never run.
 
-The nearest folder above a path whose files name torch decides, and of its files the first kind that
-does.
+The nearest folder above a path whose files name torch decides; in it, the first kind of file that
+names torch.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ Stated = Iterator[tuple[Iterable[object], Path]]
 
 @record
 class TorchRange:
-    """The releases that one of these specifiers allows; all of them without any.
+    """The releases that one of these specifiers allows; without specifiers all of them.
 
-    `where` is the file that says so.
+    `where` is the file that has them.
     """
 
     specifiers: tuple[str, ...] = ()
@@ -139,9 +139,8 @@ def torch_range(path: Path) -> TorchRange:
 def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     """The range that a folder or one above it states.
 
-    `package` is the folder below from which the walk came.
-
-    `named` is a file below that wants any torch.
+    `package` is the folder below, from which the walk came. `named` is a file below that requires
+    torch without a version.
     """
     table = _table(folder)
     kinds = [
@@ -177,16 +176,14 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
 def _required(
     stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Pattern[str]
 ) -> list[tuple[str, Path]]:
-    """The specifiers of what is wanted, each with the file that has it."""
+    """The specifiers of these requirements, each with the file that has it."""
     return [
         (each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)
     ]
 
 
 def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
-    """The range that the nearest README tells to install, for a project whose files state no
-    bound.
-    """
+    """The range that the nearest README recommends, for a project whose files state no bound."""
     for here in (folder, *folder.parents):
         for file in sorted(here.glob("README*")):
             bounds = {
@@ -202,7 +199,9 @@ def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
 
 
 def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iterator[str]:
-    """The specifiers of what is wanted, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
+    """The specifiers of torch in these requirements, without local parts: `==2.11.0+cpu` asks for
+    2.11.0.
+    """
     for text in requirements:
         required = wanted.fullmatch(text) if isinstance(text, str) else None
         if required and _has_wheels(required[0].partition(";")[2]):
@@ -217,8 +216,8 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
 
 
 def _has_wheels(marker: str) -> bool:
-    """True if indexed releases have wheels for a platform that a marker allows: not for macOS on
-    Intel.
+    """True if indexed releases have wheels for a platform that a marker allows; there are none for
+    macOS on Intel.
     """
     if "platform" not in marker or "extra" in marker:
         return True
@@ -235,7 +234,7 @@ def _has_wheels(marker: str) -> bool:
 
 
 def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """The overrides of uv, which it installs in place of a requirement."""
+    """The overrides of uv, which replace a requirement."""
     uv = _at(table, "tool", "uv")
     for key in ("override-dependencies", "constraint-dependencies"):
         yield _strings(uv.get(key)), folder / "pyproject.toml"
@@ -285,7 +284,7 @@ def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(bound: str) -> str:
-    """One of Poetry's bounds as others write it."""
+    """Convert a bound in Poetry's syntax to PEP 440."""
     sign, version = bound[:1], bound.lstrip("^~= ")
     if sign == "^" and version[:1].isdigit():
         return f">={version},<{int(version.split('.')[0]) + 1}"
@@ -365,8 +364,8 @@ def _metadata(folder: Path, package: str) -> Stated:
 
 
 def _packages(repository: Path) -> Stated:
-    """The requirements of a repository's packages, if the repository itself states none: any of
-    them may be meant.
+    """The requirements of a repository's packages, if the repository itself states none: a patch
+    may be for any of them.
     """
     if (repository / ".git").exists():
         files = (
@@ -382,7 +381,7 @@ def _normal(name: str) -> str:
 
 
 def _table(folder: Path) -> dict[str, Any]:
-    """The tables of a folder's pyproject.toml; none where it is not there, or broken."""
+    """The tables of a folder's pyproject.toml; none if it is missing or broken."""
     file = folder / "pyproject.toml"
     try:
         return read_toml(file) if file.is_file() else {}
@@ -391,7 +390,7 @@ def _table(folder: Path) -> dict[str, Any]:
 
 
 def _at(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """The table below these keys; an empty one where there is none."""
+    """The table below these keys, or an empty one."""
     for key in keys:
         below = table.get(key)
         table = below if isinstance(below, dict) else {}

@@ -56,8 +56,8 @@ _read_variants = list_of(one_of(VARIANTS, "variant"))
 
 @record
 class Constants:
-    """The constants that a workload file may have; one that `Workload` has in small letters is
-    copied there.
+    """The constants that a workload file may have; `Workload` has a field for some, with the same
+    name in small letters.
     """
 
     #: dtype of the inputs and weights in the plain variant, as torch names it
@@ -74,10 +74,10 @@ class Constants:
 
 
 def load_workloads(place: Path = WORKLOADS) -> dict[str, Workload]:
-    """Every workload of a file, or of a folder of them, by name; its variants are called
+    """Every workload of a file, or of a folder of files, by name; a variant is called
     `<file>_<variant>`.
 
-    Raises UsageError where a file's constants do not hold together.
+    Raises UsageError if a file's constants contradict each other.
     """
     return {w.name: w for path in workload_files(place) for w in _variants(path)}
 
@@ -106,7 +106,9 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
 
 
 def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> tuple[str, ...]:
-    """The names of those that the gate judges before a merge, where no option leaves one out."""
+    """The names of the workloads that the gate judges before a merge if no option leaves
+    one out.
+    """
     listed = project.chosen_workloads
     return tuple(
         name
@@ -120,8 +122,8 @@ def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
     """The workloads of the project's table, and those in `workloads` in the patch's folder or next
     to its file.
 
-    A file without CHECKS gets facts and numbers. Without PREMERGE it is judged before a merge in
-    its plain variant, or in its first one if it has no plain one.
+    A file without CHECKS is judged by its facts and numbers. A file without PREMERGE has one
+    variant judged before a merge: the plain one, or else the first.
     """
     patch, _ = split_entry(patch)
     next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
@@ -140,7 +142,7 @@ def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
 
 
 def checks_of_variant(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
-    """The checks of a file that its variant gets."""
+    """The checks of a file that apply to its variant."""
     changed = VARIANTS[variant]
     if variant in ("static", "dynamic"):
         return checks
@@ -154,12 +156,12 @@ def checks_of_variant(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def name_of_variant(stem: str, variant: str) -> str:
-    """`prenorm_mlp`, `prenorm_mlp_dynamic`, `pointwise_max_autotune`."""
+    """The name of a variant: `prenorm_mlp`, `prenorm_mlp_dynamic`, `pointwise_max_autotune`."""
     return stem if variant == "static" else f"{stem}_{variant.replace('-', '_')}"
 
 
 def _variants(path: Path, checks: tuple[str, ...] = ()) -> Iterator[Workload]:
-    """The workloads of a file; `checks` are those of a file that names none."""
+    """The workloads of a file; `checks` are used if the file names none."""
     constants = _read_constants(path)
     checks = constants.CHECKS or checks
     of_workload = {field.name for field in fields(Workload)}
@@ -214,8 +216,8 @@ def _read_constants(path: Path) -> Constants:
 
 
 def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], path: Path) -> None:
-    """Raises UsageError for a constant of the file's own whose name is nearly one of ours: it would
-    have no effect.
+    """Raises UsageError for a constant whose name is nearly one of ours: it would have no
+    effect.
     """
     ours = {field.name for field in fields(Constants)} | {"FORMS"}
     for name in own:

@@ -1,1 +1,1 @@
-"""The records and the pure rules on them that every room shares."""
+"""The records that every room uses, and pure rules on them."""

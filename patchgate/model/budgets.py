@@ -1,5 +1,5 @@
-"""Budgets: how far a metric may move under a patch, how a manifest writes it, and whether a change
-is within.
+"""Budgets: how far a metric may move under a patch, how a manifest writes that, and if a change
+stays within.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from patchgate.model.text import nearest
 
 @record
 class Cost:
-    """A figure of which less is better: the facts that tell it, and how far it may grow."""
+    """A figure for which less is better: the facts that state it, and how far it may grow."""
 
     facts: tuple[str, ...]  #: names, or prefixes that end with a dot; of a list the sum counts
     noun: str  #: as a reader knows it
@@ -50,9 +50,7 @@ _FORM = re.compile(rf"\s*{_PERCENT}(?:\s*\.\.\s*{_PERCENT})?\s*")
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget that `0.1 %` (as much either way) or `-2 % .. 0.1 %` describes. Raises
-    ValueError.
-    """
+    """Parse `0.1 %` (as much either way) or `-2 % .. 0.1 %`. Raises ValueError."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError("not a budget: write 0.1 %, or a range as -2 % .. 0.1 %")
@@ -67,9 +65,9 @@ def parse_budget(text: str) -> Budget:
 
 
 def read_budgets(value: Any) -> dict[str, Budget]:
-    """Budgets by the name of their metric.
+    """Read budgets by the name of their metric.
 
-    Raises Invalid for a metric that there is not, or no budget.
+    Raises Invalid for an unknown metric, and for a text that is no budget.
     """
     if not isinstance(value, dict):
         raise Invalid("not a table")
@@ -96,18 +94,17 @@ def show_budget(budget: Budget) -> str:
 
 
 def budget_for(low: float, high: float) -> str:
-    """A manifest's text, in whole percents, for a budget that a change between `low` and `high` is
-    within.
+    """The budget in whole percents, as a manifest writes it, that admits a change between `low` and
+    `high`.
     """
     return f"{min(0, math.floor(low * 100))} % .. {max(0, math.ceil(high * 100))} %"
 
 
 def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Kind:
-    """The kind of a change that was measured to be between `low` and `high` (equal if it is exact).
+    """Judge a change that was measured to be between `low` and `high` (equal if it is exact).
 
-    OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end. A
-    gain beyond a budget that a manifest or a project has `stated` contradicts it, and is OVER as
-    well.
+    OVER and UNDER only if the whole interval lies outside; AMBIGUOUS if it straddles an end. A gain
+    beyond a budget that a manifest or a project has `stated` contradicts it, and is OVER as well.
     """
     if not low <= high:
         return Kind.UNMEASURED  # NaN included
@@ -119,7 +116,7 @@ def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Ki
 
 
 def cost_of(fact: str) -> str:
-    """The name of the cost that a fact tells; empty for a fact that tells none."""
+    """The name of the cost that a fact measures; empty if it measures none."""
     for cost in COSTS:
         for name in COSTS[cost].facts:
             if fact == name or (name.endswith(".") and fact.startswith(name)):
@@ -128,8 +125,8 @@ def cost_of(fact: str) -> str:
 
 
 def growth(before: FactValue | None, after: FactValue | None) -> float:
-    """How much more a cost is, as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 where it is no
-    more.
+    """The growth of a cost as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 if it does
+    not grow.
     """
     old, new = _amount(before), _amount(after)
     if new <= old:

@@ -24,5 +24,5 @@ def exit_code(verdicts: Sequence[Verdict]) -> int:
 
 
 def is_partial(verdicts: Iterable[Verdict]) -> bool:
-    """True if the run was stopped: the next one of the same content goes on where it was."""
+    """True if the run was stopped: the next run of the same content continues it."""
     return any(verdict.kind is Kind.STOPPED for verdict in verdicts)

@@ -1,5 +1,5 @@
-"""The algebra of facts: their text, their default in a histogram, which check owns them, which a
-run may leave out.
+"""The algebra of facts: their text, their default in a histogram, the check that owns them, and
+which of them a run may leave out.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def check_of(fact: str) -> str:
 
 
 def format_value(value: FactValue | None, missing: str = "absent") -> str:
-    """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`,
-    `unmeasured (why)`; `missing` where there is none.
+    """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`, `unmeasured
+    (why)`, or `missing`.
     """
     if value is None:
         return missing
@@ -62,7 +62,7 @@ def format_value(value: FactValue | None, missing: str = "absent") -> str:
 
 
 def parse_value(text: str) -> FactValue:
-    """Inverse of `format_value`, but for `unmeasured`, which is never recorded. Raises
+    """Inverse of `format_value`, except for `unmeasured`, which is never recorded. Raises
     ValueError.
     """
     if text.startswith("[") and text.endswith("]"):
@@ -71,14 +71,18 @@ def parse_value(text: str) -> FactValue:
 
 
 def value_in(facts: Facts, fact: str) -> FactValue | None:
-    """A fact's value; zero for a name that a histogram does not list; None when it is not there."""
+    """A fact's value; zero for a name that a histogram does not list; None if there is no such
+    fact.
+    """
     if fact in facts:
         return facts[fact]
     return 0 if facts and fact.startswith(HISTOGRAMS) else None
 
 
 def facts_with_compiles(observation: Observation) -> Facts:
-    """Its facts and `compiles`, which a hang or a crash leaves out: they may be the machine's."""
+    """The facts of an observation and `compiles`, unless it hung or crashed: that may be the
+    machine's fault.
+    """
     failure = observation.failure
     if failure and failure.cause is not Cause.RAISED:
         return dict(observation.facts)
@@ -90,10 +94,10 @@ _DIFFERING = 4
 
 
 def changed_facts(before: Facts, after: Facts) -> str:
-    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ;
-    empty for none.
+    """The first facts that both sides have and that differ, as `loads.max 6 -> 4; loads [2 6] -> [2
+    4]`; else empty.
 
-    A fact that neither could take shows no difference.
+    A fact that is unmeasured on both sides is no difference.
     """
     values = {
         name: (value_in(before, name), value_in(after, name)) for name in sorted(before | after)
@@ -109,7 +113,9 @@ def changed_facts(before: Facts, after: Facts) -> str:
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
-    """The names that are taken on request only, if `facts` are of a run without that request."""
+    """The names of facts that are taken on request only, if `facts` are of a run without that
+    request.
+    """
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}

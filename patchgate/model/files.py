@@ -19,9 +19,9 @@ from patchgate.model.paths import display_path, leaves_project
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
     """Replace `path` with `content`; on any failure the old file stays as it was.
 
-    It waits for the disk, so that the file outlasts a loss of power; one that need not be `lasting`
-    does not. What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written
-    as its escape.
+    It waits for the disk, so that the file survives a loss of power, unless it need not be
+    `lasting`. A text that UTF-8 cannot encode (half a surrogate pair, from a patch's own message)
+    is written as its escape.
     """
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,7 @@ _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 def reserve_space(folder: Path) -> None:
     """Take space in a folder, so that a report can be written there once the disk is full.
 
-    Raises OSError where the disk is full already; what else keeps space from being taken does not
-    matter.
+    Raises OSError if the disk is full already; other obstacles do not matter.
     """
     try:
         with open(folder / _RESERVED, "wb") as file:
@@ -86,7 +85,7 @@ def reserve_space(folder: Path) -> None:
 
 
 def release_space(folder: Path) -> None:
-    """Give back what was reserved."""
+    """Give back the reserved space."""
     with contextlib.suppress(OSError):
         (folder / _RESERVED).unlink(missing_ok=True)
 
@@ -98,7 +97,7 @@ _TEXT_BYTES = 16 << 20
 def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     """The bytes of a file.
 
-    Raises OSError for what is none (a folder, a pipe that nobody writes) or is larger.
+    Raises OSError if it is no file (a folder, a pipe that nobody writes) or is larger.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -115,10 +114,10 @@ _RESULT_BYTES = 64 << 20
 
 
 def read_result(path: Path) -> str:
-    """The text of one of a run's results, which may have been made by anybody.
+    """The text of one of a run's results, which anybody may have made.
 
-    Raises OSError for a link, for what is no file and for what is too large, ValueError for what
-    is not UTF-8.
+    Raises OSError for a link, for anything but a file and for a file that is too large, ValueError
+    if it is not UTF-8.
     """
     try:
         return read_regular(path, _RESULT_BYTES, os.O_NOFOLLOW).decode()
@@ -131,7 +130,7 @@ def read_result(path: Path) -> str:
 def read_text(path: Path, next: str = "") -> str:
     """A text in UTF-8.
 
-    Raises UsageError for anything else, with the line where it ends to be UTF-8.
+    Raises UsageError for anything else, with the first line that is not UTF-8.
     """
     where = display_path(path)
     refuse_outer_link(path)
@@ -154,7 +153,7 @@ def read_text(path: Path, next: str = "") -> str:
 
 def refuse_outer_link(path: Path) -> None:
     """Raises UsageError for a link that leads out of the repository: a message, or a patch, could
-    say what is there.
+    show the file there.
     """
     if path.is_symlink() and leaves_project(path, path.parent):
         raise UsageError(
@@ -168,7 +167,7 @@ def refuse_outer_link(path: Path) -> None:
 def make_folder(path: Path, where: str) -> None:
     """Make a folder that will be written to.
 
-    Raises UsageError, with `where` it was asked for, when it cannot be.
+    Raises UsageError if that fails; `where` names the option that asked for it.
     """
     import tempfile
 
@@ -186,8 +185,8 @@ def make_folder(path: Path, where: str) -> None:
 
 
 def refuse_tracked(path: Path) -> None:
-    """Raises UsageError for results that git knows: a pull request could bring its own verdicts,
-    and its own cache.
+    """Raises UsageError if git tracks the results: a pull request could bring its own verdicts, and
+    its own cache.
     """
     if not os.path.lexists(path) or not is_in_repository(path.parent):
         return
@@ -216,8 +215,8 @@ _DEPTH = 3
 
 
 def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
-    """Raises UsageError for a link in the place of a folder of ours, or in it: what it leads to
-    would be deleted; and for a pipe or device, which would be waited for.
+    """Raises UsageError for a link in place of a folder of ours, or inside it, because its target
+    would be deleted; and for a pipe or device, because reading one could wait for ever.
     """
     places = [(folder, 0)]
     while places:
@@ -245,9 +244,9 @@ def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
 def make_results_folder(path: Path, where: str, mark: str) -> None:
     """Make a folder whose contents a run will replace.
 
-    Raises UsageError where it holds something, and no `mark`.
+    Raises UsageError if the folder has contents but no `mark`.
 
-    Of several patches each has a folder of its own in it, with the mark.
+    Of several patches, each has its own folder with the mark in it.
     """
     refuse_tracked(path)
     make_folder(path, where)

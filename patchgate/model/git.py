@@ -1,5 +1,5 @@
-"""Every command of git, so that none runs a program that a repository names, fetches anything, or
-heeds a variable that leads it elsewhere.
+"""All commands of git. None of them runs a program that a repository names, fetches anything, or
+obeys an environment variable that leads elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEADS_OUT = {"..", "/", "//", ".git"}
 
 
 class GitFailed(Exception):
-    """Git's own words for why a command failed."""
+    """A command of git failed; the text is git's own."""
 
 
 def run_git(folder: Path, *arguments: str, given: str = "") -> bytes:
@@ -72,13 +72,13 @@ def run_git(folder: Path, *arguments: str, given: str = "") -> bytes:
 
 
 def is_in_repository(folder: Path) -> bool:
-    """A folder that has `.git`, or lies below one that has."""
+    """True for a folder that has `.git`, or lies below one that has."""
     place = folder.resolve()
     return any(os.path.lexists(each / ".git") for each in (place, *place.parents))
 
 
 def files_in_git(folder: Path, *which: str) -> list[str] | None:
-    """The files below a folder that git knows; None where there is no git, or no repository."""
+    """The files below a folder that git knows; None without git or a repository."""
     try:
         listed = run_git(folder, "ls-files", "-z", *which)
     except (GitFailed, OSError):
@@ -87,7 +87,7 @@ def files_in_git(folder: Path, *which: str) -> list[str] | None:
 
 
 def last_commit(path: Path) -> str:
-    """The commit that changed a file or folder last, in short; empty where git knows none."""
+    """The short commit that last changed a file or folder; empty if git knows none."""
     try:
         said = run_git(path.parent, "log", "-1", "--format=%h", "--", path.name)
     except (GitFailed, OSError):
@@ -103,9 +103,10 @@ def write_files(
     *which: str,
     is_git_folder: bool = False,
 ) -> None:
-    """Write files of a commit, as they are stored: no filter that a repository names is run.
+    """Write files of a commit as they are stored: no filter that a repository names is run.
 
-    Links are left out, and what a partial copy lacks. Raises GitFailed, also for no such commit.
+    Links are left out, and files that a partial clone lacks. Raises GitFailed, also for an unknown
+    commit.
     """
     ask = partial(run_git, repository, *(["--git-dir=."] if is_git_folder else []))
     listed = ask("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *which)

@@ -28,7 +28,7 @@ MATRIX = ROOT / "ci" / "matrix.toml"
 
 
 def display_path(path: Path | str) -> str:
-    """A path as the user would type it, in one line: relative to where they are, when it lies
+    """A path in one line as the user would type it: relative to the working folder if it lies
     below.
     """
     path = Path(path)
@@ -38,8 +38,8 @@ def display_path(path: Path | str) -> str:
 
 
 def leaves_project(path: Path, place: Path) -> bool:
-    """True if a path, its links followed, lies outside the repository around a folder; without one,
-    the project.
+    """True if a path, its links followed, lies outside the repository around a folder; without a
+    folder, outside the project.
     """
     marks = (".git", "pyproject.toml", "patchgate.toml")
     around = (place.resolve(), *place.resolve().parents)
@@ -48,14 +48,14 @@ def leaves_project(path: Path, place: Path) -> bool:
 
 
 def split_entry(path: Path) -> tuple[Path, str]:
-    """`pkg/patch.py::install(True)`, as pytest names a test of a file -> its two sides; no entry
-    without the colons.
+    """Split `pkg/patch.py::install(True)`, written as pytest names a test of a file; the second
+    side is empty without colons.
     """
     file, _, entry = str(path).partition("::")
     return Path(file), entry
 
 
 def user_cache(part: str) -> Path:
-    """The folder where the user keeps what can be fetched or made again, for every project."""
+    """The user's folder for files that can be fetched or made again, for every project."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "patchgate" / part

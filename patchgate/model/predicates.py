@@ -22,7 +22,7 @@ _FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 
 def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
-    """The test that `text` describes; a fact that was not measured satisfies none.
+    """Parse a predicate; a fact that was not measured satisfies none.
 
     Raises ValueError.
     """

@@ -28,14 +28,14 @@ class Part:
 
 @record
 class Change:
-    """One figure on both sides."""
+    """A figure on both sides."""
 
     before: float
     after: float
 
     @property
     def share(self) -> float | None:
-        """How far it moved, as a fraction of what it was; None where it was 0 and is not."""
+        """The change as a fraction of the old value; None if that was 0 and the new one is not."""
         if self.after == self.before:
             return 0.0
         return self.after / self.before - 1 if self.before else None
@@ -76,12 +76,12 @@ class ModelImpact:
     broken: bool = False  #: it failed on the second side only
 
     def share(self, figure: Figure) -> float:
-        """How far a figure moved, as a fraction; 0 where it was not taken, or was 0."""
+        """The change of a figure as a fraction; 0 if it was not taken, or was 0."""
         return (self.changes[figure.name].share or 0.0) if figure.name in self.changes else 0.0
 
     def direction(self, figure: Figure) -> int:
-        """1 where a figure grew by more than the first line leaves out, -1 where it shrank by more,
-        otherwise 0.
+        """1 if a figure grew by more than the summary ignores, -1 if it shrank by more, otherwise
+        0.
         """
         share = self.share(figure)
         return (share > TELLS) - (share < -TELLS)
@@ -93,7 +93,7 @@ class ModelImpact:
 
 @record
 class Impact:
-    """All models, those that matter most first."""
+    """All models; those that changed most come first."""
 
     before: str  #: what one side is called: "unpatched", "torch 2.14.1"
     after: str  #: and the other
@@ -101,7 +101,7 @@ class Impact:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """The figures that some model has."""
+        """The figures that at least one model has."""
         return tuple(
             figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows)
         )
@@ -201,14 +201,14 @@ def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
 def _broken(part: Part) -> bool:
     """True if the second side alone does not compile.
 
-    A network that could not be made says nothing of a compiler.
+    A network that could not be made tells nothing about a compiler.
     """
     failure = part.after.failure
     return failure is not None and failure.stage != "build" and not _unmeasured(part.before)
 
 
 def _unmeasured(side: Observation) -> str:
-    """Why it has no figures, or ""."""
+    """The reason why a side has no figures, or ""."""
     if side.failure:
         return side.failure.text
     missing = side.facts.get("compiles")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     @dataclass_transform(frozen_default=True, kw_only_default=True)
     def record(kind: type[Class]) -> type[Class]:
-        """A dataclass that is frozen, and whose fields are named by whoever makes one."""
+        """A dataclass that is frozen, and whose fields are passed by name."""
 
 else:
     record = dataclass(frozen=True, kw_only=True)
 
 
 class Numerics(Enum):
-    """The most that a patch claims to do to the numbers."""
+    """The greatest change of the numbers that a patch claims."""
 
     BIT_IDENTICAL = "bit-identical"
     ROUNDING = "rounding"
@@ -32,7 +32,7 @@ class Numerics(Enum):
 
 
 class Cause(Enum):
-    """How a child process that ran one case came to fail."""
+    """The way in which a child process that ran one case failed."""
 
     RAISED = "raised"
     HUNG = "hung"
@@ -48,10 +48,9 @@ class Kind(Enum):
     """The result of a comparison: of facts, in the order of `compare`; of metrics, OVER to
     AMBIGUOUS.
 
-    FIRST is a change of which nothing is accepted yet and no cost is worse beyond its limit.
-    WARNING is unusual, suspected or not exercised, and nobody is known to be hurt by it. ASSUMED
-    could not be judged because it cannot be run or seen here. STOPPED could not, because the run
-    ended before it.
+    FIRST is a change that is not accepted yet and makes no cost worse beyond its limit. WARNING is
+    unusual, suspected or not exercised, and nobody is known to be hurt. ASSUMED cannot be run or
+    seen on this machine. STOPPED was not judged because the run ended before it.
     """
 
     INFRA = "infra"
@@ -86,8 +85,8 @@ class Colour(Enum):
 
 
 class Meaning(Enum):
-    """RED hurts whoever merges; a reviewer may read a NOTE; another run may answer NOT_JUDGED;
-    GREEN is well.
+    """RED hurts anyone who merges; a NOTE may interest a reviewer; another run may answer
+    NOT_JUDGED; GREEN is well.
     """
 
     RED = "red"
@@ -131,8 +130,8 @@ Facts = dict[str, FactValue]
 
 @record
 class Budget:
-    """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for
-    `-2 % .. 0.1 %`.
+    """The allowed change of a metric, as fractions of its unpatched value: -0.02 and 0.001 for `-2
+    % .. 0.1 %`.
     """
 
     low: float
@@ -193,7 +192,7 @@ _BEFORE_ANY_STEP = ("start", "server")
 
 @record
 class Failure:
-    """Why there are no facts."""
+    """The reason why there are no facts."""
 
     cause: Cause
     stage: str  #: the compiler stage or step
@@ -221,11 +220,11 @@ class Failure:
 
 @record
 class Observation:
-    """All that was measured for one case: `facts` are compared exactly.
+    """The measurements of one case: `facts` are compared exactly.
 
-    `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever
-    compares. `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came
-    out, `stubbed` the names that were used of stubs (`StubUse`).
+    `environment` is shown, and unlike ones refuse a comparison; `artifacts` are paths that nothing
+    compares. `ran` are the lines of the patch that ran, `took` the outcomes of its conditions,
+    `stubbed` the names that were used of stubs (`StubUse`).
     """
 
     case: Case
@@ -240,7 +239,7 @@ class Observation:
 
 @record
 class Expectation:
-    """The record of one case: facts, and the signature of a failure that is known."""
+    """The record of one case: its facts, and the signature of a known failure."""
 
     facts: Facts = field(default_factory=dict)
     known_failure: str | None = None
@@ -297,14 +296,14 @@ class Verdict:
 
     @property
     def is_judged(self) -> bool:
-        """True if the question was answered: neither the machine nor a missing figure prevented
-        it.
+        """True if the question was answered, and neither the machine nor a missing figure prevented
+        that.
         """
         return POLICY[self.kind] is not Meaning.NOT_JUDGED
 
     @property
     def headline(self) -> str:
-        """The result in as many words as a list has room for."""
+        """The result in few words, for a list."""
         return self.brief or self.actual
 
     @property
@@ -318,7 +317,7 @@ class Verdict:
 
 @record
 class Code:
-    """A stable verdict code, and what `patchgate explain` says of it."""
+    """A stable verdict code, and its text for `patchgate explain`."""
 
     code: str  #: `PG301`
     title: str  #: a few words, as a heading
@@ -329,8 +328,8 @@ class Code:
 
 
 def read_codes(text: str) -> tuple[Code, ...]:
-    """The codes of a text: `PG101 title`, and indented below it what happened, `Why: ...` and
-    `Fix: ...`.
+    """Read codes from a text: `PG101 title`, and indented below it the event, `Why: ...` and `Fix:
+    ...`.
     """
     codes = []
     for block in re.split(r"\n(?=PG\d)", text.strip()):

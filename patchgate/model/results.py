@@ -1,4 +1,4 @@
-"""Results of a run, a sweep and a search: what `runs` computes and `report` shows.
+"""The results of a run, a sweep and a search: `runs` computes and `report` shows them.
 
 Plain records: nothing here reads a file or knows how anything is shown.
 """
@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 @record
 class JudgedCell:
-    """A check of one case, once it is judged."""
+    """A cell of a check and its verdicts."""
 
     name: str  #: `kernels-2.11.0-h200-pointwise`
     seconds: float = 0.0  #: how long that took
@@ -81,7 +81,7 @@ class Transition:
     after: VerdictSummary
 
     def __str__(self) -> str:
-        """`green -> red (PG301)`, or `PG301 -> PG305` where the colour stayed."""
+        """`green -> red (PG301)`, or `PG301 -> PG305` if the colour stayed."""
         if self.before.colour == self.after.colour:
             return f"{self.before.code} -> {self.after.code}"
         because = f" ({self.after.code})" if self.after.code else ""
@@ -90,7 +90,7 @@ class Transition:
 
 @record
 class FailureGroup:
-    """Failures with one signature, which is taken for one cause."""
+    """Failures with one signature, which count as one cause."""
 
     bucket: str  #: "new", "still", "newly silent" or "closed"
     code: str
@@ -145,7 +145,7 @@ class MinimalSet(Generic[Item]):
 
 @record
 class Outcome:
-    """The turn of an answer along a sequence, in either direction."""
+    """The place in a sequence where the answer changes, in either direction."""
 
     holds: bool  #: whether the question holds from `first` on; if not, it held up to `last`
     last: str  #: the last item before the turn
@@ -159,7 +159,7 @@ class Outcome:
 
 @record
 class TurnFound:
-    """An outcome with what a reader needs to see both sides."""
+    """An outcome, and the values of both sides for a reader."""
 
     outcome: Outcome
     what: str  #: what was searched: "release", "nightly build", "commit" or "commit of torch"
@@ -177,7 +177,7 @@ class TurnFound:
 
 @record
 class CulpritsFound:
-    """The fewest parts of a patch that turn an answer together."""
+    """The fewest parts of a patch that together change an answer."""
 
     minimal: MinimalSet[str]
     what: str  #: "hunks" or "targets"

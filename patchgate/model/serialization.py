@@ -1,8 +1,8 @@
-"""Records to plain dicts and back: JSON of our own, and tables that people write (TOML, constants
-of a workload).
+"""Records to plain dicts and back: our own JSON, and tables that people write (TOML, constants of a
+workload).
 
 A value is read by the type of its field, and nothing is converted silently: `title = 3` is refused,
-named by its path. A missing fact is `{"unmeasured": why}`.
+and the message names its path. A missing fact is `{"unmeasured": why}`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Invalid(ValueError):
 
 
 class Key(NamedTuple):
-    """How people write a field, beyond its name and type."""
+    """The form in which people write a field, beyond its name and type."""
 
     #: the key, where it is not the name of the field; None when no key sets the field
     name: str | None = ""
@@ -59,7 +59,9 @@ class Key(NamedTuple):
 
 
 def key(default: Any = dataclasses.MISSING, **how: Any) -> Any:
-    """A field that people write as `Key` says; a function makes the default, if it is one."""
+    """A field that people write in the form of a `Key`; a `default` that is a function makes the
+    default.
+    """
     made = {"default_factory" if callable(default) else "default": default}
     return dataclasses.field(**made, metadata={Key: Key(**how)})
 
@@ -88,9 +90,10 @@ def list_of(read: Reader) -> Reader:
 
 
 def structure(kind: type[Record], table: object, *, written: bool = True) -> Record:
-    """The record that a table describes, with the keys that people write, or else its fields.
+    """The record that a table describes; its keys are those that people write, or else the names of
+    its fields.
 
-    Raises Invalid for the first unknown key, else the first that does not fit.
+    Raises Invalid for the first unknown key, else for the first value that does not fit.
     """
     try:
         record: Record = _reader(kind, written)(table)  # type: ignore[arg-type]
@@ -154,7 +157,7 @@ _parse_version = cache(Version)
 
 
 def read_requirement(value: Any) -> str:
-    """The text of a requirement as pip takes it, but of torch. Raises Invalid."""
+    """Read the text of a requirement of torch in pip's syntax. Raises Invalid."""
     # Takes longer to import than a small file to lint.
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -253,7 +256,9 @@ def _read_record(kind: Any, keys: Mapping[str, _FieldKey], value: Any) -> Any:
 
 
 def _check_case(case: Case) -> None:
-    """Raises Invalid for what can be no part of the name of a file: golden's, or of the results."""
+    """Raises Invalid for a case whose parts cannot be in a file name of golden or of the
+    results.
+    """
     for step, name in (("workload", case.workload), ("device", case.device), ("patch", case.patch)):
         if name and (_NO_NAME.search(name) or not name.isprintable() or not name.strip(".")):
             raise Invalid("not a name", path=(step,), got=repr(name)[:80])
@@ -262,7 +267,7 @@ def _check_case(case: Case) -> None:
 
 
 def _check_facts(observation: Observation) -> None:
-    """Raises Invalid for a fact whose name would be more than a word in a line of golden."""
+    """Raises Invalid for a fact whose name is more than one word in a line of golden."""
     for name in observation.facts:
         if not name.isprintable() or len(name.split()) != 1 or name[0] in "#[":
             raise Invalid("not the name of a fact", path=("facts",), got=repr(name)[:80])
@@ -285,7 +290,7 @@ def _read_at(step: str | int, read: Reader, value: Any, example: str) -> Any:
 
 
 def fact_from(value: Any) -> FactValue:
-    """One fact as the probe or a file wrote it. Raises ValueError on anything else."""
+    """Read one fact in the form of the probe or a file. Raises ValueError on anything else."""
     if isinstance(value, dict) and set(value) == {"unmeasured"}:
         return Unmeasured(reason=str(value["unmeasured"]))
     if isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
@@ -302,7 +307,7 @@ def fact_to(value: FactValue) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError also for one that is nested too deep."""
+    """The value of a JSON text. Raises ValueError also if it is nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -328,7 +333,9 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
-    """The record that `data` describes. Raises UsageError naming `where`, and what does not fit."""
+    """The record that `data` describes. Raises UsageError that names `where`, and what does not
+    fit.
+    """
     try:
         return structure(kind, data, written=False)
     except (ValueError, RecursionError) as error:
@@ -338,8 +345,8 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:
-    """The lines that ran, the outcomes that were taken and the stubs that were used, as an
-    `Observation` has them.
+    """The lines that ran, the outcomes and the uses of stubs of an answer, by their names in
+    `Observation`.
     """
     took = tuple((line, word) for line, word in answer.get("took", ()))
     return {
@@ -350,7 +357,7 @@ def ran_of(answer: Answer) -> dict[str, Any]:
 
 
 def failure_of(answer: Mapping[str, Any]) -> Failure | None:
-    """The failure that an answer tells of, if any."""
+    """The failure in an answer, if any."""
     if "failure" not in answer:
         return None
     failure = answer["failure"]

@@ -68,7 +68,7 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
 
 
 def student_quantile(confidence: float, freedom: int) -> float:
-    """The bound that Student's t keeps within, on both sides, with this confidence."""
+    """The bound such that Student's t lies between minus it and it with this confidence."""
     low, high = 0.0, 1e9
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
@@ -115,7 +115,9 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
     ordered = sorted(times)
 
     def at(share: float) -> float:
-        """Between the two times around the place of a share, whatever the distribution."""
+        """The time at a share of the sorted times, interpolated between the two around
+        that place.
+        """
         place = min(max(0.4 + share * (len(ordered) + 0.2), 1), len(ordered))
         below, above = ordered[int(place) - 1], ordered[math.ceil(place) - 1]
         return below + (above - below) * (place % 1)
@@ -124,7 +126,7 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
 
 
 def share_interval(count: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, sound for none and for all.
+    """Wilson's 95 % interval of a share, valid also if none or all succeeded.
 
     Raises ValueError without a sample.
     """

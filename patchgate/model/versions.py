@@ -23,13 +23,15 @@ Value = TypeVar("Value")
 
 @cache  # golden asks for a few releases thousands of times
 def _release(torch: str) -> Version:
-    """The version without what names a build of it."""
+    """The version without its local part."""
     return Version(Version(torch).public)
 
 
 @record
 class ReleaseRange:
-    """Both ends belong to it; releases between them that were never recorded do too."""
+    """A range of releases, both ends included; releases inside that were never recorded belong to
+    it too.
+    """
 
     first: str
     last: str
@@ -42,9 +44,9 @@ class ReleaseRange:
 
 
 def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
-    """`2.11.0`, `2.11.0..2.13.0`, or `2.11.0..` up to `newest`.
+    """Parse `2.11.0`, `2.11.0..2.13.0`, or `2.11.0..` up to `newest`.
 
-    Raises ValueError (InvalidVersion is one) on others.
+    Raises ValueError (InvalidVersion is one) for anything else.
     """
     first, dots, last = text.partition("..")
     last = last or (dots and newest) or first
@@ -54,7 +56,7 @@ def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
 
 
 def release_line(torch: str) -> str:
-    """The name by which a torch is compared: each nightly build is another version of the same
+    """The name by which a torch is compared. Each nightly build is another version of the same
     line, `2.16.0.dev`.
     """
     version = Version(torch)
@@ -77,9 +79,7 @@ def in_order(releases: Iterable[str]) -> list[str]:
 
 
 def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(first, last) place in `known`, oldest first, of each run of neighbours that are all
-    members.
-    """
+    """(first, last) place in `known`, oldest first, of each unbroken run of members."""
     for inside, places in groupby(range(len(known)), lambda at: known[at] in members):
         run = list(places)
         if inside:
@@ -89,8 +89,8 @@ def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, i
 class ReleaseSets:
     """Sets of these releases, oldest first, as bit masks; the oldest is the lowest bit.
 
-    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest has no end, so that a release
-    more changes only the lines that end with it.
+    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest release has no end, so that a
+    new release changes few lines.
     """
 
     def __init__(self, releases: Sequence[str]) -> None:
@@ -119,8 +119,8 @@ class ReleaseSets:
 
 
 def range_text(members: Iterable[str], known: Iterable[str]) -> str:
-    """`2.6.0 to 2.9.1, 2.11.0`: a known release that is no member ends a range, and so does a minor
-    release unknown.
+    """A text such as `2.6.0 to 2.9.1, 2.11.0`. A known release that is no member ends a range, and
+    so does a gap of a minor release.
 
     Patch releases that are not known may lie within a range: an index seldom has all of them.
     """
@@ -142,8 +142,8 @@ def _adjoin(before: str, after: str) -> bool:
 
 
 def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
-    """For people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release`
-    when it is.
+    """A text for people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every
+    release` for all.
     """
     if not versions or len(set(versions)) == len(known) > 1:
         return "every release" if versions else "no release"
@@ -173,5 +173,5 @@ def _short(version: str, whole: bool) -> str:
 
 
 def full_release(text: str) -> str:
-    """`2.11` as torch calls it, `2.11.0`; any other text as it is."""
+    """The full name of a release, `2.11.0` for `2.11`; any other text stays as it is."""
     return f"{text}.0" if re.fullmatch(r"\d+\.\d+", text) else text

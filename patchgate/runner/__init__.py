@@ -1,3 +1,1 @@
-"""The host side of the probe: environments, fork servers, questions to them, and what is kept of
-the answers.
-"""
+"""The host side of the probe: environments, fork servers, questions to them, and stored answers."""

@@ -1,7 +1,8 @@
 """Answers of the probe, kept between runs by content key (`patchgate.runner.cache_keys`).
 
 An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an
-answer. Both are checked by digest. What is damaged counts as not there, and is measured again.
+answer. Both are checked by digest. A damaged entry counts as absent, and its answer is measured
+again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Cache:
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
         """The entry, or None.
 
-        A copy of its file, if it has one, is put at `file`: never a link to what is kept.
+        A copy of its file, if it has one, is put at `file`; never a link to the cache.
         """
         entry, stored = self._paths(key)
         try:
@@ -66,8 +67,8 @@ class Cache:
 
 
 def prune(folder: Path, pattern: str, most: int) -> None:
-    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes;
-    never by a link.
+    """Remove the entries below a folder that fit a pattern and were used longest ago, until so many
+    bytes are left; links are not followed.
     """
     found = []
     real = folder.parent.resolve() / folder.name

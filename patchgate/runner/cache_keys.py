@@ -1,6 +1,6 @@
 """Content keys of the cache: digests of everything that could make a new measurement differ.
 
-Inductor's options are no part: no variable that sets one reaches the probe, so the build of torch
+Inductor's options are left out: no variable that sets one reaches the probe, so the build of torch
 decides them.
 """
 
@@ -84,8 +84,8 @@ _ASK_SECONDS = 120
 
 @cache
 def read_environment(python: str) -> dict[str, str]:
-    """Versions of a torch environment, digests of torch's files, and where it is installed
-    ("home"); of the torch that a server of it imports.
+    """Read the versions of a torch environment, the digests of torch's files, and the folder of the
+    torch that a server of it imports ("home").
     """
     try:
         ended = subprocess.run(
@@ -121,8 +121,8 @@ def _no_torch(what: str, got: str) -> UsageError:
 
 
 def environment_digest(python: str) -> str:
-    """A digest of an environment that is the same wherever the same torch is installed, and finds
-    the same compiler.
+    """A digest of an environment; it is the same wherever the same torch is installed and finds the
+    same compiler.
     """
     known = {name: value for name, value in read_environment(python).items() if name != "home"}
     return _digest([known, deciding_variables(), _compiler()])
@@ -130,9 +130,7 @@ def environment_digest(python: str) -> str:
 
 @cache
 def _compiler() -> str:
-    """The C++ compiler that torch finds on the path, as it names itself; empty where there is
-    none.
-    """
+    """The name and version that the C++ compiler on the path reports; empty if there is none."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         command, variables = ["g++", "--version"], inherited_variables()
         ended = subprocess.run(command, capture_output=True, timeout=_ASK_SECONDS, env=variables)
@@ -149,10 +147,10 @@ _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of an answer; None where none covers it: a real device, a time, code of a
-    project's own, a second patch.
+    """The content key of an answer; None if no key covers it: a real device, a time, a project's
+    own code, a second patch.
 
-    `identity` is of the environment and the patch.
+    `identity` is the digest of the environment and the patch.
     """
     profile = request.get("profile", {})
     files = [Path(path) for path in (request.get("workload_path"), profile.get("plugin")) if path]
@@ -192,10 +190,10 @@ def _cpu() -> list[str]:
 
 
 def stands_alone(file: Path, *others: str) -> bool:
-    """True if a file needs nothing but torch, Python's own, the probe, which the keys cover, and
-    `others`.
+    """True if a file needs nothing but torch, Python's own modules, the probe, which the keys
+    cover, and `others`.
 
-    That is what it imports, and "files" where it may open some.
+    It may need modules, and "files" if it may open some.
     """
     if (
         file.suffix == ".toml"
@@ -225,8 +223,8 @@ _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary"
 
 @cache  # every key of a run asks for a few files
 def _needs(source: bytes) -> frozenset[str]:
-    """The packages that a source imports, "files" where it may open some, "?" where it cannot be
-    read off.
+    """The packages that a source imports, with "files" if it may open some and "?" if it cannot be
+    analysed.
     """
     try:
         nodes = list(ast.walk(ast.parse(source)))
@@ -250,7 +248,7 @@ def _needs(source: bytes) -> frozenset[str]:
 
 
 def _name(node: ast.AST) -> str:
-    """The last name of an expression; empty for what has none."""
+    """The last name of an expression; empty if it has none."""
     return (
         node.attr
         if isinstance(node, ast.Attribute)
@@ -266,7 +264,7 @@ def _first_text(call: ast.Call) -> str:
 
 
 def is_foreign(workload_path: str) -> bool:
-    """True if a workload comes with a patch or a project: it is trusted as little as a patch, also
+    """True if a workload comes with a patch or a project. It is trusted as little as a patch, also
     without one.
     """
     return not any(
@@ -277,8 +275,9 @@ def is_foreign(workload_path: str) -> bool:
 def patch_digest(patch: Patch) -> str:
     """Hash the patch's file and manifest, and the files that it may import or read.
 
-    That is every file of a folder that is a patch; every module of the package that a file lies in,
-    and the files beside it that it names; of the project's folders to import from, what it names.
+    These are every file of a folder that is a patch; every module of the package around a file, and
+    the files beside it that it names; and the files that it names in the project's folders to
+    import from.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
 
@@ -293,7 +292,7 @@ def text_digest(patch: Patch) -> str:
 def loaded_digest(patch: Patch) -> str:
     """Hash how a patch is loaded, and its files; the manifest only if a file speaks of TOML.
 
-    For the judgements of one `--watch` alone: a patch that hides what it reads is not seen through.
+    Used within one `--watch` alone, because a patch may hide that it reads its manifest.
     """
     claims, manifest = patch.claims, Path(patch.manifest or patch.path).resolve()
     files = [path for path in patch_files(patch) if path.resolve() != manifest]
@@ -304,7 +303,7 @@ def loaded_digest(patch: Patch) -> str:
 
 
 def patch_files(patch: Patch) -> list[Path]:
-    """The files of `patch_digest`, in order; none to which a link out of the repository leads."""
+    """The files of `patch_digest`, in order, without links that lead out of the repository."""
     path = Path(patch.path)
     named = [
         place

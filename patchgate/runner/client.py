@@ -1,7 +1,7 @@
 """Asks the fork server of a case's torch for an observation or an answer, within limits; or says
 why there is none.
 
-A failure of the machine is tried once more. What runs share is read from the cache.
+A failure of the machine is tried once more. Answers that runs share are read from the cache.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def request_for(
 
 
 def loading(patch: Patch) -> dict[str, Any]:
-    """A patch as a request has it: its path, and how it is imported and installed."""
+    """The part of a request that describes the patch: its path, and how it is imported and
+    installed.
+    """
     claims = patch.claims
     how = {
         "scope": claims.scope,
@@ -90,10 +92,10 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     """The folder in which runs keep their measurements, and a digest of everything that decides
-    them beside torch.
+    them in addition to torch.
 
-    With a patch only where its text says what it imports, and the files that it opens lie in its
-    own folder: no other edit would be seen. Then only for this machine and user.
+    With a patch only if its text shows what it imports, and the files that it opens lie in its own
+    folder; other edits would not be noticed. It is then for this machine and user alone.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
@@ -120,9 +122,7 @@ def runner_of(run: Run, servers: Servers) -> Runner:
 
 
 def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
-    """Leave in "opened" what a child read beside the files that its request names, and nothing
-    where that is all.
-    """
+    """Remove from "opened" the files that the request names; remove the key if none is left."""
     places = [request.get(name) for name in ("patch", "part_of", "workload_path")]
     places.append(request.get("profile", {}).get("plugin"))
     others = _beyond(answer.pop("opened", ()), filter(None, places))
@@ -131,14 +131,14 @@ def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
 
 
 def _beyond(opened: Iterable[str], known: Iterable[str | Path]) -> list[str]:
-    """The files among those that a child opened which are not known ones."""
+    """The files that a child opened and that are not known."""
     places = {os.path.realpath(path) for path in known}
     return [path for path in opened if os.path.realpath(path) not in places]
 
 
 def _has_failed(answer: Answer) -> bool:
-    """True if there is no answer, or for a part of the question none that another try would give
-    too.
+    """True if there is no answer, or if a part of the question failed in a way that another try may
+    not repeat.
     """
     parts = answer.get("versions", {}).values()
     causes = {part["failure"]["cause"] for part in parts if "failure" in part}
@@ -146,8 +146,8 @@ def _has_failed(answer: Answer) -> bool:
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
-    """The answer of a step of ours: nothing of a patch runs in it, so however it fails the machine
-    is tried again.
+    """The answer of a step of ours. It runs nothing of a patch, so any failure counts as the
+    machine's and is tried again.
     """
     failure = answer.get("failure")
     if not failure or failure["cause"] in _TRIED_AGAIN:
@@ -175,7 +175,7 @@ class Runner:
         return self.run.store
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
-        """One question to one fork server; an answer with "failure" when there is none.
+        """Ask one question of one fork server; an answer with "failure" if there is none.
 
         `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
         never be held against the patch.
@@ -231,10 +231,10 @@ class Runner:
         question: Mapping[str, Any],
         *alike: Mapping[str, Any],
     ) -> Answer:
-        """The answer of `ask`; if runs share a cache it is kept, by the content of all that the
-        question names.
+        """The answer of `ask`; if runs share a cache, it is kept by the content of everything that
+        the question names.
 
-        A kept answer to a question that is `alike` says all that this one's does.
+        The kept answer to a question that is `alike` contains the answer to this one.
         """
         cache, digest = cache_of(self.run, patch)
         if not cache or torch not in self.identities:
@@ -257,8 +257,8 @@ class Runner:
         return answer
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with what its code says, which a process reads in which no patch ever ran;
-        equal code once.
+        """The answer with facts read from its code, by a process in which no patch ever ran; equal
+        code is read once.
         """
         request = {"code": answer["code"], "backend": backend}
         ask = partial(self.ask, torch, "code", **request)
@@ -279,8 +279,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _beside_others(self, *, alone: bool) -> Iterator[None]:
-        """One question among those of all workers; `alone` once the others have ended, and before
-        new ones begin.
+        """Hold a turn among the questions of all workers; `alone` waits until the others have
+        ended, and keeps new ones waiting.
         """
         how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with self._lock("asking") as asking:
@@ -291,8 +291,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
-        """The machine's GPU, shared with the other threads of the run; what is timed waits until
-        none uses it.
+        """Hold the machine's GPU, which the threads of the run share; a timing waits until nobody
+        uses it.
         """
         with open(self.device_lock, "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -300,9 +300,7 @@ class Runner:
 
     @property
     def device_lock(self) -> Path:
-        """The file that is locked by whoever uses the GPU: shared, or alone while something is
-        timed.
-        """
+        """The file that a user of the GPU locks: shared, or exclusively for a timing."""
         with self._lock("device") as lock:
             return Path(lock.name)
 
@@ -356,7 +354,7 @@ class Runner:
             return observation
 
     def code_path(self, case: Case) -> Path:
-        """The file with the code that was generated for a case, where it compiled."""
+        """The file with the code that was generated for a case, if it compiled."""
         return Path(self.run.folder, "code", f"{case.id}.py")
 
     def _measure(

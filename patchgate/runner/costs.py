@@ -18,13 +18,13 @@ KEPT = "kept from an earlier run"
 
 
 def note_cost(path: Path | None, **note: Any) -> None:
-    """Add a line, where costs are noted at all: the torch, the question ("do"), and what is known
-    of it.
+    """Add a line if costs are noted at all: the torch, the question ("do"), and what is known of
+    its cost.
 
     `at` is when it was asked, in seconds since the epoch, and `wall` how long the answer took.
-    `child` are the CPU seconds of the child that answered, `below` of them those of processes that
-    it started, `warm_up` those of the server before its first child, `held` the seconds for which a
-    device was held alone; `unasked` says why a question was not asked.
+    `child` are the CPU seconds of the child that answered, `below` the part of processes that it
+    started, `warm_up` those of the server before its first child, `held` the seconds for which it
+    held a device alone; `unasked` says why a question was not asked.
     """
     if path:
         with open(path, "a", encoding="utf-8") as file:
@@ -37,8 +37,8 @@ def note_kept(path: Path | None, torch: str, question: str, patch: str | None) -
 
 
 def load_costs(folder: Path) -> list[dict[str, Any]]:
-    """The notes of the run in a folder, in order, as far as they can be read; none where there was
-    no run.
+    """The notes of the run in a folder, in order, as far as they can be read; none if there was no
+    run.
     """
     notes = []
     with contextlib.suppress(OSError, ValueError, TypeError):

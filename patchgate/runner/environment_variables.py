@@ -1,5 +1,5 @@
-"""The environment variables that a torch process inherits, so that a measurement depends on no
-other ones.
+"""The environment variables that a torch process inherits, so that no others influence a
+measurement.
 """
 
 from __future__ import annotations

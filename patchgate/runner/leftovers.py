@@ -1,7 +1,7 @@
 """Keeps the temporary files of a command in one folder, which is removed however the command ends.
 
-A process waits for the end of the command, also by SIGKILL. Then it kills each process whose
-environment names the folder, and removes the folder. It runs this file by itself.
+A helper process waits for the command to end, even by SIGKILL. Then it kills each process whose
+environment names the folder, and removes the folder. This file is its program.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _folders: list[Path] = []
 
 @contextlib.contextmanager
 def temporary_files_below() -> Iterator[None]:
-    """Within it this process, and what it starts, has its temporary files where they are removed
-    for certain.
+    """Until it ends, this process and those that it starts have their temporary files in a folder
+    that is surely removed.
 
-    Raises OSError where there is no space for them.
+    Raises OSError if there is no space for them.
     """
     if _folders:
         yield
@@ -75,7 +75,7 @@ def _temporary_folder(folder: Path) -> Iterator[None]:
 
 
 def _clean_now(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Have the process clean up, and do it here where somebody has killed it."""
+    """Have the helper clean up; do it here if somebody has killed the helper."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -115,7 +115,7 @@ def _members(folder: bytes) -> Iterator[int]:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder, also where a patch has taken rights away."""
+    """Remove a folder, even if a patch has taken rights away."""
     for place, folders, _ in os.walk(folder):
         for each in folders:
             path = os.path.join(place, each)
@@ -126,7 +126,7 @@ def _remove(folder: str) -> None:
 
 
 def main(folder: str) -> None:
-    """In the process that waits: clean up once standard input closes."""
+    """The helper process: clean up once standard input closes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)  # the command decides
     sys.stdin.buffer.read()

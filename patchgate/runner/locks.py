@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 class Locks:
-    """Calling it with a key gives a context that one thread at a time is in."""
+    """Calling it with a key gives a context that only one thread at a time can enter."""
 
     def __init__(self) -> None:
         self._all = threading.Lock()

@@ -1,8 +1,9 @@
-"""The folder of a run's results: one run holds it, what an earlier one left is put aside, and each
-cell is kept.
+"""The folder of a run's results: one run holds it, the results of an earlier run are put aside, and
+each judged cell is kept.
 
-An interrupted run leaves the cells that it judged as lines of a journal, which begins with the key
-of all that decides a verdict. The next run of that key takes them over; no other run reads them.
+An interrupted run leaves its judged cells as lines of a journal, which begins with the key of
+everything that decides a verdict. The next run with that key takes them over; no other run reads
+them.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ _held: set[Path] = set()
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Within it no other process writes results there.
+    """Keep other processes from writing results there until the context ends.
 
-    Raises UsageError that says which one does, or for a link.
+    Raises UsageError if another process, which it names, holds the folder, or if it is a link.
     """
     folder = folder.resolve()
     if folder in _held:
@@ -78,7 +79,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> TextIO:
-    """The file, open and locked, with the name of this process in it."""
+    """Open and lock the file, and write the name of this process into it."""
     lock = open(path, "a+", encoding="utf-8")  # noqa: SIM115  its lock ends with it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,8 +102,8 @@ def _locked(path: Path) -> TextIO:
 
 @contextlib.contextmanager
 def results_folder(folder: Path, option: str) -> Iterator[None]:
-    """A command's folder, held, with all results of earlier runs put aside; they are put back on a
-    UsageError.
+    """Hold a command's folder, with all results of earlier runs put aside; a UsageError puts them
+    back.
 
     Raises UsageError for a folder of something else, or one that another process holds.
     """
@@ -138,10 +139,11 @@ def _put_aside_below(folder: Path) -> Iterator[None]:
 
 
 def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
-    """Have nothing in a run's folder, `but` these, that could be taken for what the next run finds.
+    """Empty a run's folder, `but` for these, of everything that could be taken for the next run's
+    results.
 
-    What is aside already, and no run has read, stays. Where nothing can be put aside, it is
-    deleted.
+    Results that are put aside already, and that no run has read, stay. If nothing can be put aside,
+    it is deleted.
     """
     aside = folder / PUT_ASIDE
     entries = list(_entries(folder, but))
@@ -177,7 +179,7 @@ def _entries(folder: Path, but: Collection[Path]) -> Iterator[Path]:
 
 
 def delete(path: Path) -> None:
-    """Remove a file, or a folder with all below it; of a link the link alone."""
+    """Remove a file, or a folder with everything below it; a link itself, not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -203,14 +205,14 @@ def times_before(folder: Path) -> dict[str, float]:
 
 
 class Journal:
-    """The judged cells of a run, a line each, written by one thread."""
+    """The judged cells of a run, one a line, written by one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / _JUDGED
 
     def begin(self, key: str) -> list[JudgedCell]:
-        """Start the journal of a key; the cells that an earlier run of it has judged, which are in
-        it already.
+        """Start the journal of a key. Return the cells that an earlier run with this key has
+        judged; they are in it already.
         """
         aside = self._folder / PUT_ASIDE
         found, cells = _read(aside / _JUDGED)
@@ -231,9 +233,9 @@ class Journal:
         return cells
 
     def append(self, cell: JudgedCell) -> None:
-        """Keep a cell; on a full disk in the space that was reserved.
+        """Append a cell; on a full disk, into the space that was reserved.
 
-        Raises OSError where that does not do either.
+        Raises OSError if that fails too.
         """
         text = f"{_line(cell)}\n".encode()
         try:
@@ -243,7 +245,7 @@ class Journal:
             _append(self._path, text)
 
     def cells(self) -> list[JudgedCell]:
-        """The cells that this run has judged, and those that it took over."""
+        """The cells that this run has judged or taken over."""
         return _read(self._path)[1]
 
     @property
@@ -253,7 +255,7 @@ class Journal:
 
 
 def _take_over(old: Path, new: Path) -> None:
-    """Move the entries of a folder into another, which this run may have begun already."""
+    """Move the entries of a folder into another, where this run may already have some."""
     if not old.is_dir():
         return
     new.mkdir(exist_ok=True)
@@ -263,7 +265,7 @@ def _take_over(old: Path, new: Path) -> None:
 
 
 def _forget_failures(store: ResultStore) -> None:
-    """Perhaps they are of what was killed."""
+    """Delete observations of failures: their process may have been killed."""
     for observation in store:
         if observation.failure:
             store.remove(observation.case)
@@ -272,8 +274,8 @@ def _forget_failures(store: ResultStore) -> None:
 def save_results(
     run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] = ()
 ) -> list[Verdict]:
-    """Write the verdicts of a run, those of its cells and `more`, and how long each cell took;
-    return the verdicts.
+    """Write the verdicts of a run's cells and `more`, and how long each cell took; return the
+    verdicts.
     """
     folder, cells = Path(run.folder), list(cells)
     release_space(folder)
@@ -302,7 +304,7 @@ def _append(path: Path, text: bytes) -> None:
 
 
 def _read(path: Path) -> tuple[str, list[JudgedCell]]:
-    """(key, cells) of a journal; of one whose writer was killed without its last line."""
+    """Read (key, cells) of a journal; the last line may be incomplete if its writer was killed."""
     try:
         first, *rest = read_result(path).splitlines(keepends=True)
         return str(parse_json(first)["key"]), list(_cells(rest, path))

@@ -11,7 +11,7 @@ from patchgate.model.statistics import Interval
 
 @record
 class ComparedCase:
-    """One patched case with everything that its verdicts compare."""
+    """One patched case, and everything that its verdicts compare."""
 
     case: Case  #: the patched case
     golden: Expectation  #: what golden holds for the patched case
@@ -26,7 +26,7 @@ class ComparedCase:
 
 @record
 class TimeRatio:
-    """The time of one workload at one size, patched to unpatched."""
+    """The ratio of patched to unpatched time of one workload at one size."""
 
     name: str  #: `residual_stack.cuda`
     torch: str
@@ -36,9 +36,7 @@ class TimeRatio:
 
 @record
 class QuickLook:
-    """How much a narrowed run judged of what is judged before a merge: (judged, of all) of each
-    sort.
-    """
+    """The share of a full gate that a narrowed run judged: (judged, of all) of each sort."""
 
     workloads: tuple[int, int]
     torches: tuple[int, int]
@@ -49,7 +47,7 @@ class QuickLook:
 
 @record
 class RunResults:
-    """One patch on some torches: its verdicts and their evidence."""
+    """The verdicts on one patch on some torches, and their evidence."""
 
     patch: Patch
     torches: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""One run of the gate: which patch, which releases and devices, which limits, and the folder of its
-results, with the observations.
+"""One run of the gate: which patch, releases and devices, which limits, and the folder of its
+results and observations.
 
-It is what the commands hand to each other as files in the run's folder.
+Commands pass it to each other as files in the run's folder.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Run:
 
     @property
     def narrowed(self) -> str:
-        """The options that keep cases out of this run, in which the patch may be called; empty
-        where there are none.
+        """The options that leave out cases in which the patch may be called; empty if there are
+        none.
         """
         options = (
             ("--workload", self.workloads),
@@ -103,14 +103,14 @@ class Run:
 
     @property
     def torches_left_out(self) -> tuple[str, ...]:
-        """Releases on which the project is judged by default, and which this run leaves out."""
+        """The project's default releases that this run leaves out."""
         return tuple(torch for torch in default_releases(self.project) if torch not in self.torches)
 
     @property
     def is_narrowed(self) -> bool:
         """True if an option leaves out something that is judged before a merge.
 
-        A job of a sweep is one part of it.
+        A job of a sweep is meant to be one part.
         """
         by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
         return not self.is_job and bool(
@@ -161,23 +161,23 @@ class Run:
 
     @property
     def accept(self) -> Command:
-        """The command that makes golden of what this run observed."""
+        """The command that records this run's observations as golden."""
         return Command(
             name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'")
         )
 
 
 def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else rows with the tag
-    that it supports.
+    """The releases that a patch is judged on: those of the project's table, else the rows with the
+    tag that it supports.
 
-    Where it supports none of them, the newest row that it does.
+    If it supports none of them, the newest row that it does.
     """
     return project.releases or _supported_rows(str(Path(project.root).resolve()), tag)
 
 
 def source_of_releases(project: Project) -> str:
-    """The source of the default releases of a project, for a reader."""
+    """The place that the default releases of a project come from, for a reader."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
@@ -197,17 +197,16 @@ def _supported_rows(root: str, tag: str) -> tuple[str, ...]:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The last run that left its results there, or those of several patches, each in a folder of
-    its own.
+    """The last run in a folder, or those of several patches, each in a folder of its own.
 
-    Raises UsageError where there is none, with the command that makes one.
+    Raises UsageError if there is none, with the command that makes one.
     """
     found = [] if (folder / NAME).is_file() else sorted(folder.glob(f"[!.]*/{NAME}"))
     return [load_run(path) for path in found or [folder / NAME]]
 
 
 def own_environment() -> dict[str, str]:
-    """The torch of this interpreter, read off its metadata: torch itself is never imported here."""
+    """The torch of this interpreter, from its metadata: torch itself is never imported here."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -228,10 +227,10 @@ def save_run(run: Run) -> Path:
 
 
 def load_run(path: Path) -> Run:
-    """The run of the folder that holds `path`, also when it was carried out elsewhere.
+    """The run of the folder that holds `path`, even if another machine carried it out.
 
-    Raises UsageError when there is none, with the command that makes one, and for links among the
-    results.
+    Raises UsageError if there is none, with the command that makes one, and if there are links
+    among the results.
     """
     folder = path.parent.resolve()
     refuse_links(folder)
@@ -242,7 +241,7 @@ def load_run(path: Path) -> Run:
 
 
 def load_times(folder: Path) -> dict[str, float]:
-    """The seconds that each cell of the run in a folder took; none where there was no run."""
+    """The seconds that each cell of the run in a folder took; none if there was no run."""
     try:
         times = parse_json(read_result(folder / TIMES))
         return {str(cell): float(seconds) for cell, seconds in times.items()}
@@ -251,8 +250,8 @@ def load_times(folder: Path) -> dict[str, float]:
 
 
 def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Write them in their order, which is returned; whoever accepts must take what this run
-    observed.
+    """Write the verdicts, sorted, and return them. `accept` must take the observations of
+    this run.
     """
     located = (accepting_from(folder, verdict) for verdict in verdicts)
     ordered = sorted(located, key=lambda v: (v.check, v.subject, v.torch, v.code))
@@ -263,12 +262,12 @@ def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 @lru_cache(maxsize=4096)
 def verdict_json(verdict: Verdict) -> str:
-    """A verdict as it is kept: in the journal of a run, and among its verdicts."""
+    """A verdict in the form of the journal and of verdicts.json."""
     return json.dumps(to_dict(verdict))
 
 
 def accepting_from(folder: Path, verdict: Verdict) -> Verdict:
-    """A verdict whose commands accept what the run of this folder observed."""
+    """A verdict whose commands accept the observations of the run in this folder."""
     elsewhere = tuple(_elsewhere(folder))
     return replace(
         verdict, commands=tuple(_accepting(command, elsewhere) for command in verdict.commands)
@@ -276,7 +275,7 @@ def accepting_from(folder: Path, verdict: Verdict) -> Verdict:
 
 
 def load_verdicts(folder: Path) -> list[Verdict]:
-    """Raises UsageError when the run has left no verdicts."""
+    """Load the verdicts. Raises UsageError if the run has left none."""
     path = folder / VERDICTS
     data = _read(path)
     listed = data.get("verdicts") if isinstance(data, dict) else None
@@ -305,7 +304,7 @@ def _quoted(path: str) -> str:
 
 
 def _elsewhere(folder: Path) -> list[str]:
-    """The option of a run whose results are not where they are looked for."""
+    """The option that names a folder of results other than the default."""
     return [] if display_path(folder) == FOLDER else [f"--folder {_quoted(str(folder))}"]
 
 

@@ -64,7 +64,7 @@ class Server:
 
 
 def start_server(torch: str, python: str) -> Server:
-    """Start it and return at once; whoever asks first waits until it is warm."""
+    """Start a server and return at once; the first question waits until it is warm."""
     folder = tempfile.TemporaryDirectory(prefix="run-")
     home = Path(folder.name)
     # No module, path or argument that a patch can see names us.
@@ -102,8 +102,8 @@ def start_server(torch: str, python: str) -> Server:
 
 
 def _copy_probe(package: Path) -> None:
-    """The probe's modules in a package of another name; none of our own dependencies is importable
-    over there.
+    """Copy the probe's modules into a package of another name; no dependency of ours is importable
+    there.
     """
     for file in (PACKAGE / "probe").rglob("*.py"):
         copy = package / file.relative_to(PACKAGE)
@@ -130,14 +130,14 @@ class Servers:
     def connect(self, torch: str, do: str) -> socket.socket:
         """A new channel to the server of a torch, for one question.
 
-        Raises OSError where none is serving.
+        Raises OSError if none is running.
         """
         if torch not in self.by_torch:
             raise OSError(f"no server of torch {torch}")
         return self.by_torch[torch].connect(torch, do)
 
     def are_serving(self) -> bool:
-        """True if each of the servers takes channels."""
+        """True if each of the servers accepts channels."""
         with contextlib.suppress(OSError):
             for torch in self.by_torch:
                 self.connect(torch, "observe").close()
@@ -147,7 +147,7 @@ class Servers:
 
 @contextlib.contextmanager
 def running_servers(rows: Mapping[str, str]) -> Iterator[Servers]:
-    """Servers of these environments, which end with the context, or with this process."""
+    """Run servers of these environments until the context, or this process, ends."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(temporary_files_below())
         by_torch = {}

@@ -1,8 +1,8 @@
-"""Torch environments: those that are there, the user's own that every project shares, and others
-made on demand.
+"""Torch environments: existing ones, the user's own that all projects share, and others made on
+demand.
 
-uv makes one, as for nox: of a release, of a nightly build from its own index, or of a commit as
-sources over a release. What a search or a sweep made is deleted at the end.
+uv makes them, as for nox: of a release, of a nightly build from its own index, or of a commit as
+sources laid over a release. Environments made for a search or a sweep are deleted at the end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NotInstallable(Exception):
 
 @dataclass
 class Environments:
-    """`rows` maps a torch release to the interpreter of an environment that is there already.
+    """`rows` maps a torch release to the interpreter of an existing environment.
 
     A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources over
     that release.
@@ -57,7 +57,7 @@ class Environments:
     def python(self, torch: str) -> str:
         """The interpreter for a release.
 
-        Raises NotInstallable, each time with the reason of the first.
+        Raises NotInstallable; a later call for the same release repeats the reason.
         """
         if torch in self.rows or torch in self.made:
             return self.rows.get(torch) or self.made[torch]
@@ -93,14 +93,14 @@ class Environments:
         return Path(read_environment(self.python(torch))["home"])
 
     def close(self) -> None:
-        """Take away what was made."""
+        """Delete the environments that were made."""
         if self._folder is not None:
             self._folder.cleanup()
 
 
 def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> Path:
-    """The folder of the user's environment with this release, which is there once its file
-    `complete` is.
+    """The folder of the user's environment with this release; it is ready once its file `complete`
+    exists.
     """
     content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH, *sorted(requires))
     content += (str(package.resolve()),) if package else ()
@@ -111,11 +111,11 @@ def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None =
 def cached_environment(
     torch: str, requires: Sequence[str] = (), package: Path | None = None
 ) -> str:
-    """The interpreter of that environment, which is made once for every project.
+    """The interpreter of that environment, which is made once for all projects.
 
     Raises NotInstallable.
 
-    `requires` and the folder of a `package` are installed beside torch; the package again when its
+    `requires` and the folder of a `package` are installed beside torch; the package again if its
     files have changed.
     """
     home = cached_home(torch, requires, package)
@@ -136,8 +136,8 @@ def cached_environment(
 
 @contextlib.contextmanager
 def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
-    """A copy of the package's files, because building it writes beside its sources, and the digest
-    of them.
+    """Copy the package's files, because building it writes beside its sources; return the copy and
+    a digest of the files.
     """
     if package is None:
         yield [], ""
@@ -151,9 +151,7 @@ def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
 
 
 def _files_of(package: Path) -> list[str]:
-    """The files of the package that git does not ignore; all but hidden ones where there is no
-    git.
-    """
+    """The files of the package that git does not ignore; without git, all that are not hidden."""
     found = files_in_git(package, "--cached", "--others", "--exclude-standard")
     found = (
         [str(path.relative_to(package)) for path in package.rglob("*")] if found is None else found
@@ -171,7 +169,9 @@ def commit_version(release: str, commit: str) -> str:
 
 
 def installed_release(torch: str) -> str:
-    """The installed torch that a commit's sources are laid over; any other torch is its own."""
+    """The installed torch that a commit's sources are laid over; any other torch is returned
+    unchanged.
+    """
     return torch.partition(_COMMIT)[0]
 
 
@@ -250,11 +250,11 @@ _BESIDE = "import site; site.addsitedir({beside!r})\n"
 
 
 def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home: Path) -> str:
-    """An interpreter below `home` whose torch is that of `python`, installed in `installed`, with
-    the commit's sources.
+    """Make an environment below `home` with the torch of `python`, which is installed in
+    `installed`, and the commit's sources over it; return its interpreter.
 
-    Raises GitFailed where there is no such commit, and subprocess.CalledProcessError where no
-    environment can be made.
+    Raises GitFailed for an unknown commit, and subprocess.CalledProcessError if no environment can
+    be made.
     """
     subprocess.run(
         [python, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True
@@ -267,8 +267,8 @@ def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home
 
 
 def link_missing(installed: Path, laid: Path) -> None:
-    """Link all of `installed` that `laid` lacks or has alike; a folder without sources is one
-    link.
+    """Link everything in `installed` that `laid` lacks or has unchanged; a folder without sources
+    is one link.
     """
     for each in installed.iterdir():
         there = laid / each.name
