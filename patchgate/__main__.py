@@ -1,5 +1,5 @@
-"""`python -m patchgate`, and the console script: imports the command where Ctrl-C ends it without a
-traceback.
+"""`python -m patchgate`, and the console script: imports the command so that Ctrl-C ends it without
+a traceback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The checks that judge a patch.
 
-Every module in this folder is a check; what checks share is in `framework`.
+Every module in this folder is a check; code that checks share is in `framework`.
 """

@@ -1,7 +1,6 @@
 """Do the private names that the patch uses exist in this torch, with fitting parameters?
 
-The probe says what is missing. Whether the line that needs it runs is asked of lint, so that both
-agree.
+The probe finds missing names. Lint says if the line that needs one runs, so that both agree.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
-    """The finding with what only lint knows: whether torch passes a parameter by name, whether a
-    name is another's.
+    """Correct a finding by what only lint knows: if torch passes a parameter by name, and if a name
+    is another's.
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
@@ -128,12 +127,12 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
 
 
 def _release(torch: str) -> Release:
-    """The index of a release; of one that is not indexed the newest that is stands for it."""
+    """The index of a release, or of the newest indexed one if it has none."""
     return load(torch if torch in releases() else releases()[-1])
 
 
 def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
-    """Each name that the patch adds to torch and that another release has -> its line; as lint's
+    """Each name that the patch adds to torch and that another release has -> its line; as in lint's
     PG126.
     """
     view = _view(source, torch)
@@ -145,7 +144,7 @@ def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
 
 
 def _view(source: str, torch: str) -> View | None:
-    """Lint's view of the patch; None for a release that is not indexed, which the probe alone can
+    """Lint's view of the patch; None for a release that is not indexed, which only the probe can
     judge.
     """
     try:
@@ -155,8 +154,8 @@ def _view(source: str, torch: str) -> View | None:
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
-    """(line, name) of each missing name of torch that no line needs which runs on this release:
-    gated or guarded.
+    """(line, name) of each missing name of torch whose line does not run on this release: gated or
+    guarded.
     """
     view = _view(source, torch)
     if view is None:
@@ -175,12 +174,12 @@ def judge_api(
     where: str | None,
     unneeded: frozenset[tuple[int, str]] = frozenset(),
 ) -> Verdicts:
-    """One verdict a name: PG105 where it holds, else the code that the probe gave.
+    """One verdict a name: PG105 if it fits, else the code that the probe gave.
 
     `where` is the claim's place.
 
-    A note is what lint has a note for: a name that no line needs which runs, or that is missing on
-    a release that the patch does not claim.
+    It is a note if lint has a note for it: no line that runs needs the name, or the patch does not
+    claim the release that lacks it.
     """
     if not answer["findings"]:
         actual = "the text of the patch uses none"

@@ -125,7 +125,9 @@ def _changes_graph(context: CheckContext, case: Case) -> bool:
 
 
 def _only_sets_options(context: CheckContext, case: Case) -> bool:
-    """True for a scope in which nothing of torch is replaced: torch's own key has its options."""
+    """True for a scope in which nothing of torch is replaced: torch's own key contains
+    its options.
+    """
     return bool(context.patch.claims.scope) and not context.apply(case.torch)["changed"]
 
 
@@ -143,9 +145,9 @@ def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
 
 def telling_case(context: CheckContext, case: Case) -> Case:
     """The first case whose kernels the patch changes, or else in which a replacement runs: `case`
-    itself if it can be, training last.
+    itself if possible, training last.
 
-    A key cannot be wrong where both sides generate the same code, whatever a variable says.
+    A key cannot be wrong if both sides generate the same code, whatever a variable says.
     """
     observed = context.observed_cases(case.torch)
     others = [other for other in observed if other.device == case.device and other != case]
@@ -159,7 +161,7 @@ def telling_case(context: CheckContext, case: Case) -> Case:
 
 
 def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
-    """True if a line of what the patch puts in the place of something ran in this case."""
+    """True if a line of a replacement ran in this case."""
     replacements = context.apply(case.torch)["replacements"]
     ran = context.lines_run(case)
     return any(ran.intersection(lines) for lines in replacements.values())
@@ -168,8 +170,8 @@ def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
 def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
-    """Answers of processes that share a folder, by name; kept together, since each finds what
-    another has left.
+    """Answers of processes that share a folder, by name; kept together, since each finds the files
+    of those before.
     """
 
     def ask() -> Answer:
@@ -192,7 +194,7 @@ def keep_answers(
 
 
 def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Two directories: one is warmed unpatched, the other patched.
+    """Use two directories: one is warmed unpatched, the other patched.
 
     The first processes decide which others run.
     """
@@ -248,10 +250,10 @@ def compile_cached(
     variables: Mapping[str, str] | None = None,
 ) -> Answer:
     """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`;
-    `tag` is keyed.
+    `tag` becomes part of the key.
 
-    With `cover` also the lines of the patch that ran, which takes as long again. `variables` are
-    set meanwhile, that of hashes in an interpreter of its own.
+    With `cover`, the lines of the patch that ran are recorded too, which takes as long again.
+    `variables` are set meanwhile; the one for hashes needs a new interpreter.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -268,7 +270,7 @@ def compile_cached(
 
 
 def other_values(source: str) -> dict[str, str]:
-    """Variable that the patch reads -> a value that is not its default; at most as many as are
+    """Variable that the patch reads -> a value other than its default; at most as many as are
     tried.
 
     A value with which the patch compares the variable comes first.
@@ -343,10 +345,9 @@ def _read_key(node: ast.AST) -> ast.expr | None:
 
 
 def edited(source: str) -> str:
-    """A patch's text with an assignment that nothing reads in every function: what its next version
-    looks like.
+    """A patch's text as a next version: in every function, an assignment that nothing reads.
 
-    A digest of the file, of a function's source or of its bytecode sees it. Raises SyntaxError.
+    A digest of the file, of a function's source or of its bytecode changes. Raises SyntaxError.
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -356,7 +357,7 @@ def edited(source: str) -> str:
 
 
 def is_stale(answers: Mapping[str, Answer]) -> bool:
-    """True if a process that found the cache warm ran other code than one that found it cold."""
+    """True if a process with a warm cache ran other code than one with a cold cache."""
     pairs = ((PATCHED_WARM, PATCHED), (UNPATCHED_WARM, UNPATCHED))
     return any(
         answers[warm]["code"] != answers[cold]["code"] for warm, cold in pairs if warm in answers
@@ -381,8 +382,8 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 def judge_cache(
     case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False
 ) -> list[Verdict]:
-    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key has
-    what it changes.
+    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key
+    contains what the patch changes.
     """
     where = assignment_place(patch, *(patch.claims.targets or ()))
     counts = {name: answers[name]["answers"] for name in (UNPATCHED, PATCHED)}
@@ -412,7 +413,7 @@ def judge_cache(
 
 
 def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG703 for each variable with which the patch ran the code that it had left without it."""
+    """PG703 for each variable with which the patch ran the code that it had made without it."""
     found = []
     for name, answer in answers.items():
         warm = answers.get(f"{name}, warmed without")
@@ -437,7 +438,7 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
 
 
 def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
-    """The remedy that makes the patch run its own code on this release: tried, not assumed."""
+    """The remedy that makes the patch run its own code on this release; each was tried."""
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
@@ -480,7 +481,7 @@ def _hits(counts: Mapping[str, int]) -> int:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """`FX graphs: 1 hit; AOTAutograd: 1 hit`: what did not happen is left out."""
+    """`FX graphs: 1 hit; AOTAutograd: 1 hit`, without zero counts."""
     names = ("hit", "miss", "bypass")
     fx, autograd = (
         ", ".join(f"{counts[key + name]} {name}" for name in names if counts[key + name])

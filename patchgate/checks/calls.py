@@ -91,8 +91,8 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
 
 
 def _with_caches(context: CheckContext, case: Case) -> Answer:
-    """Compile a case with the caches on: functions that a patch brings for their key are called
-    there only.
+    """Compile a case with the caches on: some functions of a patch are called only to compute a
+    cache key.
     """
     with tempfile.TemporaryDirectory() as folder:
         # Precompiled headers lie beside the cache.
@@ -145,7 +145,7 @@ def judge_called(
 
 
 def _line_that_failed(observation: Observation) -> int | None:
-    """The line of the patch in which the compile failed: it ran, though no coverage came back."""
+    """The line of the patch in which the compile failed: it ran, although no coverage came back."""
     _, _, line = ((observation.failure and observation.failure.where) or "").rpartition(":")
     return int(line) if line.isdecimal() else None
 
@@ -153,7 +153,7 @@ def _line_that_failed(observation: Observation) -> int | None:
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
 ) -> Verdicts:
-    """Lines and branches that never ran, of functions that ran at all: the others may belong to
+    """Lines and branches that never ran, in functions that were called: other functions may be for
     another release.
     """
     ran = {line for observation in observed for line in observation.ran}

@@ -34,8 +34,8 @@ verdict = partial(verdict_of, FAMILY)
 
 
 def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
-    """(what is stated, the most that is usual) by the key of the manifest, of those that are beyond
-    it.
+    """Key of the manifest -> (the stated limit, the usual maximum), for each limit beyond the
+    maximum.
     """
     limits = {
         "error_factor": (claims.error_factor, _FACTOR),

@@ -62,7 +62,7 @@ Answers = Mapping[str, Answer]
 # A scope may change something in a compile only, as a handler does.
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
-    """Asked once a run, of all its releases."""
+    """Ask once a run, about all its releases."""
     first, *_ = context.run.rows
     if at.case.torch != first:
         raise NothingToJudge(f"judged with torch {first}, for all releases of the run")
@@ -84,14 +84,14 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
-    """Says once that few workloads were measured on the releases on which nothing changed."""
+    """Say once that few workloads were measured on the releases on which nothing changed."""
     if unchanged:
         actual = f"the rest was not measured again on {', '.join(unchanged)}, as nothing changed"
         yield verdict("PG211", Kind.PASS, case, REST, "measured where anything changes", actual)
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
-    """Each call alone, if several calls install the patch."""
+    """Judge each call alone, if several calls install the patch."""
     calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
     for call in calls:
         part = replace(context.patch, claims=replace(context.patch.claims, apply=(call,)))
@@ -100,8 +100,8 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
 
 
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
-    """PG811 for what the other calls take back, PG221 for a call that changes nothing; by release,
-    as `together`.
+    """PG811 for changes that the other calls undo, PG221 for a call that changes nothing; by
+    release, as `together`.
     """
     (call,) = part.claims.apply
     say = partial(verdict, case=case, fact=call, where=f"{display_path(part.path)}:1", item="parts")
@@ -136,9 +136,9 @@ def judge_changes(
     again: Command,
     elsewhere: Sequence[str] = (),
 ) -> Verdict:
-    """PG221 where none of the answers, by release, has a change; PG211 otherwise.
+    """PG221 if none of the answers, by release, has a change; PG211 otherwise.
 
-    `again` repeats the run, which leaves out the releases `elsewhere`: under their versions there
+    `again` repeats the run. The run leaves out the releases `elsewhere`, under whose versions there
     is a change.
     """
     expected = "a change of torch, of its settings or of the process"
@@ -162,7 +162,7 @@ def judge_changes(
 
 
 def _as_claimed(patch: Patch, answers: Answers) -> str:
-    """The change, or why there need be none; empty where there should be one."""
+    """The change, or the reason why none is needed; empty if there should be one."""
     claims = patch.claims
     changing = [torch for torch, answer in answers.items() if is_changed(answer)]
     if changing:

@@ -120,7 +120,7 @@ def ask_effects(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """One verdict a fault of one application of the patch; PG211 when there is none."""
+    """One verdict for each fault of one application of the patch; PG211 if there is none."""
     faults = [
         *_second_run(case, patch, answer, where),
         *_targets(case, patch, answer, where),
@@ -147,7 +147,7 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG219 for each name that is changed outside the scope, and for each other end of the scope
-    that leaves some.
+    that leaves some changed.
     """
     expected = f"unchanged outside `{patch.claims.scope}`"
     for name in answer.get("leaks", ()):
@@ -158,7 +158,7 @@ def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 
 
 def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """PG206 where the patch wraps itself, or raises, when it is run again."""
+    """PG206 if the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
         # Python imports a module once: only what the project runs again is applied twice.
         again = answer["runs_again"]
@@ -180,7 +180,7 @@ def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdict
 
 
 def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """PG224, PG207 and PG209 from the names that the patch replaced, against its targets."""
+    """PG224, PG207 and PG209 from the replaced names and the claimed targets."""
     targets, changed = patch.claims.targets, replaced_names(patch, answer)
     meant = {target: names for target, names in answer["claimed"].items() if names}
     claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
@@ -248,12 +248,12 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
 
 
 def _could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
-    """True for what a manifest would name, of a patch that has none."""
+    """True for an effect that a manifest would claim, if the patch has none."""
     return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 
 
 def _says_its_value(patch: Patch, effect: Answer) -> bool:
-    """True for an option that a patch without a manifest sets to a constant of its text."""
+    """True for an option that a patch without a manifest sets to a constant in its text."""
     if patch.manifest is not None or effect["kind"] != "config":
         return False
     text = dict(enumerate(patch.source.splitlines(), 1)).get(effect["line"] or 0, "")

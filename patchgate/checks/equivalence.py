@@ -66,8 +66,8 @@ def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
-    """One verdict a pair of forms; a patch that claims to change numbers still has to change them
-    alike.
+    """One verdict for each pair of forms. A patch that claims to change numbers still has to change
+    both alike.
     """
     return [
         _pair(case, patch, name, sides, metrics["error"])
@@ -78,9 +78,7 @@ def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict
 def _pair(
     case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, float]], error: float
 ) -> Verdict:
-    """Bit for bit, or within the error that eager and unpatched have anyway, by the patch's
-    claim.
-    """
+    """Compare bit for bit, or within the error of eager and unpatched code, as the patch claims."""
     before, after = sides["unpatched"], sides["patched"]
     if patch.claims.numerics is Numerics.BIT_IDENTICAL:
         agrees = after["differing"] <= before["differing"]

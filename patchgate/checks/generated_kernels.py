@@ -1,4 +1,4 @@
-"""Does the code that is generated for a simulated GPU compute what it computes unpatched? By
+"""Does the code that is generated for a simulated GPU compute the same as without the patch? By
 Triton's interpreter.
 """
 
@@ -97,7 +97,7 @@ def _not_run(case: Case, reason: str) -> Verdict:
 
 
 def _code(context: CheckContext, case: Case) -> ast.Module | None:
-    """The module that was generated; None where there is none."""
+    """The module that was generated, or None."""
     path = context.runner.code_path(case)
     try:
         return ast.parse(path.read_text("utf-8"))
@@ -106,7 +106,7 @@ def _code(context: CheckContext, case: Case) -> ast.Module | None:
 
 
 def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
-    """The first line of a Triton kernel that the other module's nearest kernel does not have."""
+    """The first line of a Triton kernel that the most similar kernel of the other module lacks."""
     before, after = _kernels(unpatched), _kernels(patched)
     changed = {name: lines for name, lines in after.items() if lines not in before.values()}
     for name, lines in changed.items():
@@ -141,7 +141,7 @@ def _kernels(module: ast.Module) -> dict[str, list[str]]:
 
 
 def _with_line(verdict: Verdict, line: str) -> Verdict:
-    """The verdict, with the line of the kernel where it is red."""
+    """The verdict; if it is red, with the line of the kernel."""
     red = line and verdict.kind is Kind.REGRESSED
     return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
 
@@ -151,7 +151,7 @@ def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> 
 
 
 def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
-    """PG516 where patched kernels have faults that unpatched ones have not."""
+    """PG516 if patched kernels have faults that unpatched ones do not have."""
     if faults:
         places = tuple(
             f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]

@@ -1,6 +1,6 @@
 """Does Dynamo capture the recorded graphs?
 
-Its codes PG400 to PG409 have one text for each kind: `framework/fact_verdicts.py`.
+Its codes PG400 to PG409 share one text for each kind: `framework/fact_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CODES = fact_codes(FAMILY, noun="graph")
 
 @Check(axes=("torch", "device", "workload"), unchanged="few")
 def ask_graph(context: CheckContext, at: Instance) -> Verdicts:
-    """Nothing where the case did not compile: the kernels check tells."""
+    """No verdict if the case did not compile: the kernels check reports that."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))
     if not verdicts:
         raise NothingToJudge("did not compile: judged by the kernels check")

@@ -64,8 +64,8 @@ def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
 def judge_holders(
     case: Case, patch: Patch, answer: Answer, later: Collection[str] = ()
 ) -> Verdicts:
-    """PG801 and PG802 from the live process after the patch was applied; `later` are the holders
-    that a new interpreter loads after it.
+    """PG801 and PG802 from the live process with the patch; `later` are the holders whose modules a
+    new interpreter loads after it.
     """
     say = partial(verdict, item="holders")
     claimed = _claimed(patch, answer)
@@ -92,20 +92,18 @@ def judge_holders(
 
 
 def _claimed(patch: Patch, answer: Answer) -> set[str]:
-    """The targets, and the names that they stand for."""
+    """The targets, and the names that they mean."""
     return {*(patch.claims.targets or ())}.union(*answer["claimed"].values())
 
 
 def assignment_place(patch: Patch, *names: str) -> str:
-    """The line of the patch that assigns the first of `names` that it has; line 1 where it has
-    none.
-    """
+    """The line of the patch that assigns the first of `names` that is in it; line 1 if none is."""
     lines = (_assignment_line(patch.source, name) for name in names)
     return f"{display_path(patch.path)}:{next(filter(None, lines), 1)}"
 
 
 def _assignment_line(source: str, name: str) -> int:
-    """The last line that writes or names the last part of `name`; 0 where there is none."""
+    """The last line that writes or names the last part of `name`; 0 if there is none."""
     last = name.partition("[")[0].rpartition(".")[2]
     lines = source.splitlines()
     for text in (f".{last} = ", f'"{last}"', f"'{last}'", last):

@@ -1,5 +1,5 @@
-"""Are the user's hooks into the compiler still called, and the options in force that torch.compile
-is given?
+"""Are the user's hooks into the compiler still called, and do the options given to torch.compile
+still apply?
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def judge_hooks(
     patched: Answer,
     own: Collection[str] = (),
 ) -> Verdicts:
-    """PG804 for each hook that is called without the patch and not with it, PG808 where only the
+    """PG804 for each hook that is called without the patch and not with it, PG808 if only the
     patched side fails.
 
     `own` are the options that the patch sets itself.
@@ -101,9 +101,7 @@ def judge_hooks(
 def _lost_options(
     unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]
 ) -> list[_Lost]:
-    """(way to call torch.compile, the options that it asks for and does not get, what is in
-    force).
-    """
+    """(way to call torch.compile, the given options that do not apply, the values that do)."""
     lost: list[_Lost] = []
     for call, asked in unpatched.items():
         got = patched.get(call, {})

@@ -58,7 +58,7 @@ def ask_together(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Verdicts:
-    """Each other patch of the run beside this one, in these cases of one release."""
+    """Judge each other patch of the run together with this one, in these cases of one release."""
     for path in context.run.others:
         other = load_patch(Path(path))
         orders = _both_orders(context, torch, "undone", SIMULATED, other)
@@ -77,7 +77,7 @@ def _both_orders(
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG811 for what one patch takes away from the other, PG813 where one fails."""
+    """PG811 for changes of one patch that the other undoes, PG813 if one fails."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures
@@ -99,7 +99,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verd
 
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG812 where a workload's facts depend on the order, PG813 where it fails."""
+    """PG812 if a workload's facts depend on the order, PG813 if it fails."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures

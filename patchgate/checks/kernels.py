@@ -1,6 +1,6 @@
 """Do lowering, fusion and the generated kernels give the recorded facts?
 
-Its codes PG300 to PG309 have one text for each kind: `framework/fact_verdicts.py`.
+Its codes PG300 to PG309 share one text for each kind: `framework/fact_verdicts.py`.
 """
 
 from __future__ import annotations

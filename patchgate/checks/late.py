@@ -41,7 +41,7 @@ _EXPECTED = "the facts of a process that runs the patch first"
 
 @Check(believes=SIMULATED, seconds=5, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Verdicts:
-    """Asked of the first workload that tells whether the patch is there; of no other."""
+    """Ask about one workload only: the first whose facts show that the patch is there."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
         if not (unpatched.failure or patched.failure) and changed_facts(
@@ -56,7 +56,7 @@ def ask_late(context: CheckContext, at: Instance) -> Verdicts:
 def judge_late(
     patch: Patch, unpatched: Observation, patched: Observation, late: Observation
 ) -> Verdict:
-    """PG821 where the facts are not those of the patch that was run first."""
+    """PG821 if the facts differ from those with the patch imported first."""
     case, place = late.case, f"{display_path(patch.path)}:1"
     say = partial(verdict, case=case, fact=case.name, expected=_EXPECTED)
     if late.failure:

@@ -92,7 +92,7 @@ _QUEUE = 4
 
 @record
 class Timing:
-    """Paired times of one workload at one size, and what was measured beside them."""
+    """Paired times of one workload at one size, and other measurements of the same process."""
 
     rounds: tuple[Round, ...]  #: microseconds by side; on the CPU those of the process's own clock
     peak_memory: dict[str, int]  #: bytes by side
@@ -118,12 +118,12 @@ class Timing:
 
     @property
     def metric(self) -> str:
-        """The budget that holds: what a patch costs on a GPU says nothing of the CPU."""
+        """The budget that applies: the cost of a patch on a GPU tells nothing about the CPU."""
         return "cpu_latency" if self.elapsed else "latency"
 
 
 def timed_devices(run: Run) -> list[str]:
-    """Real devices, and at night the CPU."""
+    """The run's real devices, and at night the CPU."""
     real = [device for device in run.devices if run.profile(device)["kind"] == "real"]
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
@@ -143,7 +143,7 @@ def ask_latency(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
-    """Looks at the times again while a budget lies within the interval."""
+    """Time the workload; take another look while a budget lies within the interval."""
     case, looks = at.case, list[Timing]()
     while len(looks) < LOOKS and not (looks and is_settled(context.patch, join(looks))):
         answer = _look(context, at, seed=len(looks))
@@ -181,7 +181,7 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
 
 
 def timing_of(answer: Answer, where: str) -> Timing:
-    """The times of one look. Raises UsageError when the answer holds none."""
+    """The times of one look. Raises UsageError if the answer has none."""
     return from_dict(
         Timing,
         {one.name: answer[one.name] for one in fields(Timing) if one.name in answer},
@@ -190,7 +190,7 @@ def timing_of(answer: Answer, where: str) -> Timing:
 
 
 def join(timings: Sequence[Timing]) -> Timing:
-    """All looks as one: their rounds together, memory and first calls of the first."""
+    """All looks as one: the rounds of all, memory and first calls of the first."""
     rounds, elapsed = (
         tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed")
     )
@@ -198,8 +198,8 @@ def join(timings: Sequence[Timing]) -> Timing:
 
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
-    """True if another look could not change the verdict; a change of tuned kernels is believed when
-    all looks agree.
+    """True if another look could not change the verdict; a change of tuned kernels counts once all
+    looks agree.
     """
     kind = _kind(patch, timing, timing.interval)
     return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
@@ -218,13 +218,13 @@ def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
 
 
 def _code(kind: Kind, worse: bool) -> str:
-    """The code of a change; the sign of one beyond its budget decides between loss and gain."""
+    """The code of a change; beyond its budget, the sign decides between loss and gain."""
     return _CODES.get(kind) or ("PG611" if worse else "PG612")
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
     """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the
-    budgets' line.
+    line of the budgets.
     """
     interval = timing.interval
     kind = _kind(patch, timing, interval)
@@ -269,8 +269,8 @@ def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: st
 
 
 def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:
-    """No times. One process runs both sides, so the kernels check judges whose fault a failure
-    is.
+    """The verdict without times. One process runs both sides, so the kernels check judges whose
+    fault a failure is.
     """
     kind = Kind.INFRA if fault_of(None, failure) is Fault.MACHINE else Kind.UNMEASURED
     actual = failure.text

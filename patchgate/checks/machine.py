@@ -1,5 +1,5 @@
 """Can this environment be trusted, and how is a patch confined in it? A case with known facts runs
-before all else.
+before all others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ask_sentinel(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """How a patch is confined there; none where no child has answered."""
+    """The sandbox of a patch there; no verdict if no child has answered."""
     is_real = context.run.profile(device)["kind"] == "real"
     case = Case(torch=torch, device=device) if is_real else Case(torch=torch)
     return judge_sandbox(
@@ -90,7 +90,7 @@ def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
 
 
 def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """Why nothing else is worth asking there: the sentinel does not count, or the patch does not
+    """The verdicts that leave nothing else to ask there: the sentinel fails, or the patch does not
     run.
     """
     sentinel = sentinel_verdict(context, torch, device)
@@ -111,8 +111,8 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
 
 
 def judge_sentinel(case: Case, answer: Answer) -> Verdict:
-    """PG903 when every known fact came out exactly, PG902 where others did; where there is none,
-    whose fault it is.
+    """PG903 if every known fact is exact, PG902 if one differs; without an answer, the code of the
+    fault.
     """
     failure = failure_of(answer)
     if failure:
@@ -140,8 +140,8 @@ def _code_of(failure: Failure) -> str:
 
 
 def judge_sandbox(case: Case, answer: Answer, *, required: bool) -> list[Verdict]:
-    """PG908: a note where something is missing; where all of it is required, the machine is not fit
-    for a patch.
+    """PG908: a note if a part is missing; if all parts are required, the machine is unfit for a
+    patch.
     """
     if failure_of(answer):
         return []
@@ -163,7 +163,7 @@ def judge_environment(torch: str, problem: str) -> Verdict:
 
 
 def judge_broken(item: str, expected: str, actual: str) -> Verdict:
-    """PG904: something of ours ended without a verdict."""
+    """PG904: a step of ours ended without a verdict."""
     return verdict("PG904", Kind.INFRA, Case(torch=""), "", expected, actual, item=item)
 
 
@@ -174,7 +174,7 @@ def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
 
 
 def judge_unstarted(case: Case, reason: str) -> Verdict:
-    """PG907: the run of a patch on a release was not begun."""
+    """PG907: the run of a patch on a release never began."""
     return _stopped(case, "", "run", reason)
 
 
@@ -185,5 +185,5 @@ def _stopped(case: Case, fact: str, item: str, reason: str) -> Verdict:
 
 
 def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:
-    """PG906: what this needs is not here, and nothing is guessed."""
+    """PG906: this machine lacks what is needed, and nothing is guessed."""
     return replace(verdict("PG906", Kind.NOTE, case, "", needed, reason), check=check)

@@ -60,8 +60,8 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Answer) -> Verdicts:
-    """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm
-    one did.
+    """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is the answer
+    of a warm one.
     """
     failure, fact = failure_of(answer), "replaces the same"
     if failure:

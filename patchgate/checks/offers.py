@@ -127,8 +127,8 @@ def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answer) -> Verdicts:
-    """PG531, PG533 and PG534 for what was found in the run; PG532 or PG535 for its numbers, where
-    there are any.
+    """PG531, PG533 and PG534 for faults in the run; PG532 or PG535 for its numbers, if there are
+    any.
     """
     say = partial(
         verdict, case=case, fact=offer, expected="as in eager mode", where=offer_place(patch, offer)
@@ -170,8 +170,8 @@ def _without(inputs: Answer, refused: Iterable[str]) -> dict[str, Any]:
 
 
 def _with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics that is asked of a backend: it rounds otherwise than
-    eager mode.
+    """The patch with the class of numerics that a backend must have: it rounds otherwise than eager
+    mode.
     """
     claims = patch.claims
     numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
@@ -182,7 +182,7 @@ def _with_own_rounding(patch: Patch) -> Patch:
 
 
 def offer_place(patch: Patch, offer: str) -> str:
-    """The line that defines or registers what is offered."""
+    """The line that defines or registers the offer."""
     name = re.escape(offer.partition(" ")[2])
     found = re.search(rf"(def|class)\s+{name}\b|[\"']{name}[\"']|\b{name}\s*=", patch.source)
     line = patch.source.count("\n", 0, found.start()) + 1 if found else 1

@@ -26,7 +26,7 @@ def ask_options(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_options(compared: Compared) -> Verdicts:
-    """One verdict for each option or mode that moved, one for all that did not."""
+    """One verdict for each option or mode that changed, one for all others."""
     verdicts = list(judge_facts(FAMILY, compared))
     alike = [
         verdict for verdict in verdicts if verdict.kind is Kind.PASS

@@ -117,7 +117,7 @@ AskSide = Callable[[Patch | None, Path], Answer]
 
 
 def numeric_devices(run: Run) -> list[str]:
-    """Numbers come out of the CPU, and of the run's real devices."""
+    """The CPU and the run's real devices, which compute numbers."""
     return ["cpu", *(device for device in run.devices if run.profile(device)["kind"] == "real")]
 
 
@@ -147,7 +147,7 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts on numbers; PG518 in place of those that are as without the patch because it
+    """The verdicts on numbers. PG518 replaces those of outputs that are unchanged because the patch
     does not act there.
     """
     if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
@@ -161,9 +161,9 @@ def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list
 
 def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
     """True if unpatched processes give different bits: libraries of a GPU choose algorithms by
-    where memory lies.
+    addresses in memory.
 
-    The patched side is not asked again: one that varies while unpatched does not is at fault.
+    The patched side is not asked again: if only it varies, it is at fault.
     """
     for number in range(_AGAIN):
         again = folder / f"unpatched-{number}"
@@ -178,7 +178,7 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
 
 
 def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The figures of an unpatched side whose equal runs differ; those of gradients as well."""
+    """The figures for an unpatched side whose equal runs differ; the same for gradients."""
     own = metrics | {"repeats": metrics["repeats"] | {"unpatched": False}}
     return own | (
         {"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {}
@@ -191,7 +191,7 @@ def compared_sides(
     """The figures of the difference between both sides' outputs, or the verdict on the side that
     did not run.
 
-    Of a side that cannot be run here there is one figure: `unmeasured`, the reason.
+    For a side that cannot be run here there is one figure: `unmeasured`, the reason.
     """
     files = folder / "unpatched", folder / "patched"
     answers = [ask(patch, path) for patch, path in zip((None, context.patch), files, strict=True)]
@@ -206,8 +206,8 @@ def compared_sides(
 
 
 def comparison_failure(answer: Answer) -> Failure | None:
-    """Why two files were not compared: a step of ours that failed, or outputs of the patched side
-    that are none.
+    """The reason why two files were not compared: a step of ours failed, or the patched file has no
+    outputs.
     """
     if answer.get("unreadable"):
         what = f"outputs that cannot be compared: {answer['unreadable']}"
@@ -224,8 +224,8 @@ def outputs_of(
     compiles: int = 1,
     seeds: Sequence[int] = SEEDS,
 ) -> Answer:
-    """Outputs of a workload, or of what the question makes of it, on a device, written to the file
-    `path`.
+    """Write the outputs of a workload, or of a form that the question makes of it, on a device, to
+    the file `path`.
     """
     workload = context.workload(case.workload)
     small = seeds is SEEDS and (context.run.nightly or "equivalence" in workload.checks)
@@ -251,7 +251,7 @@ def _run(
 
 
 def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[str, Any]:
-    """The first intermediate that differs; nothing when a side cannot tell."""
+    """The first intermediate result that differs; none if a side cannot tell."""
     files = folder / "unpatched-trace", folder / "patched-trace"
     for patch, path in zip((None, context.patch), files, strict=True):
         outputs_of(context, case, "trace", patch, path)
@@ -262,7 +262,7 @@ def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[s
 
 
 def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -> Verdict | None:
-    """One verdict where a side did not run."""
+    """One verdict if a side did not run."""
     if unpatched and any(word in unpatched.signature for word in _NO_COMPILER):
         text = failure_text(unpatched, patched)
         return verdict("PG508", Kind.UNMEASURED, case, "", "runs", text, unpatched.where)
@@ -272,10 +272,9 @@ def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -
 
 
 def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
-    """Three questions: bit-stable? accurate against float64? and do special inputs come out as they
-    did?
+    """Three questions: bit-stable? accurate against float64? and special inputs unchanged?
 
-    The first two are asked of the outputs, and of the gradients where there are any.
+    The first two are for the outputs, and for the gradients if there are any.
     """
     where = patch.place_of("numerics")
     strict = patch.claims.numerics is not Numerics.CHANGES
@@ -288,7 +287,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
 
 
 def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
-    """The share that differs, held to the class that is claimed."""
+    """The share that differs, judged by the claimed class."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
     # If only the patched side varies, it is the patch that does it, and it can vary on purpose.
@@ -321,7 +320,7 @@ def error_factor(patch: Patch) -> float:
 
 
 def _broken_claim(patch: Patch, metrics: Answer) -> str | None:
-    """The code of what bits and ulps break of the claim."""
+    """The code of the claim that bits and ulps break."""
     claims = patch.claims
     if claims.numerics is Numerics.BIT_IDENTICAL and metrics["differing"] > 0:
         return "PG501"
@@ -351,8 +350,8 @@ def _error(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> 
 
 
 def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts:
-    """NaN, infinities and extremes in the inputs, one row and none: what comes out is what
-    unpatched or eager gives.
+    """Inputs with NaN, infinities and extremes, with one row and none: the outcome must be that of
+    unpatched or eager code.
     """
     expected = (
         "NaN, infinite and finite elements, or the error, as without the patch or in eager mode"

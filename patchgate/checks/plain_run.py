@@ -96,8 +96,8 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _workload(context: CheckContext, torch: str) -> str:
-    """One that the patch changes, where it changes any of the first few, or any; the patch cannot
-    know which.
+    """A workload that the patch changes, if it changes any of the first few; else a random one. The
+    patch cannot know which.
     """
     if context.only:
         return context.only[0].workload
@@ -155,14 +155,17 @@ def _is_unpatched(
 
 
 def _missing(judged: Answer, plain: Answer) -> int:
-    """How many modules of generated code the script left less than the gate's own run."""
+    """The number of modules of generated code in the gate's own run that the script did
+    not leave.
+    """
     return max(0, len(judged.get("code", ())) - len(plain.get("code", ())))
 
 
 def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
-    """How the results of the script differ from those of the gate's own run.
+    """The differences between the results of the script and those of the gate's own run.
 
-    That may compile more, for other values: `usual` modules are missing without the patch.
+    The gate's run may compile more, for other values: `usual` modules are missing in a script
+    without the patch too.
     """
     failure = failure_of(plain)
     if failure:
@@ -180,14 +183,14 @@ def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
 
 
 def _unseen_settings(applied: Answer, plain: Answer) -> list[str]:
-    """The settings that importing the patch changed in the script only."""
+    """The settings that importing the patch changed only in the script."""
     effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
     effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
     return [f"importing it changed {name}" for name in plain["changed"] if name not in effects]
 
 
 def _alone(sides: tuple[Answer, Answer], usual: int) -> list[str]:
-    """How torch without the patch differs in a script."""
+    """The differences of torch without the patch in a script."""
     failure = failure_of(sides[0])
     return [failure.signature] if failure else differences(*sides, usual)
 
@@ -202,8 +205,8 @@ def judge_plain_run(
     *,
     unpatched: bool = False,
 ) -> Verdict:
-    """PG225 where results differ between the gate's run and a script, and those `without` the patch
-    do not.
+    """PG225 if results differ between the gate's run and a script, and those `without` the patch do
+    not.
 
     `unpatched`: the script has the results of torch without the patch, so only the order of imports
     matters (PG227).
@@ -238,7 +241,7 @@ def judge_plain_run(
 def _uncompared(
     case: Case, workload: str, expected: str, judged: Answer, plain: Answer
 ) -> Verdict | None:
-    """PG226 where a run failed and that says nothing of a difference."""
+    """PG226 if a run failed in a way that shows no difference."""
     for failure in map(failure_of, (judged, plain)):
         if fault_of(None, failure) is Fault.MACHINE:
             return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))

@@ -28,7 +28,7 @@ _COMPILES = 2
 
 
 class NoRanks(NothingToJudge):
-    """There can be no two ranks here; the message tells why."""
+    """Two ranks cannot run here; the message says why."""
 
 
 @Check(

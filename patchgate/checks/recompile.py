@@ -80,10 +80,9 @@ def ask_recompile(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdicts:
-    """One verdict for each step in which more was compiled; PG410 when there is none.
+    """One verdict for each step in which more was compiled; PG410 if there is none.
 
-    A further graph in the first call is no matter of this check: it is a graph break, which the
-    graph check has.
+    A further graph in the first call is a graph break, which the graph check judges.
     """
     place = f"{display_path(patch.path)}:1"
     sides = failure_of(unpatched), failure_of(patched)
@@ -106,8 +105,8 @@ def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answe
 def _more(
     unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
 ) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs or symbolic ones; of a state,
-    with too few.
+    """(code, step, expected, actual) of each step with more graphs or more symbolic ones; for a
+    state also with too few.
     """
     # A graph that the patch compiles or splits by itself is compiled once more for another size or
     # state.

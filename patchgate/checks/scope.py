@@ -41,7 +41,9 @@ def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
-    """Each case, compiled after the scope was entered and left, against torch without the patch."""
+    """Compare each case, compiled after the scope was entered and left, with torch without the
+    patch.
+    """
     where = context.patch.place_of("scope")
     return [
         judge_outside(
@@ -55,8 +57,8 @@ def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
 
 
 def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
-    """PG219 where a workload that is compiled after the scope has ended is not what it is without
-    the patch.
+    """PG219 if a workload that is compiled after the scope has ended differs from torch without the
+    patch.
     """
     case, fact = left.case, f"{patch.claims.scope} {left.case.name}"
     expected = "the facts of torch without the patch"

@@ -64,8 +64,8 @@ def ask_shapes(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_shapes(compared: Compared) -> Verdicts:
-    """One verdict for each way of compiling that got worse, for its other facts follow; otherwise
-    as golden says.
+    """One verdict for each way of compiling that got worse, because its other facts follow from
+    that; otherwise as golden says.
     """
     before, after = compared.unpatched.facts, compared.patched.facts
     worse = _worse(before, after)
@@ -84,7 +84,7 @@ def _mode(fact: str) -> str:
 
 
 def _worse(before: Facts, after: Facts) -> dict[str, str]:
-    """Way of compiling -> the code of what grew."""
+    """Way of compiling -> the code of the figure that grew."""
     grown: dict[str, str] = {}
     for code, prefixes in _WORSE:
         for fact in after:

@@ -51,10 +51,9 @@ def ask_stubs(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Verdict]:
-    """PG230 for each project of which the patch used a stand-in, with the names; PG231 where it
-    used none.
+    """PG230 for each project whose stand-in the patch used, with the names; PG231 if it used none.
 
-    Raises NothingToJudge where nothing stands in for anything.
+    Raises NothingToJudge if there are no stand-ins.
     """
     uses = {use["name"]: use for answer in answers for use in answer["stubbed"]}
     own = {name: use["where"] for name, use in sorted(uses.items()) if use["by_patch"]}
@@ -90,6 +89,6 @@ def _reasons(patch: Patch, project: str) -> str:
 
 
 def shown_place(where: str) -> str:
-    """file:line as the user would type it."""
+    """A file:line in the form that the user would type."""
     file, _, line = where.rpartition(":")
     return f"{display_path(file)}:{line}"

@@ -89,11 +89,11 @@ def judge_symptom(
     again: Command,
     recorded: Ranges | None = None,
 ) -> Verdict:
-    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it
-    applies?
+    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it fix the defect
+    where it applies?
 
-    `recorded` is the symptom's fact without the patch, by release, which says on what other
-    releases it is needed.
+    `recorded` is the symptom's fact without the patch, by release; it shows on which other releases
+    the patch is needed.
     """
     case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
     say = partial(verdict_of, FAMILY, case=case, fact=fact, item="symptom")
@@ -158,8 +158,8 @@ def _stated_range(patch: Patch) -> str:
 
 
 def recorded_symptom(symptom: Symptom, folder: Path) -> dict[str, bool | None]:
-    """Each release, and whether the symptom is recorded as present on it without the patch; None
-    where nothing is. Empty where nothing is recorded at all.
+    """Release -> True if the symptom is recorded as present there without the patch, None if
+    nothing is recorded. Empty if nothing is recorded at all.
     """
     golden = load_golden(symptom.workload, symptom.device, folder)
     recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact)
@@ -201,7 +201,7 @@ def _on_releases(present: list[str], absent: list[str]) -> str:
 
 
 def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:
-    """Why the symptom's fact cannot be held to its predicate; empty where it can."""
+    """The reason why the predicate cannot be applied to the symptom's fact; empty if it can."""
     if value is None or isinstance(value, Unmeasured):
         return unpatched.failure.text if unpatched.failure else f"no fact {symptom.fact}"
     if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith(
@@ -215,7 +215,7 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
 
 
 def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
-    """The fact on both sides; of a `.max`, also the whole list that it is the maximum of."""
+    """The fact on both sides; for a `.max`, also the list whose maximum it is."""
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
     sides = [(name, unpatched.get(name), patched.get(name)) for name in names]
     texts = [

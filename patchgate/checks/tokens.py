@@ -63,12 +63,12 @@ def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_tokens(case: Case, patch: Patch, counts: Mapping[str, Counts]) -> list[Verdict]:
-    """One verdict a way of sampling: how often a test of exact text would flip."""
+    """One verdict for each way of sampling: how often a test of exact text would change."""
     return [_sampling(case, patch, f"{mode} tokens", one) for mode, one in counts.items()]
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
-    """The probability that a text of so many tokens changes, and its interval: every token has the
+    """The probability that a text of so many tokens changes, and its interval; every token has the
     same chance.
     """
     low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
@@ -91,7 +91,7 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
 
 
 def _changes(counts: Counts) -> str:
-    """The changes with Wilson's interval, so that few flips are not taken for none."""
+    """The changes with Wilson's interval, so that few changes are not taken for none."""
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     return (
         f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change, "
@@ -101,7 +101,7 @@ def _changes(counts: Counts) -> str:
 
 
 def _parting(counts: Counts) -> str:
-    """The first place where both sides draw another token."""
+    """The first place where the two sides draw different tokens."""
     return (
         f"first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
         f"{counts['first_before']} -> {counts['first_after']}"

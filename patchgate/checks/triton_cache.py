@@ -67,8 +67,8 @@ def ask_triton_cache(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """The cache is asked warm only where the patch changes what a kernel of the same source
-    becomes.
+    """Build the kernels; with a warm cache only if the patch changes the code of a kernel with the
+    same source.
     """
 
     def built(cache: str, patch: Patch | None) -> Answer:
@@ -84,9 +84,7 @@ def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str,
 
 
 def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
-    """Sources that become other machine code with the patch, each side having found the cache
-    cold.
-    """
+    """Sources whose machine code differs with the patch; each side started with a cold cache."""
     unpatched, patched = (answers[side]["kernels"] for side in (UNPATCHED, PATCHED))
     return [
         source
@@ -96,9 +94,9 @@ def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG707 for each side that was given a kernel of the other, PG708 when none was.
+    """PG707 for each side that got a kernel of the other, PG708 if none did.
 
-    Triton's key holds the source, so only kernels of equal source can be mixed up.
+    Triton's key contains the source, so only kernels of equal source can be confused.
     """
     differing = differing_kernels(answers)
     sides = (PATCHED_WARM, UNPATCHED_WARM) if differing else ()

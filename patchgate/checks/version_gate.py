@@ -171,7 +171,8 @@ def judge_versions(
 def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
     """True if the patch fails to read the version of a build of the judged release.
 
-    Of torch nothing else differs there. A patch that itself raises refuses the build on purpose.
+    Nothing else of torch differs there. A patch that raises an error of its own refuses the build
+    on purpose.
     """
     build = Version(version)
     if build.base_version != Version(torch).base_version or build.is_postrelease:
@@ -200,7 +201,7 @@ def _misread(case: Case, patch: Patch, builds: Sequence[str], failure: Failure) 
 
 
 def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where: str) -> Verdicts:
-    """PG201 and PG202 for the versions on which the patch applies otherwise than claimed."""
+    """PG201 and PG202 for the versions on which the patch contradicts its claim."""
     say = partial(verdict, item="versions")
     expected = f"applies exactly on {patch.claims.applies_to}"
     extra = [version for version, did in applied.items() if did and not patch.is_claimed(version)]
@@ -228,10 +229,10 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
 
 
 def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
-    """Version -> whether the patch applied, by what it replaced; of one that replaces nothing, by
-    what else it does.
+    """Version -> True if the patch applied: it replaced names, or, if it replaces none anywhere, it
+    had other effects.
 
-    That is operators that it defines, and settings.
+    These are operators that it defines, and settings.
     """
     replaced = {version: bool(replaced_names(patch, answer)) for version, answer in answers.items()}
     if patch.claims.targets or any(replaced.values()):
@@ -246,9 +247,9 @@ def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
 def judge_support(
     case: Case, patch: Patch, supported: Sequence[str], where: str, stated: str = ""
 ) -> Verdicts:
-    """PG220 when no release that is supported is one where the patch applies.
+    """PG220 if the patch applies on no supported release.
 
-    `stated` is what the project says of them; empty where ci/matrix.toml decides.
+    `stated` are the project's words about its releases; empty if ci/matrix.toml decides.
     """
     say, expected = (
         partial(verdict, item="support"),

@@ -1,4 +1,4 @@
-"""The answer of a search as text: what turned where, what changed with it, and how to see both
+"""The answer of a search as text: where the answer turns, what changed with it, and how to see both
 sides.
 
 A list of changes is cut after some lines and says how many more there are.
@@ -16,7 +16,7 @@ _LONGEST = 24
 
 
 def render_turn(turn: TurnFound) -> Iterator[str]:
-    """Lines about a turn, and about the commit of torch that made it where one was searched."""
+    """Lines about a turn, and about the commit of torch behind it if one was searched."""
     outcome, labels = turn.outcome, turn.labels
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:

@@ -52,8 +52,8 @@ class CauseGroup:
 
     @property
     def changes(self) -> tuple[tuple[str, str], ...]:
-        """Facts as `without the patch -> with it`: (code, line) of each case; the evidence's case
-        first.
+        """Facts as `without the patch -> with it`: (code, line) for each case; the case with the
+        evidence comes first.
         """
         cases: dict[tuple[str, str, str], list[Verdict]] = {}
         for verdict in self.verdicts:
@@ -99,7 +99,7 @@ def _changes(verdicts: Sequence[Verdict]) -> str:
 
 
 def change_text(verdict: Verdict) -> str:
-    """`bytes.total 1,000 -> 900`, and what golden holds where that is neither."""
+    """`bytes.total 1,000 -> 900`, and the value in golden if it is neither."""
     values = [_with_commas(value or "") for value in (verdict.before, verdict.after)]
     known = verdict.recorded in (None, verdict.before, verdict.after)
     return f"{verdict.fact} {' -> '.join(values)}" + (
@@ -233,7 +233,9 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """By the cause's order of codes, then facts that sum up, the largest share, then by subject."""
+    """Sort by the cause's order of codes, then facts that sum up, then the largest share, then the
+    subject.
+    """
 
     def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:
         rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)

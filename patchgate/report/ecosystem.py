@@ -18,7 +18,9 @@ _SOON = (When.NOW, When.NEXT)
 
 
 def as_markdown(judged: Sequence[Judged]) -> str:
-    """Projects that are broken now come first, then those that the next release breaks."""
+    """Write the page: first the projects that are broken now, then those that the next release
+    breaks.
+    """
     lines = [
         "| project | files | newest torch | broken now | next that breaks | places | needs |",
         "| --- | --- | --- | --- | --- | --- | --- |",

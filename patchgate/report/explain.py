@@ -1,5 +1,5 @@
-"""The explanation of a code, with an example of the corpus, and all checks and codes as the page
-docs/verdicts.md.
+"""The explanation of a code, with an example of the corpus; and the page docs/verdicts.md of all
+checks and codes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _AROUND, _CORRECTION = 2, 12
 
 
 def show_code(console: Console, code: Code) -> None:
-    """Print what a verdict code means, why it matters, how to fix it, and an example where the
-    corpus has one.
+    """Print what a verdict code means, why it matters, how to fix it, and an example of the corpus
+    if there is one.
     """
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
     for label, text in (
@@ -45,9 +45,7 @@ def show_code(console: Console, code: Code) -> None:
 
 
 def example_of(code: str) -> Example | None:
-    """One that has a corrected form where there is one: the shortest correction, or else the
-    shortest patch.
-    """
+    """The example with the shortest correction; without corrections, the shortest patch."""
 
     def length(example: Example) -> tuple[bool, int, str]:
         source, fixed = _source(_patch(example)), _corrected(example)
@@ -110,7 +108,7 @@ def _lines_around(lines: list[str], number: int) -> Iterator[str]:
 
 
 def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
-    """Lines that go and come, without those that are blank or comments."""
+    """Lines that were removed and added, without those that are blank or comments."""
     for line in difflib.ndiff(before, after):
         text = line[2:].strip()
         if line[0] in "+-" and text and not text.startswith(("#", '"""')):

@@ -1,5 +1,5 @@
-"""The formats in which a judged patch is shown: the files that every run leaves, and what
-`--format` prints.
+"""The formats in which a judged patch is shown: the files that every run leaves, and the output of
+`--format`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from patchgate.runner.run_settings import Run, load_times
 
 @record
 class JudgedPatch:
-    """A run of the gate and what came out."""
+    """A run of the gate and its results."""
 
     run: Run
     patch: Patch
@@ -57,7 +57,7 @@ class JudgedPatch:
 
     @property
     def notes(self) -> list[str]:
-        """A line where golden has the same facts of another patch."""
+        """A line for each other patch whose facts in golden are the same."""
         same = recorded_as(self.run.store, self.patch.id, self.run.project.golden_folder)
         where = display_path(self.patch.manifest or "its patch.toml")
         return (
@@ -73,7 +73,7 @@ class JudgedPatch:
 
     @property
     def checkout(self) -> Path:
-        """The folder that paths in SARIF and in annotations are relative to."""
+        """The folder to which paths in SARIF and in annotations are relative."""
         return Path(os.environ.get("GITHUB_WORKSPACE") or self.run.project.root).resolve()
 
 
@@ -117,8 +117,8 @@ FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {
 
 
 def write_files(judged: JudgedPatch) -> None:
-    """Leave the files of one patch in its folder; its summary is also that of the step of a GitHub
-    workflow.
+    """Write the files of one patch into its folder; its summary goes to the summary of the GitHub
+    step too.
     """
     for name, render in FILES.items():
         write_atomically(Path(judged.run.folder, name), render(judged))

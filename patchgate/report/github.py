@@ -28,14 +28,12 @@ def is_github() -> bool:
 
 
 def commands_end(end: bool) -> str:
-    """The line from which on GitHub's runner takes nothing that is printed for a command, or takes
-    it again.
-    """
+    """The line that switches GitHub's commands off or, at the end, on again."""
     return f"::stop-commands::{_WORD}" if end else f"::{_WORD}::"
 
 
 def among_commands(lines: Iterable[str]) -> str:
-    """Lines that are commands, in what is otherwise taken for none."""
+    """Lines with commands, amid output in which commands are switched off."""
     return "\n".join([commands_end(False), *lines, commands_end(True)] if is_github() else lines)
 
 
@@ -46,7 +44,7 @@ def annotation(kind: str, text: str, **properties: str | int) -> str:
 
 
 def render_annotations(view: RunView, patch: str, checkout: Path) -> Iterator[str]:
-    """One for each block that is not green."""
+    """One annotation for each block that is not green."""
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"
         place = place_of(block, view, patch, checkout)
@@ -55,8 +53,8 @@ def render_annotations(view: RunView, patch: str, checkout: Path) -> Iterator[st
 
 
 def place_of(block: Block, view: RunView, patch: str, checkout: Path) -> dict[str, str | int]:
-    """Its first place, if that has a line; else a line of the file `patch` that another block has,
-    or its first one. Empty where all of these lie outside the checkout.
+    """The block's first place, if that has a line; else a line of the file `patch` from another
+    block, or its first line. Empty if all of these lie outside the checkout.
     """
     lines = [place for each in view.blocks for place in each.places if place_in(checkout, place)]
     own = Path(patch).resolve()
@@ -75,7 +73,7 @@ def block_text(block: Block) -> str:
 
 
 def place_in(checkout: Path, text: str) -> dict[str, str | int]:
-    """File and line of `file:line`, relative to the checkout; empty where it is no file of it."""
+    """File and line of `file:line`, relative to the checkout; empty if the file is not in it."""
     place = _PLACE.fullmatch(text)
     if place is None:
         return {}

@@ -17,7 +17,7 @@ _LONGEST = 5
 
 
 def render_series(points: Sequence[Point]) -> Iterator[str]:
-    """One line a value; a value that stays is shown once, with how often."""
+    """One line for each value; a value that repeats is shown once, with the number of times."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
         yield escape_control(f"{patch} on torch {torch}")
         series = (point for point in points if (point.patch, point.torch) == (patch, torch))
@@ -35,7 +35,7 @@ def render_regressions(regressions: Regressions) -> Iterator[str]:
 
 
 def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
-    """Lines about what has another verdict than in the run before."""
+    """Lines about verdicts that differ from the run before."""
     count = len(transitions)
     yield (
         f"{count} checks changed since the last run"

@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML: one test case a verdict, so that a pipeline shows each one under a stable
+"""Verdicts as JUnit XML: one test case for each verdict, so that a pipeline shows it under a stable
 name.
 """
 
@@ -23,8 +23,8 @@ _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0
 def render_junit(
     verdicts: Mapping[Verdict, float], view: RunView | None = None, name: str = ""
 ) -> str:
-    """A failure for each red verdict, a skip for each that could not be judged, and one for what a
-    run left out; with the seconds that it took, and the `name` of the patch.
+    """A failure for each red verdict, a skip for each that could not be judged, and one for
+    everything that a run left out; with times, and the `name` of the patch.
     """
     suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
     suite.add_testcases([_case(verdict, seconds, name) for verdict, seconds in verdicts.items()])

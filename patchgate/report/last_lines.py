@@ -35,8 +35,8 @@ def answer_lines(
     results: Sequence[str] = (),
     kept: int = 0,
 ) -> Ending:
-    """The last lines: what was judged and what was not, the files of results, and the counts with
-    the exit code.
+    """The last lines: the cells that were judged and those that were not, the files of results, and
+    the counts with the exit code.
 
     `kept` answers are those of an earlier run of the same patch.
     """
@@ -66,7 +66,7 @@ def answer_lines(
 
 
 def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
-    """How much of a merge's judgement this run is; None where no option leaves anything out."""
+    """The share of a full gate that this run is; None if no option leaves anything out."""
     if not run.is_narrowed:
         return None
     reached = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
@@ -89,9 +89,9 @@ def _share(judged: Iterable[str], wanted: Iterable[str]) -> tuple[int, int]:
 
 
 def count_line(view: RunView) -> str:
-    """`4 causes, 10 red results, 2539 green, 2 grey notes`; `nothing red` where there is no cause.
+    """`4 causes, 10 red results, 2539 green, 2 grey notes`; `nothing red` without causes.
 
-    A narrowed run that found nothing says how much it judged, and how to judge all.
+    A narrowed run without problems says how much it judged, and how to judge all.
     """
     if view.quick_look and not view.causes and not view.stopped:
         return _quick_look_text(view, view.quick_look)

@@ -1,7 +1,7 @@
 """Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; the names that a package
 uses.
 
-All word a finding the same: its message, the releases for which it holds, the fix.
+All forms give a finding the same words: its message, its releases, the fix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIRST = 3
 
 
 def render_findings(report: Report, form: str, *, details: bool = False) -> str:
-    """`form` is text, json, github or sarif; `details` adds to the text only."""
+    """Write findings as text, json, github or sarif (`form`); `details` adds to the text only."""
     if form == "text":
         return _text(report, details)
     if form == "github":
@@ -52,8 +52,8 @@ def _message(finding: Finding) -> str:
 
 
 def _text(report: Report, details: bool) -> str:
-    """One line a finding, then the source line with a caret below; of a folder a table of what
-    breaks; a summary.
+    """One line for each finding, then the source line with a caret below; for a folder a table of
+    broken names; a summary.
     """
     red = [finding for finding in report.findings if finding.severity is Severity.RED]
     if report.walked and report.files:
@@ -71,8 +71,8 @@ def _text(report: Report, details: bool) -> str:
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
-    """Three answers, then what is found in the order in which it hurts; what only old releases lack
-    with `details`.
+    """Three answers, then the findings in the order of time in which they hurt; those of old
+    releases alone only with `details`.
     """
     lines = list(_outlook(report))
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
@@ -118,8 +118,8 @@ def _places_of(findings: Sequence[Finding]) -> str:
 
 
 def _breaks(red: Sequence[Finding]) -> list[list[str]]:
-    """File, name of torch (where a finding has none: what is wrong) and releases, each pair
-    once.
+    """File, name of torch (or the problem, if a finding has no name) and releases, each
+    pair once.
     """
     titles = {code.code: code.title for code in CODES}
     rows: dict[tuple[str, str], list[str]] = {}
@@ -136,9 +136,7 @@ def _table(heads: list[str], rows: Sequence[list[str]]) -> Iterator[str]:
 
 
 def render_usage(report: UsageReport, form: str) -> str:
-    """Every private name, the releases that have it and where it is used; `form` is text or
-    json.
-    """
+    """Every private name, the releases that have it and its places; `form` is text or json."""
     if form == "json":
         return json.dumps({"schema": _JSON_SCHEMA, **asdict(report)}, indent=1) + "\n"
     rows = [
@@ -164,7 +162,7 @@ def render_usage(report: UsageReport, form: str) -> str:
 
 
 def _of_files(judged: int, walked: int) -> str:
-    """`1 of 3 files`; `1 file` where no folder was walked, or all of it was judged."""
+    """`1 of 3 files`; `1 file` if no folder was searched, or all of it was judged."""
     return f"{judged} of {counted(walked, 'file')}" if judged < walked else counted(judged, "file")
 
 
@@ -200,7 +198,7 @@ def _finding_lines(finding: Finding, details: bool) -> Iterator[str]:
 
 
 def _source_lines(line: str, start: int, width: int) -> Iterator[str]:
-    """A line of source and a caret below; of a long line only what is around the caret."""
+    """A line of source and a caret below; a long line is cut around the caret."""
     first, end = max(0, start - _AROUND), start + min(width, _AROUND)
     before = ("... " if first else "") + escape_control(line[first:start])
     marked = escape_control(line[start:end])

@@ -39,8 +39,8 @@ def as_code(text: str) -> str:
 
 
 def render_markdown(title: str, view: RunView) -> str:
-    """Title, counts and a row for each cause; matrix, notes and blocks are folded. Where all is
-    well, one line.
+    """Title, counts and a row for each cause; matrix, notes and blocks are folded. One line if all
+    is well.
     """
     if view.lines and view.colour is Colour.GREEN and not view.quick_look:
         return f"✓ {as_code(title)} on torch {', '.join(view.torches)}: {count_line(view)}\n"
@@ -111,9 +111,9 @@ _LONGEST = 60_000
 
 
 def render_comment(folders: Sequence[Path]) -> str:
-    """One section a patch, with the torches of all folders side by side.
+    """One section for each patch, with the torches of all folders side by side.
 
-    Raises UsageError for what is no result.
+    Raises UsageError for folders without results.
     """
     verdicts: dict[str, list[Verdict]] = {}
     torches: dict[str, list[str]] = {}

@@ -19,7 +19,7 @@ _SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
 def value_text(value: float, figure: Figure) -> str:
-    """`1.24 GB`, `13`: three figures that count, or the whole number of a count."""
+    """A value of three significant figures, `1.24 GB`; a count is a whole number, `13`."""
     for scale, unit in _SCALES if figure.unit == "bytes" else ():
         if value >= scale:
             shown = value / scale
@@ -28,17 +28,17 @@ def value_text(value: float, figure: Figure) -> str:
 
 
 def percent(share: float) -> str:
-    """`+11.5 %`, `+0.02 %` of a small one, `0 %` of none."""
+    """`+11.5 %`; `+0.02 %` for a small change, `0 %` for none."""
     return f"{share * 100:+.{1 if abs(share) >= 0.001 else 2}f} %" if share else "0 %"
 
 
 def change_text(change: Change) -> str:
-    """How far it moved; `new` where it was 0 and is not."""
+    """The change in per cent; `new` if it was 0 and is not."""
     return "new" if change.share is None else percent(change.share)
 
 
 def cell_text(change: Change, figure: Figure) -> str:
-    """`13`, or `13 -> 14 (+7.7 %)` where it changed."""
+    """`13`, or `13 -> 14 (+7.7 %)` if it changed."""
     before, after = value_text(change.before, figure), value_text(change.after, figure)
     if change.before == change.after:
         return after
@@ -50,7 +50,7 @@ def cell_text(change: Change, figure: Figure) -> str:
 
 
 def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
-    """A cell for each figure, `-` where it was not taken."""
+    """A cell for each figure; `-` if it was not taken."""
     return [
         cell_text(row.changes[each.name], each) if each.name in row.changes else "-"
         for each in figures
@@ -58,7 +58,7 @@ def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
 
 
 def show_impact(console: Console, impact: Impact) -> None:
-    """Print the line that sums up, and a row for each model."""
+    """Print the summary line, and a row for each model."""
     console.print(Text(escape_control(impact.summary), style="bold"))
     table = Table(
         "model", *(figure.name for figure in impact.figures), box=SIMPLE_HEAD, pad_edge=False
@@ -84,7 +84,7 @@ def _cells(row: ModelImpact, figures: tuple[Figure, ...]) -> Iterator[Text]:
 
 
 def impact_markdown(title: str, impact: Impact) -> str:
-    """Title, the line that sums up, the table, and what was not compared."""
+    """Title, the summary line, the table, and the models that were not compared."""
     figures = impact.figures
     lines = [f"## {as_code(title)}", "", as_code(impact.summary), ""]
     compared = [row for row in impact.rows if not row.failed]

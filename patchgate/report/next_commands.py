@@ -1,4 +1,4 @@
-"""A next step as it is typed here: through nox in a checkout, by the command's own name anywhere
+"""A next step as the reader types it: through nox in a checkout, by the command's own name anywhere
 else.
 """
 

@@ -1,5 +1,5 @@
-"""How far a run is: a bar in a terminal, plain lines elsewhere, and each cause as soon as it is
-found.
+"""Shows how far a run is: by a bar in a terminal, by plain lines elsewhere; and each cause as soon
+as it is found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHORT, _LONGER = 3, 0.3
 class TimeLeft:
     """Estimates when a run ends, from the seconds of each cell in the last run and in this one.
 
-    `before` are those of the last run. A cell that it did not have takes what its check says.
+    `before` are those of the last run. A new cell is estimated by its check.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TimeLeft:
             self._seconds[check][1] += seconds
 
     def seconds(self) -> float:
-        """The seconds that are left: at least those of the longest cell."""
+        """The seconds that are left, at least those of the longest cell."""
         now = self._clock()
         running = []
         for cell, began in list(self._began.items()):  # it is asked in another thread too
@@ -70,8 +70,8 @@ class TimeLeft:
         return max([sum(cells) / self._workers, *cells])
 
     def _cell(self, cell: str) -> float:
-        """The seconds of a cell: as expected, corrected by its check, and by all where few of the
-        check have ended.
+        """The seconds of a cell: the expected ones, corrected by its check, or by all checks if few
+        cells of its check have ended.
         """
         expected = self._expected.get(cell, 1.0)
         (all_expected, all_taken), (own_expected, own_taken) = (
@@ -88,7 +88,7 @@ def _check_of(cell: str) -> str:
 
 
 class RunProgress:
-    """Shows how far one run is; `before` are the seconds of each cell in the last one."""
+    """Shows how far one run is; `before` are the seconds of each cell in the last run."""
 
     def __init__(
         self,
@@ -127,19 +127,19 @@ class RunProgress:
             print_line(self.console, f"{self.done} checks in {self._elapsed()}; writing the report")
 
     def planned(self, cells: Mapping[str, float]) -> None:
-        """Take the cells that are to be judged, and the seconds that their checks need."""
+        """Take note of the cells that are to be judged, and the seconds that their checks need."""
         self.total = len(cells)
         self._left.planned(cells)
         self._show()
 
     def started(self, cell: str) -> None:
-        """Show a cell that is judged from now on."""
+        """Show that a cell begins to be judged."""
         self._running[cell] = None
         self._left.started(cell)
         self._show()
 
     def ended(self, cell: JudgedCell) -> None:
-        """Show what a cell gave: each cause that is new, and how much is left."""
+        """Show the results of a cell: each new cause, and how much is left."""
         self.done += 1
         self._running.pop(cell.name, None)
         self._left.ended(cell.name, cell.seconds)
@@ -152,14 +152,14 @@ class RunProgress:
         self._show()
 
     def left(self) -> str:
-        """`about 40 s left`; empty as long as too few cells have ended to tell."""
+        """`about 40 s left`; empty until enough cells have ended to tell."""
         if self.done < _SHARE * self.total or not self.done:
             return ""
         seconds = self._left.seconds()
         return f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
 
     def _repeat(self) -> None:
-        """Show that the run goes on, also while nothing begins or ends."""
+        """Show that the run goes on, even if no cell begins or ends."""
         while not self._over.wait(1 if self.console.is_terminal else _EVERY):
             if self.console.is_terminal:
                 self._show()
@@ -178,12 +178,12 @@ class RunProgress:
         return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
     def _now(self) -> str:
-        """The checks that run, each with its release."""
+        """The running checks, each with its release."""
         running = dict.fromkeys(" ".join(cell.split("-")[:2]) for cell in list(self._running))
         return f"running {', '.join(running)}" if running else ""
 
     def _show_cause(self, verdict: Verdict) -> None:
-        """Nobody should wait for the last cell to learn of the first cause."""
+        """Show a cause as soon as it is found, and not after the last cell."""
         cause = cause_of(verdict)
         if cause.name not in self._causes:
             self._causes.add(cause.name)

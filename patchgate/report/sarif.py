@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, for code scanning: findings of lint and verdicts of a gate, by one writer."""
+"""SARIF 2.1.0, for code scanning: findings of lint and verdicts of a gate have one writer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place:
 
 @record
 class SarifResult:
-    """The message on a place."""
+    """A message about a place."""
 
     code: str
     is_red: bool
@@ -46,7 +46,9 @@ class SarifResult:
 
 
 def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
-    """One run. The codes' texts are its rules, with links where it is known where the pages are."""
+    """One run. Its rules are the texts of the codes, with links if the address of the pages is
+    known.
+    """
     docs = os.environ.get(_DOCS, "").rstrip("/")
     rules = [
         {
@@ -83,7 +85,9 @@ def _result(result: SarifResult) -> dict[str, object]:
 
 
 def _fingerprint(result: SarifResult) -> str:
-    """The same wherever the line is: an alert stays the same one when the file above it grows."""
+    """A fingerprint without the line number: an alert stays the same when the file above
+    it grows.
+    """
     what = result.subject or result.message
     return hashlib.sha256(
         "\0".join((result.code, result.place.path, what)).encode("utf-8", "replace")
@@ -103,12 +107,12 @@ def _location(place: Place) -> dict[str, object]:
 
 
 def _uri(path: str) -> str:
-    """A path as a URI, whatever bytes the names of its files have."""
+    """A path as a URI, whatever bytes its names have."""
     return quote(Path(path).as_posix(), errors="surrogateescape")
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:
-    """One for each block that is not green."""
+    """One result for each block that is not green."""
     for block in view.blocks:
         at: dict[str, Any] = place_of(block, view, patch.path, checkout)
         at = at or {"file": Path(patch.path).name, "line": 1}

@@ -1,4 +1,4 @@
-"""Lines of source that a report quotes: those at `file:line`."""
+"""Lines of source that a report quotes from a `file:line`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SOURCES, _BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 
 
 def lines_at(place: str, around: int = 0) -> list[tuple[int, str]]:
-    """(number, line) at `file:line` and `around` it; nothing of what is no source of this
+    """(number, line) at `file:line` and `around` it; none for a file that is no source of this
     repository.
 
-    A place can be a patch's own word: it raises an error whose code names any file.
+    A place may come from the patch: it can raise an error whose code names any file.
     """
     file, _, at = place.rpartition(":")
     path = Path(file)

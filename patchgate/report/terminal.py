@@ -1,5 +1,5 @@
-"""The view in a terminal: the checks that are not green, what the patch does, the causes, and the
-answer as last lines.
+"""The view in a terminal: the checks that are not green, the effects of the patch, the causes, and
+the answer as last lines.
 
 Long lists are cut and say so; greens are only counted.
 """
@@ -58,7 +58,7 @@ _PLACE = 20
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
-    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without trailing
+    """Print to standard output: in a file or a pipe as wide as COLUMNS says, and without trailing
     blanks.
     """
     if sys.stdout.isatty():
@@ -71,15 +71,15 @@ def to_stdout(show: Callable[[Console], None]) -> None:
 
 
 def stdout_console(file: IO[str] | None = None) -> Console:
-    """As wide as the terminal; in a file or a pipe as COLUMNS says."""
+    """A console as wide as the terminal; in a file or a pipe as wide as COLUMNS says."""
     return Console(
         file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG
     )
 
 
 def show_run(console: Console, title: str, view: RunView, ending: Ending | None = None) -> None:
-    """Print a run: title, matrix, causes, what was not judged, the list of problems, and the last
-    lines.
+    """Print a run: title, matrix, causes, the cells that were not judged, the list of problems, and
+    the last lines.
     """
     scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
@@ -125,7 +125,7 @@ def _notes(grey: Sequence[Block]) -> int:
 
 
 def _problems(view: RunView) -> Iterator[str]:
-    """A line for each cause: its code, the place, what the code says, and the evidence."""
+    """A line for each cause: its code, the place, the title of the code, and the evidence."""
     places = [(group.evidence.where or "-").rpartition("/")[2] for group in view.causes]
     width = min(_PLACE, max(map(len, places)))
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
@@ -176,7 +176,7 @@ def _matrix(view: RunView) -> Table:
 
 
 def _is_open(line: MatrixLine) -> bool:
-    """True if a line is worth a row of its own: something of it is red, or could not be judged."""
+    """True if a line gets a row of its own: a cell of it is red, or could not be judged."""
     return any(cell and (cell.colour is Colour.RED or cell.unjudged) for cell in line.cells)
 
 
@@ -203,7 +203,7 @@ def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
 
 
 def _show_grey(console: Console, block: Block) -> None:
-    """A line for each entry, and the command to type."""
+    """A line for each entry, and the next command."""
     mark = "not judged: " if block.unjudged else ""
     title = f"{mark}{block.code} {block.title}"
     entries = [
@@ -243,8 +243,8 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
 
 
 def _other_lines(group: CauseGroup) -> Iterator[str]:
-    """A line for what other verdicts say that are no changed facts; with releases where they are
-    not those above.
+    """A line for each other result that is no changed fact; with its releases if they differ from
+    those above.
     """
     torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:
@@ -259,9 +259,7 @@ def _other_lines(group: CauseGroup) -> Iterator[str]:
 
 
 def _place_lines(verdict: Verdict) -> Iterator[str]:
-    """The place, and the line of source there with a caret below the name that the verdict is
-    about.
-    """
+    """The place, and the line of source there with a caret below the name in question."""
     line = next((text.strip() for _, text in lines_at(verdict.where or "")), "")
     if not line:
         yield verdict.where or ""

@@ -1,6 +1,7 @@
-"""Verdicts -> the view that every report shows: a matrix, and a block for each code to act on.
+"""Verdicts -> the view that every report shows: a matrix, and a block for each code that needs
+action.
 
-Rows, columns, order and grouping are decided here, once; the reports decide how it looks.
+Rows, columns, order and grouping are decided here, once; the reports decide the looks.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class RunView:
 
     @property
     def colour(self) -> Colour:
-        """The worst of any verdict."""
+        """The worst colour of all verdicts."""
         return next((colour for colour in _WORST_FIRST if self.counts[colour]), Colour.GREEN)
 
     @property
@@ -115,7 +116,7 @@ class RunView:
 
     @property
     def unrecorded(self) -> str:
-        """All facts that are not recorded and equal on both sides, in one line; empty where there
+        """One line about all facts that are not recorded and equal on both sides; empty if there
         are none.
         """
         blocks = [block for block in self.blocks if block.kind is Kind.NEW]
@@ -136,7 +137,7 @@ class RunView:
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The effects of the patch besides its verdicts: (label, lines)."""
+        """The effects of the patch in addition to its verdicts: (label, lines)."""
         replaces = [("replaces", tuple(effect.text for effect in self.replaces))]
         changes = [
             (f"changes on torch {torch}, already accepted", tuple(lines))
@@ -199,7 +200,7 @@ def group_by_cell(verdicts: Sequence[Verdict]) -> Mapping[tuple[str, str, str], 
 
 
 def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
-    """The summary of the verdicts of one cell; there is at least one."""
+    """The summary of the verdicts of one cell, of which there is at least one."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
     unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
@@ -281,7 +282,7 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
 
 
 def step_text(verdict: Verdict) -> str:
-    """The next step; of long advice the first sentence, and where the rest is."""
+    """The next step; of long advice, the first sentence and where the rest is."""
     advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
     if len(advice) > LONG:
         advice = f"{advice.partition('. ')[0]} (more: patchgate explain {verdict.code})"
@@ -296,12 +297,14 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def headline_text(verdict: Verdict) -> str:
-    """The text of a verdict for a list, which has no room for all of its result."""
+    """The text of a verdict for a list, which is too narrow for all of it."""
     return verdict_text(replace(verdict, actual=verdict.headline))
 
 
 def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
-    """`no longer red: PG501 (2), PG510; newly red: PG301`: what an edit did, by code and count."""
+    """The change by an edit in codes and counts: `no longer red: PG501 (2), PG510; newly red:
+    PG301`.
+    """
     sides = [
         {
             (verdict.code, verdict.subject, verdict.torch)

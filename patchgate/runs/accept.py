@@ -1,4 +1,4 @@
-"""Makes golden of what a run observed: the facts that are accepted.
+"""Makes golden from a run's observations: these facts are then accepted.
 
 Only cases that were observed are touched: a partial run removes nothing.
 """
@@ -48,13 +48,15 @@ class Change:
 
 
 def is_edited(run: Run) -> bool:
-    """True if the patch is not what the run judged any more."""
+    """True if the patch was edited since the run judged it."""
     path = Path(run.patch)
     return bool(run.digest) and path.exists() and text_digest(load_patch(path)) != run.digest
 
 
 def refuse_edited(run: Run) -> None:
-    """Raises UsageError where the patch was edited since: the facts are of what it was."""
+    """Raises UsageError if the patch was edited since the run: the facts are those of its
+    old text.
+    """
     if is_edited(run):
         raise UsageError(
             "the patch was edited after it was judged",
@@ -65,8 +67,8 @@ def refuse_edited(run: Run) -> None:
 
 
 def refuse_failing(run: Run) -> None:
-    """Raises UsageError where the patch did not run: its failures are nothing to hold later runs
-    to.
+    """Raises UsageError if the patch did not run: later runs must not be compared with its
+    failures.
     """
     verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
     for verdict in verdicts:
@@ -80,10 +82,10 @@ def refuse_failing(run: Run) -> None:
 
 
 def project_of(run: Run) -> Project:
-    """The project of a run, or that of the working directory where the results come from another
-    machine.
+    """The project of a run; if the results come from another machine, that of the working
+    directory.
 
-    Raises UsageError if they were copied from another folder of this one, whose golden is not
+    Raises UsageError if they were copied from another folder of this machine, whose golden is not
     meant, or name a folder around this project.
     """
     root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
@@ -100,7 +102,7 @@ def project_of(run: Run) -> Project:
 
 
 def refuse_unattended(environment: Mapping[str, str]) -> None:
-    """Raises UsageError where nobody reads the diff: under CI and inside a pytest-xdist worker."""
+    """Raises UsageError if nobody can read the diff: under CI and inside a pytest-xdist worker."""
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         if environment.get(name, "").lower() not in ("", "0", "false"):
             raise UsageError(
@@ -138,7 +140,9 @@ def plan_changes(
 def _newly_accepted(
     observations: Iterable[Observation], releases: Sequence[str], folder: Path
 ) -> Iterator[Change]:
-    """The change of the file of accepted patches: from now on each change of their facts is red."""
+    """The change of the file of accepted patches: from now on, each change of their facts
+    is red.
+    """
     before = load_accepted(folder)
     after = with_accepted(before, observations, releases)
     facts = tuple(_changed_facts(before, after, releases))
@@ -171,8 +175,8 @@ def _is_a_record(observation: Observation) -> bool:
 
 
 def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
-    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with
-    the same reason.
+    """Write the reason into golden/HISTORY.md, then every change; after a kill, the next call
+    continues with the same reason.
     """
     history = folder / HISTORY
     before = read_text(history) if history.is_file() else "# Why golden changed\n\n"

@@ -1,5 +1,5 @@
-"""The key of all that decides the verdicts of a run: two runs of one key must come to the same
-verdicts.
+"""The key of everything that decides the verdicts of a run: two runs with one key must give the
+same verdicts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
 
 
 def input_digests() -> list[str]:
-    """Digests of patchgate itself and of all that it judges with."""
+    """Digests of patchgate itself and of all its inputs."""
     return [files_digest(folder) for folder in (PACKAGE, WORKLOADS, DEVICES, GOLDEN)]
 
 
@@ -59,7 +59,7 @@ def project_files(project: Project) -> dict[str, bytes]:
 
 
 def files_of_project(project: Project) -> list[Path]:
-    """The files. Raises UsageError for a file outside the project."""
+    """The same files. Raises UsageError for a file outside the project."""
     golden = project.golden_folder.glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
     devices = (

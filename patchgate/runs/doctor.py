@@ -1,5 +1,5 @@
-"""Looks at the machine for what a gate needs: Python, a compiler, the sandbox, torch, disk and
-GPUs.
+"""Looks at the machine for everything that a gate needs: Python, a compiler, the sandbox, torch,
+disk and GPUs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GPUS = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format
 
 
 class Finding(NamedTuple):
-    """One thing that a gate uses."""
+    """One thing that a gate uses, and its state."""
 
     name: str
     found: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 def examine(project: Project, results: Path) -> Iterator[Finding]:
-    """Each thing that a gate of the project uses, and what is missing."""
+    """Examine each thing that a gate of the project uses; find the missing ones."""
     yield _python()
     yield _compiler()
     yield _sandbox()

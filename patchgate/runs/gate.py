@@ -1,5 +1,5 @@
-"""Judges one patch: every check of each of its cases, several at once, with the verdicts left in
-the run's folder.
+"""Judges one patch: every check of each of its cases, several at once; the verdicts are left in the
+run's folder.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ Environments = tuple[dict[str, str], dict[str, str]]
 
 
 class Progress(Protocol):
-    """Is told how far a run is, in the thread that carries it out."""
+    """Receives the progress of a run, in the thread that carries it out."""
 
     def planned(self, cells: Mapping[str, float]) -> None:
         """Called with the cells that are to be judged, and the seconds that their checks say they
@@ -88,7 +88,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that nobody sees."""
 
     def planned(self, cells: Mapping[str, float]) -> None: ...
 
@@ -123,7 +123,7 @@ class Cell(NamedTuple):
         return cell_name(self.check, self.at)
 
     def stopped(self, reason: str) -> Verdict:
-        """The verdict where it was not judged."""
+        """The verdict if it was not judged."""
         return judge_stopped(self.check.family, self.at, self.check.name, reason)
 
 
@@ -135,10 +135,10 @@ def judge_patch(
     progress: Progress | None = None,
     servers: Servers | None = None,
 ) -> list[Verdict]:
-    """The verdicts of every check; so many `workers` cells are judged at once.
+    """The verdicts of every check; `workers` cells are judged at once.
 
-    Whatever ends it early, what was judged is left in the run's folder, with a verdict for each
-    cell that was not. `servers` are those of the run's environments, where they outlast the run.
+    If the run ends early, its folder has the verdicts of the judged cells and a verdict for each
+    other cell. `servers` are those of the run's environments, if they outlast the run.
     """
     folder = Path(run.folder)
     with held(folder):
@@ -169,8 +169,8 @@ def judge_patch(
 
 
 def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
-    """The patch, with stand-ins for what of its package cannot be imported on a release of the
-    run.
+    """The patch, with stand-ins for modules of its package that cannot be imported on a release of
+    the run.
     """
     around = Path(patch.path).parents
     if not patch.paths and not any((folder / "__init__.py").is_file() for folder in around):
@@ -196,14 +196,14 @@ def cells_of(context: CheckContext) -> list[Cell]:
 
 
 def planned_cells(run: Run, patch: Patch) -> list[Cell]:
-    """The same, of a run whose servers nobody needs."""
+    """Every cell of a run whose servers need not be started."""
     return cells_of(_context(run, patch, Runner(run=run, connect=Servers({}, {}).connect, logs={})))
 
 
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
     """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
 
-    What is timed comes last: it waits for the device.
+    Timings come last: they wait for the device.
     """
     return sorted(
         cells,
@@ -223,7 +223,7 @@ def _judge_all(
     workers: int,
     progress: Progress,
 ) -> list[JudgedCell]:
-    """The cells that were not judged `before`, each in the journal as soon as it is judged."""
+    """Judge the cells that were not judged `before`; each goes into the journal at once."""
     known, judged = {cell.name for cell in before}, list[JudgedCell]()
     cells = [cell for cell in cells if cell.name not in known]
     progress.planned({cell.name: cell.check.seconds for cell in cells})
@@ -249,7 +249,7 @@ def _judge_all(
 
 
 def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
-    """Judge a cell. It has no verdict if another check says all that there is to say."""
+    """Judge a cell. It has no verdict if another check says the same."""
     try:
         verdicts = verdicts_of(cell.check, cell.at, context)
     except NothingToJudge:
@@ -259,7 +259,7 @@ def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
 
 
 def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
-    """Judge a cell that ended with an error: of the machine, or a defect of patchgate."""
+    """The verdict on a cell that ended with an error: of the machine, or a defect of patchgate."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return cell.stopped(f"the machine failed: {error}")
     return judge_broken(cell.name, "a result", f"{type(error).__name__}: {_one_line(error)}")
@@ -270,8 +270,8 @@ def _one_line(error: BaseException | None) -> str:
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """The verdict for the author of a diff, who has never seen the Python file that stands for
-    it.
+    """The verdict for the author of a diff, who does not know the Python file that stands
+    for it.
     """
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
@@ -284,8 +284,8 @@ def _without_environment(run: Run) -> list[Verdict]:
 
 
 def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
-    """The verdicts of a run that did not end: those of the cells that it judged, and one for each
-    other cell.
+    """Leave the verdicts of a run that did not end: those of judged cells, and one for each other
+    cell.
     """
     if not Path(run.folder, NAME).is_file():  # it did not begin
         with contextlib.suppress(OSError):  # a full disk
@@ -297,7 +297,7 @@ def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
 
 
 def ended_by(error: BaseException) -> str:
-    """The reason, for a report: a signal, or what went wrong."""
+    """The reason for a report: a signal, or the error."""
     what = _one_line(error)
     if isinstance(error, KeyboardInterrupt):
         return f"the run was ended by {what or 'SIGINT'}"
@@ -315,8 +315,8 @@ def judge_runs(
     failed: Callable[[BaseException], None],
     servers: Servers | None = None,
 ) -> list[JudgedRun]:
-    """The verdicts of each run below `folder`; once one is ended by a signal, or by a fault, which
-    `failed` is told, the others are not begun.
+    """The verdicts of each run below `folder`. If a signal or a fault ends one, the others do not
+    begin; `failed` is told of a fault.
     """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
@@ -347,7 +347,7 @@ def judge_runs(
 def planned_run(
     path: Path, patch: Patch, settings: Run, environments: Environments, *, alone: bool
 ) -> PlannedRun:
-    """The run of one of the patches that `settings` are for, which are judged below its folder."""
+    """The run of one of the patches of `settings`, in a folder below theirs."""
     rows, problems = environments
     run = replace(
         settings,
@@ -385,8 +385,8 @@ def _judge_run(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Nothing below the folder belongs into a repository: hundreds of megabytes, made anew by the
-    next run.
+    """Keep the folder out of the repository: hundreds of megabytes, which the next run
+    makes anew.
     """
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -395,7 +395,9 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
-    """Why no Python that is asked for can read the patch; None of a diff, which is no Python."""
+    """The failure if none of the Pythons can read the patch; None for a diff, which is
+    not Python.
+    """
     if patch.diff:
         return None
     try:
@@ -413,8 +415,8 @@ def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
 
 
 def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
-    """Remove what an earlier run of other patches has left; each run empties its own folder
-    itself.
+    """Remove the results of earlier runs of other patches; each run empties its own
+    folder itself.
     """
     own = {Path(planned.run.folder) for planned in runs}
     for path in () if folder.resolve() in own else set(folder.resolve().iterdir()) - own:
@@ -423,9 +425,7 @@ def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
 
 
 def judged_before(run: Run) -> JudgedRun:
-    """The verdicts that a run left; of a run whose process was killed, those that it had
-    reached.
-    """
+    """The verdicts of an earlier run; if its process was killed, those that it had reached."""
     folder, patch = Path(run.folder), load_patch(Path(run.patch))
     if Journal(folder).cells() and not (folder / VERDICTS).is_file():
         verdicts = leave_partial(run, patch, "the process of the run was killed")

@@ -29,7 +29,7 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs"
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     """The manifest that the text of a patch suggests; `command` judges it.
 
-    Raises UsageError for no Python.
+    Raises UsageError if it is not Python.
     """
     from patchgate.lint.index.release import load, releases  # every release is read
     from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
@@ -51,8 +51,8 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
 
 
 def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
-    """The files of the project that shall name the patch and ignore results, with their new text,
-    and what to tell.
+    """The files of the project that have to name the patch and ignore results, with their new text,
+    and messages for the user.
 
     A folder that is no project (no git, no pyproject.toml) gets none.
     """
@@ -84,7 +84,7 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
 
 
 def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
-    """The text of a new table, and what was guessed from where."""
+    """The text of a new table, and the guesses in it with their sources."""
     text = (
         f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = "
         f"[{json.dumps(name)}]\n"
@@ -197,7 +197,7 @@ def gated_parts(
 ) -> dict[str, str]:
     """The patches behind conditions of their own, each written as a patch: its name -> its path.
 
-    `command` gives what judges a path; `say` gets a line for each.
+    `command` gives the command that judges a path; `say` gets a line for each.
     """
     text, found = _parts(source)
     paths = {}

@@ -1,5 +1,5 @@
-"""Observes cases that no check of a gate asks for, a torch release after the other: models with and
-without a patch.
+"""Observes cases that no check of a gate asks for, one torch release after the other: models with
+and without a patch.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def observe_all(
     workers: int,
     done: Callable[[str], None] = lambda case: None,
 ) -> dict[Case, Observation]:
-    """The observation of each case; `patches` are the paths of theirs, by id.
+    """The observation of each case; `patches` are their paths, by id.
 
     Cases that differ in their devices alone are observed one after the other, in their order;
-    `done` gets the id of the first of them. One torch after the other: two warm ones would not fit
-    into every machine. Raises RuntimeError for a case whose observation ends with a fault of ours.
+    `done` gets the id of the first of them. One torch after the other, because few machines have
+    memory for two warm ones. Raises RuntimeError if an observation ends with a fault of ours.
     """
     save_run(run)
     items: dict[Case, list[Case]] = {}

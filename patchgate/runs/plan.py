@@ -1,7 +1,6 @@
 """Makes the runs that a user asks for: their torches, patches, devices and checks.
 
-An interpreter that is given must answer, with the very torch of its label, before anything runs on
-it.
+Before anything runs on an interpreter that is given, it must report the torch version of its label.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def environments_for(
     watch: bool,
     say: Say,
 ) -> Environments:
-    """The interpreters by release; none is made for patches that do not parse."""
+    """The interpreters by release; if a patch does not parse, none is made."""
     given = pairs_of(rows, "--row")
     if not (watch or problems) and all(syntax_failure(patch, given.values()) for patch in patches):
         return given or dict.fromkeys(torches or default_releases(project), ""), {}
@@ -80,7 +79,7 @@ def environments_for(
 
 
 def installable(patch: str) -> str:
-    """Its whole path. Raises UsageError for what is no patch."""
+    """The whole path of a patch. Raises UsageError if there is none."""
     load_patch(Path(patch))
     return str(Path(patch).resolve())
 
@@ -88,9 +87,9 @@ def installable(patch: str) -> str:
 def load_patches(
     given: Sequence[Path], workloads: tuple[str, ...]
 ) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
-    """The patches that `with_models` gives, and the given patches, or else those of the table.
+    """The given patches, or those of the table; and the patches that `with_models` returns.
 
-    Raises UsageError for no patch, or two that are called alike.
+    Raises UsageError if there is no patch, or if two have one name.
     """
     project = project_around(given[0]) if given else find_project(Path.cwd())
     paths = list(given) or project.patch_paths()
@@ -136,9 +135,9 @@ def _no_patch(project: Project) -> UsageError:
 def known_devices(
     project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The devices that are given, else those of the table.
+    """The given devices, else those of the table.
 
-    Raises UsageError for an unknown one, or workload.
+    Raises UsageError for an unknown device or workload.
     """
     project.check_profiles()
     known = device_names(project.profiles)
@@ -156,7 +155,7 @@ def known_devices(
 
 
 def known_checks(given: Sequence[str]) -> tuple[str, ...]:
-    """The names of checks and families that are given, with commas between them or one by one."""
+    """The given names of checks and families, separated by commas or one by one."""
     checks = all_checks()
     known = [*dict.fromkeys([*(check.family for check in checks.values()), *checks])]
     names = tuple(name.strip() for text in given for name in text.split(","))
@@ -166,8 +165,8 @@ def known_checks(given: Sequence[str]) -> tuple[str, ...]:
 def chosen_environments(
     project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str], say: Say
 ) -> Environments:
-    """(interpreters, why there is none) by release: those that are given, else those of the
-    releases to judge on.
+    """(interpreters, why there is none) by release: the given ones, else those of the releases to
+    judge on.
     """
     if rows or problems:
         return rows_of(rows, project), problems_of(problems)
@@ -177,7 +176,7 @@ def chosen_environments(
 
 
 def _refuse_unsupported(project: Project) -> None:
-    """Raises UsageError where the project requires a torch that is not judged; any other would be a
+    """Raises UsageError if the project requires a torch that is not judged; any other would be a
     guess.
     """
     required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
@@ -191,8 +190,8 @@ def _refuse_unsupported(project: Project) -> None:
 
 
 def environments_of(torches: Sequence[str], project: Project, say: Say) -> Environments:
-    """(interpreters, why there is none) by release, each with what the project wants beside
-    torch.
+    """(interpreters, why there is none) by release, each with the packages that the project needs
+    beside torch.
     """
     environments: dict[str, str] = {}
     missing: dict[str, str] = {}
@@ -229,7 +228,7 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
 def _refuse_unpublished(torch: str) -> None:
     """Raises UsageError for a version far beyond the newest known release.
 
-    Without a network nobody can tell more: the next few minor releases, and the next major one, may
+    Nobody can tell more without a network: the next few minor releases, and the next major one, may
     exist by now.
     """
     from patchgate.lint.index.release import releases  # a table of 2 MB
@@ -250,11 +249,11 @@ def _refuse_unpublished(torch: str) -> None:
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
-    """The project with the models of these names too, and what all want beside torch; the names of
-    workloads alone.
+    """The project with the models of these names too, and the packages that they need beside torch;
+    the names of workloads alone.
 
-    A file that is typed is seen from the working directory. Raises UsageError for a model that
-    there is not.
+    A file on the command line is relative to the working directory. Raises UsageError for an
+    unknown model.
     """
     root = Path(project.root)
     for model in project.models:
@@ -271,7 +270,7 @@ def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[
 
 
 def _package_of(project: Project) -> Path | None:
-    """The folder of what the table installs. Raises UsageError where there is nothing to
+    """The folder of the package that the table installs. Raises UsageError if there is nothing to
     install.
     """
     if not project.install:
@@ -288,10 +287,10 @@ def _package_of(project: Project) -> Path | None:
 
 
 def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
-    """Each row's interpreter, with what the project's models want.
+    """Each row's interpreter, with the packages that the project's models need.
 
-    Raises UsageError where there is none, its torch is not the one of its label, or it lacks what a
-    model wants.
+    Raises UsageError if there is none, if its torch differs from its label, or if it lacks such a
+    package.
     """
     rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
     wanted = model_requires(project.models, Path(project.root)) if project else ()
@@ -315,7 +314,7 @@ def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, s
 
 
 def problems_of(given: Iterable[str]) -> dict[str, str]:
-    """Why each row that has no environment has none."""
+    """The reason for each row that has no environment."""
     return pairs_of(given, "--problem")
 
 
@@ -368,9 +367,9 @@ def only_known(
 
 
 def emptied_folder(folder: Path) -> str:
-    """The folder, without what an earlier run has left there.
+    """The folder, without the results of earlier runs.
 
-    Raises UsageError where it is somebody else's.
+    Raises UsageError if the folder is used for something else.
     """
     make_results_folder(folder, "--folder", mark=NAME)
     refuse_links(folder.resolve())

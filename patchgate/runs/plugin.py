@@ -1,9 +1,9 @@
 """`pytest --patchgate PATCH`: the cells of a gate as items of pytest, on the torch of its
 interpreter.
 
-An item fails where its cell has a red verdict. With pytest-xdist the first worker that needs a
-verdict judges all, and the others read what it left. Nothing of patchgate is imported before the
-option is given.
+An item fails if its cell has a red verdict. With pytest-xdist the first worker that needs a verdict
+judges all, and the others read its results. Nothing of patchgate is imported before the option is
+given.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _judgement(path: Path, config: pytest.Config) -> Judgement:
 
 @dataclass
 class Judgement:
-    """The knowledge that this session of pytest has of the patch."""
+    """Everything that this session of pytest knows of the patch."""
 
     run: Run
     patch: Patch
@@ -94,14 +94,14 @@ class Judgement:
         return {cell.name: cell for cell in Journal(Path(self.run.folder)).cells()}
 
     def names(self) -> list[str]:
-        """The cells that there are."""
+        """The names of all cells."""
         from patchgate.runs.gate import planned_cells
 
         return [cell.name for cell in planned_cells(self.run, self.patch)]
 
 
 class Door:
-    """Adds an item for each cell to those that pytest has collected."""
+    """Adds an item for each cell to the items that pytest has collected."""
 
     def __init__(self, judgement: Judgement) -> None:
         self.judgement = judgement

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @record
 class Ended(Generic[Item, Result]):
-    """An item once its work has ended, with a result or an error."""
+    """An item whose work has ended, with a result or an error."""
 
     item: Item
     seconds: float
@@ -33,12 +33,12 @@ def carry_out(
     started: Callable[[Item], None] = lambda item: None,
     ended: Callable[[Ended[Item, Result]], None],
 ) -> None:
-    """Do the work of all items, so many at once, in their order; one that raises keeps no other
-    from being done.
+    """Do the work of all items in their order, so many at once; an error in one does not stop the
+    others.
 
-    `started` and `ended` are called in the thread of the caller. What is raised there, as by
-    Ctrl-C, is raised at once: no item is begun any more, and nobody waits for those that go on
-    until their servers end.
+    `started` and `ended` are called in the thread of the caller. An error in them, as by Ctrl-C, is
+    raised at once: no further item begins, and those that run are not waited for until their
+    servers end.
     """
     waiting, stopped = deque(items), threading.Event()
     events: SimpleQueue[Item | Ended[Item, Result]] = SimpleQueue()

@@ -1,4 +1,5 @@
-"""A sweep over the machines of a Ray cluster: one task a shard, tried again where a worker is lost.
+"""A sweep over the machines of a Ray cluster: one task for each shard, tried again if a worker is
+lost.
 
 The machine that sweeps sends a task with everything that it needs; a worker judges it and sends its
 folder of results back. Ray is the optional extra `ray`, and imported only here.
@@ -97,9 +98,7 @@ def run_task(task: Task) -> TaskResult:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write a patch's files; its path is the folder that holds all of them, or the first of
-    them.
-    """
+    """Write a patch's files; its path is the folder that contains them, or the first of them."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -107,8 +106,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
-    """Every result, with the worker's paths replaced by our names; the longest first, because some
-    hold others.
+    """Every result, with the worker's paths replaced by our names. Longer paths are replaced first,
+    because some contain others.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -130,10 +129,10 @@ def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
 def sweep_on_cluster(
     address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult] = run_task
 ) -> Iterator[JobResult]:
-    """The results of the jobs, in the order in which the cluster is done; what is known here is not
-    sent.
+    """The results of the jobs, in the order in which the cluster finishes them; results that are
+    known here are not computed again.
 
-    `run` is what a worker does with a task. Raises UsageError for a cluster that cannot judge.
+    `run` is a worker's work on a task. Raises UsageError for a cluster that cannot judge.
     """
     unknown, environments = [], sweep.environments
     for job in jobs:
@@ -195,8 +194,8 @@ def _connect(address: str) -> Any:
 
 
 def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
-    """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would
-    wait for ever.
+    """The CPUs that the cases need at once, and a GPU if one is judged on. Raises UsageError if no
+    node has them: the task would wait for ever.
     """
     kinds = {sweep.template.profile(device)["kind"] for device in sweep.template.devices}
     cpus, gpus = float(sweep.workers), float("real" in kinds)
@@ -211,7 +210,9 @@ def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
 
 
 def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[Task, list[Job]]]:
-    """One a shard, with its jobs; as even as what the jobs cost before allows."""
+    """One task for each shard, with its jobs; shards are as even as the earlier costs of jobs
+    allow.
+    """
     wanted = {(load_patch(job.patch).id, job.torch): job for job in jobs}
     patches, torches = (list(dict.fromkeys(names)) for names in zip(*wanted, strict=True))
     digests = input_digests()
@@ -234,7 +235,9 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
 
 
 def files_at(path: Path) -> dict[str, bytes]:
-    """The files of a patch: a folder's, or a file and its manifest. The first names the patch."""
+    """The files of a patch: those of a folder, or a file and its manifest. The first one names the
+    patch.
+    """
     files = sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(".toml")]
     return {
         each.relative_to(path.parent).as_posix(): each.read_bytes()
@@ -244,7 +247,7 @@ def files_at(path: Path) -> dict[str, bytes]:
 
 
 def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterator[JobResult]:
-    """The results of one task's jobs, put in place; trouble with the machine where none came."""
+    """The results of one task's jobs, put in place; if none came, trouble with the machine."""
     try:
         result: TaskResult = ray.get(ready)
     except (
@@ -269,8 +272,8 @@ def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterato
 
 
 def unpack(result: TaskResult, folder: Path) -> None:
-    """Put results where ours are; an observation that is there already is the same, because its
-    name is its content.
+    """Unpack results into our folder. An observation that is there already is the same, because its
+    name is a digest of its content.
     """
     with zipfile.ZipFile(io.BytesIO(result.content)) as archive:
         archive.extractall(folder)

@@ -1,7 +1,7 @@
 """The results in a run's folder: for each case golden, unpatched and patched, generated code, and
 times.
 
-The folder may have been moved: what is not in it any more is left out.
+The folder may have been moved: missing parts are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchgate.runner.run_settings import Run
 
 
 def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResults:
-    """A run's verdicts with the evidence in its folder; what is not there any more is left out.
+    """A run's verdicts with the evidence in its folder; missing parts are left out.
 
     Raises UsageError for a file of times that holds none.
     """
@@ -67,7 +67,7 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
 
 
 def _code(run: Run, observation: Observation | None) -> str | None:
-    """The generated code of one side, which is in the run's folder wherever that was moved."""
+    """The generated code of one side, which is in the run's folder even if that was moved."""
     written = observation.artifacts.get("code") if observation else None
     if written is None:
         return None

@@ -1,7 +1,7 @@
-"""Cuts the jobs of a sweep into shards, one a machine.
+"""Cuts the jobs of a sweep into shards, one for each machine.
 
-Either as even as what the jobs cost before allows, where one place hands the shards out; or every
-n-th job, where each machine computes its own shard and they share no history.
+Either one place deals out shards that are as even as the earlier costs of jobs allow; or each
+machine takes every n-th job, without a shared history.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def shards_by_cost(
     machines: int,
     costs: Mapping[tuple[str, str], float],
 ) -> list[Shard]:
-    """Every patch on every torch, exactly once, in at least one shard a torch and at most
-    `machines` otherwise.
+    """Every patch on every torch, exactly once: at least one shard for each torch, and otherwise at
+    most `machines`.
 
     `costs` are seconds by (patch, torch); a job that was never measured counts as the mean of the
     others.
@@ -65,7 +65,7 @@ def shards_by_cost(
 def _split(
     torch: str, patches: Sequence[str], count: int, cost: Mapping[tuple[str, str], float]
 ) -> list[Shard]:
-    """The most expensive first, each to the shard that has least to do."""
+    """Deal out the most expensive first, each to the shard that has least to do."""
     loads = [(0.0, number) for number in range(count)]
     members: list[list[str]] = [[] for _ in range(count)]
     for patch in sorted(patches, key=lambda patch: -cost[patch, torch]):

@@ -1,7 +1,7 @@
-"""Judges every patch on every torch, each once for the same content.
+"""Judges every patch on every torch, once for the same content.
 
-The journal of a job names the content that it judged: a sweep that is killed loses only the job in
-hand, and goes on from there when it is started again.
+The journal of a job names the content that it judged: a killed sweep loses only the job in hand,
+and continues from there when it is started again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class JobResult:
 
     @property
     def how(self) -> str:
-        """`judged, 2 red of 40`, for the line that tells of it."""
+        """`judged, 2 red of 40`, for the line about it."""
         red = sum(verdict.colour is Colour.RED for verdict in self.verdicts)
         how = "judged" if self.seconds is not None else "known"
         return f"{how if self.has_results else 'no environment'}, {red} red of {len(self.verdicts)}"
@@ -77,13 +77,11 @@ class Sweep:
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
     def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
-        """The verdicts of all jobs; those of equal content are taken from before."""
+        """The verdicts of all jobs; jobs with known content are not judged again."""
         return self.record((self.judge(job) for job in jobs), len(jobs), run, at)
 
     def record(self, results: Iterable[JobResult], jobs: int, run: str, at: str) -> list[Verdict]:
-        """The verdicts of all results, each recorded in the history and reported as soon as it is
-        there.
-        """
+        """The verdicts of all results; each is recorded in the history and reported at once."""
         verdicts: list[Verdict] = []
         spent: list[float] = []
         for number, result in enumerate(results, 1):
@@ -102,7 +100,7 @@ class Sweep:
         return verdicts
 
     def results(self) -> Iterator[RunResults]:
-        """Job by job, with the evidence in its folder."""
+        """The results, job by job, with the evidence in its folder."""
         for result in self.done:
             job, patch = result.job, self._load(result.job.patch)
             if result.has_results:
@@ -113,7 +111,7 @@ class Sweep:
     def judged_before(self, job: Job) -> JobResult | None:
         """The result of a job with the same content.
 
-        Raises NotInstallable where the torch has no environment.
+        Raises NotInstallable if the torch has no environment.
         """
         return self._known(job, self._key(job))
 
@@ -132,7 +130,7 @@ class Sweep:
         return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
     def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
-        """The verdicts of all jobs of a sweep that ended early; those that have none yet are not
+        """The verdicts of all jobs of a sweep that ended early; jobs without a result are not
         recorded anywhere.
         """
         done = {result.job for result in self.done}
@@ -153,7 +151,7 @@ class Sweep:
         return JobResult(job=job, verdicts=[stopped], has_results=False)
 
     def _known(self, job: Job, key: str) -> JobResult | None:
-        """The result in a job's folder; what the machine kept from being judged is tried again."""
+        """The result in a job's folder; verdicts that the machine prevented are tried again."""
         folder = self.folder_of(job)
         verdicts = (
             load_verdicts(folder)
@@ -169,7 +167,7 @@ class Sweep:
         return content_key(run, self._load(job.patch), identities)
 
     def _run(self, job: Job) -> Run:
-        """Raises NotInstallable where the torch has no environment."""
+        """The run of a job. Raises NotInstallable if the torch has no environment."""
         return replace(
             self.template,
             folder=str(self.folder_of(job).resolve()),

@@ -41,7 +41,7 @@ class Judge(Protocol):
 
 
 class Reader(Protocol):
-    """Is told what came out, in the terminal of whoever edits."""
+    """Shows results in the terminal of the user who edits."""
 
     def show(self, judged: Sequence[JudgedRun]) -> int:
         """Show a judgement; return its exit code."""
@@ -56,12 +56,11 @@ class Reader(Protocol):
 
 
 def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
-    """Judge, and judge again after each edit of the patches or their project; the last exit code,
-    once Ctrl-C ends it.
+    """Judge, and judge again after each edit of the patches or their project; return the last exit
+    code, once Ctrl-C ends it.
 
-    Beside what each run keeps, the next one has the servers, which run no patch themselves, and
-    until the end what was measured of the same code: an edit of a manifest or of golden measures
-    nothing again.
+    The next run has the servers, which run no patch themselves, and until the end all measurements
+    of the same code: an edit of a manifest or of golden measures nothing again.
     """
     runs, before = plan(), None
     with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
@@ -92,7 +91,7 @@ def _watched(run: Run, session: str) -> Run:
 
 @contextlib.contextmanager
 def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """A folder for what the judgements share, removed at the end with the C++ that is named for
+    """A folder that the judgements share; it is removed at the end, with the C++ that is named for
     it.
     """
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
@@ -111,7 +110,7 @@ def _edited_runs(
     files: Mapping[str, FileState],
     reader: Reader,
 ) -> list[PlannedRun]:
-    """The runs after the next edit with which there are any: half a manifest is a message."""
+    """The runs after the next edit that leaves any; an unfinished manifest is a message."""
     while True:
         files = wait_for_edit(project, patches, files)
         try:
@@ -139,9 +138,7 @@ def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileSt
 def wait_for_edit(
     project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]
 ) -> dict[str, FileState]:
-    """The files after the next edit, once a look finds no further one: an editor writes in
-    steps.
-    """
+    """The files after the next edit, once nothing changes any more: an editor writes in steps."""
     last: Mapping[str, FileState] = before
     while (now := edited_files(project, patches)) == before or now != last:
         last = now

@@ -1,5 +1,5 @@
-"""The parts of a check: its registration, the context that it asks, the records that it is given,
-and the judgements that several checks share.
+"""The parts of a check: its registration, the context that it asks, its records, and judgements
+that several checks share.
 """
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of, held_against

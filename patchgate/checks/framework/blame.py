@@ -43,7 +43,7 @@ def _is_never_the_patch(failure: Failure) -> bool:
 
 
 def held_against(failure: Failure, code: str, place: str) -> tuple[str, Kind, str]:
-    """The code (PG905 where the machine failed), kind and place of a failure with the patch."""
+    """The code (PG905 if the machine failed), kind and place of a failure with the patch."""
     fault = fault_of(None, failure)
     assert fault is not None
     code = "PG905" if fault is Fault.MACHINE else code

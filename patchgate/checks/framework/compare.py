@@ -11,9 +11,7 @@ from patchgate.model.records import FactValue, Failure, Kind, Unmeasured, record
 
 @record
 class Side:
-    """One side of a comparison as it is now: a value, or the failure that kept it from having
-    one.
-    """
+    """One side of a comparison as it is now: a value, or the failure that prevented one."""
 
     value: FactValue | None = None
     failure: Failure | None = None
@@ -39,7 +37,7 @@ class Recorded:
 def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool = False) -> Kind:
     """The kind of one fact of one case. For an unpatched case both sides are the same.
 
-    `worse` says that the fact is a cost that grows beyond its limit.
+    `worse`: the fact is a cost that grows beyond its limit.
     """
     fault = fault_of(unpatched.failure, patched.failure)
     if fault is Fault.MACHINE:

@@ -57,7 +57,7 @@ _AS_RECORDED = "every fact is as recorded, with the patch as without it"
 
 
 def is_changed(answer: Answer) -> bool:
-    """True if a change was seen when the patch was run."""
+    """True if running the patch had a visible effect."""
     return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
 
@@ -97,7 +97,7 @@ class CheckContext:
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
     def workload(self, name: str) -> Workload:
-        """Raises UsageError naming the workloads that there are."""
+        """The workload of a name. Raises UsageError with all names."""
         if name == OPTIONS.name:
             return OPTIONS
         if name not in self.workloads:
@@ -109,18 +109,16 @@ class CheckContext:
         return self.workloads[name]
 
     def sentinel(self, torch: str, device: str) -> Answer:
-        """The facts of a tiny case, and those that it must have."""
+        """The facts of a tiny case, and their known values."""
         ask = partial(self.runner.ask, torch, "sentinel", profile=self.run.profile(device))
         return self.once_a_run(f"sentinel {torch} {device}", ask)
 
     def case(self, torch: str) -> Case:
-        """The patch on one release, where it is about no compile."""
+        """The patch on one release, for a verdict that is not about one workload."""
         return Case(torch=torch, patch=self.patch.id)
 
     def apply(self, torch: str) -> Answer:
-        """Run the patch: what it changed, its side effects, and who still holds what it
-        replaced.
-        """
+        """Run the patch; return its changes, its side effects, and the holders of the originals."""
         entry_points = backend_entry_points(self.patch)
         ask = partial(self._import, torch, "apply", version=torch, entry_points=entry_points)
         return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
@@ -128,7 +126,7 @@ class CheckContext:
     def _import(
         self, torch: str, question: str, patch: Patch, times: int = 1, **more: Any
     ) -> Answer:
-        """Ask what importing a patch does; it has the time of so many imports."""
+        """Ask about importing a patch; the limit is the time of so many imports."""
         seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * times
         targets = list(patch.claims.targets or ())
         return self.ask_once(
@@ -136,8 +134,8 @@ class CheckContext:
         )
 
     def apply_anew(self, torch: str) -> Answer:
-        """Run the patch in a new interpreter, where only `import torch` has run; it has to be one
-        that `apply` has no failure for.
+        """Run the patch in a new interpreter, where only `import torch` has run; `apply` must have
+        succeeded with it.
         """
         applied = self.apply(torch)
         claimed = [effect.partition(" ") for effect in self.patch.claims.effects]
@@ -156,7 +154,7 @@ class CheckContext:
         return self.once_a_run(f"new interpreter {torch}", ask)
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
-        """The changes of running the patch under each of these faked versions."""
+        """The changes by running the patch under each of these faked versions."""
         times = min(len(versions), _IMPORTS_AT_ONCE)
         answer = self._import(torch, "applies", patch, times, versions=list(versions))
         if "failure" not in answer:
@@ -167,7 +165,7 @@ class CheckContext:
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
     def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
-        """An answer that several checks need: the first one asks, the others wait for it."""
+        """An answer that several checks need: the first thread asks, the others wait for it."""
         with self._asking(name):
             if name not in self._shared:
                 self._shared[name] = ask()
@@ -187,7 +185,7 @@ class CheckContext:
     ) -> Answer:
         """Put one question to the probe.
 
-        One that compiles several times has the time of as many cases.
+        A question that compiles several times has the time of as many cases.
         """
         request = request_for(workload, self.run.profile(device), patch) | more
         return self.runner.ask(
@@ -195,7 +193,7 @@ class CheckContext:
         )
 
     def ask_once(self, torch: str, question: str, device: str, **asked: Any) -> Answer:
-        """As `ask`. What torch answers is kept by content, where runs share a cache."""
+        """The same as `ask`; the answer is kept by content if runs share a cache."""
         ask = partial(self.ask, torch, question, device, **asked)
         return self.keep(ask, torch, question, device, **asked)
 
@@ -211,8 +209,8 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """The answer of `ask`; kept, if runs share a cache, by the content of all that the other
-        arguments name, but for `compiles`: it changes no answer.
+        """The answer of `ask`. If runs share a cache it is kept, by the content of all other
+        arguments but `compiles`, which changes no answer.
         """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
@@ -220,11 +218,12 @@ class CheckContext:
     def ask_building(
         self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any
     ) -> Answer:
-        """As `ask_once`, where the probe builds C++: it is found again by its own source text.
+        """The same as `ask_once`, for questions that build C++, which is found again by its source
+        text.
 
         The patched side has a folder of its own, so that nothing a patch leaves there is ever run
-        unpatched. The child starts with copies of what was built unpatched: kernels of the same
-        source are built once.
+        unpatched. The child starts with copies of the unpatched builds: kernels of the same source
+        are built once.
         """
         folder = self._binaries(torch, patch, more.get("workload"))
         if folder != self._binaries(torch, None):
@@ -239,7 +238,9 @@ class CheckContext:
         return answer
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
-        """The folder of what was built on one side; a workload of the patch's is the patch."""
+        """The folder of the builds of one side; a workload that comes with the patch counts as the
+        patch.
+        """
         side = "patched" if patch else "unpatched"
         own = Path(workload.path) if workload and is_foreign(workload.path) else None
         if own:
@@ -258,13 +259,13 @@ class CheckContext:
         return folder
 
     def was_built(self, case: Case, patch: Patch | None) -> bool:
-        """True if an earlier run has built C++ of one side: a script that needs it need not wait
-        for `run`.
+        """True if an earlier run has built C++ of one side: a script that needs it can start before
+        `run` ends.
         """
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
-        """The outputs and the code that a user's script gets of a workload that `run` has built."""
+        """The outputs and the code of a workload that `run` has built, in a user's script."""
         workload = self.workload(case.workload)
         libraries = self._binaries(case.torch, patch, workload)
         return self.ask(
@@ -281,7 +282,7 @@ class CheckContext:
         )
 
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
-        """Figures of the difference between two files of outputs that a probe wrote."""
+        """Figures of the difference between two files of outputs."""
         return self.runner.ask(
             torch,
             question,
@@ -299,17 +300,15 @@ class CheckContext:
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """True if anything of the patch is left that never ran; nothing matters where it replaces
-        nothing.
-        """
+        """True if lines or branches of the patch never ran yet; false if it replaces nothing."""
         if not self.apply(torch).get("replacements"):
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
 
     def is_unchanged(self, torch: str) -> bool:
-        """True if a patch that is for other releases changes nothing that is seen on this one.
+        """True if a patch that is for other releases has no visible effect on this one.
 
-        That is observed: when it is run, and in the facts of a few workloads. Then only these are
+        That is observed: when the patch is run, and in the facts of a few workloads. Only these are
         measured there, unless the run names workloads or checks, or is to record everything.
         """
         run, claims = self.run, self.patch.claims
@@ -343,8 +342,8 @@ class CheckContext:
     ) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).
 
-        Unpatched facts that can change no verdict on facts are those that golden has, unless both
-        are to be `measured`.
+        If unpatched facts cannot change a verdict they are taken from golden, unless both are to be
+        `measured`.
         """
         workload = self.workload(case.workload)
         # Others, which single checks observe, do not count: which of them come first is chance.
@@ -366,7 +365,7 @@ class CheckContext:
         """True if the patch changes a fact of a workload, or any of its lines runs while that is
         compiled.
 
-        True also of a patch of which lines tell nothing: a diff, or one that changes more than
+        Also true if lines show nothing: for a diff, and for a patch that changes more than
         functions.
         """
         applied = self.apply(case.torch)
@@ -402,8 +401,8 @@ class CheckContext:
     def _is_as_recorded(self, patched: Observation) -> bool:
         """True if the facts are those of the record, and the record has the same without the patch.
 
-        Not asked of what is measured to be recorded: all of a night, for its history, a coming
-        release, a real device.
+        Never true for facts that are measured to be recorded: at night, for a history, on a coming
+        release or a real device.
         """
         case, facts = patched.case, patched.facts
         if patched.failure or self.run.nightly or self.run.profile(case.device)["kind"] == "real":
@@ -418,8 +417,8 @@ class CheckContext:
         return all(value_in(facts, name) == value_in(recorded.facts, name) for name in names)
 
     def records(self, observed: Observation) -> tuple[str, Expectation, Expectation]:
-        """The release whose record a case is held to, and what golden has of it with and without
-        the patch.
+        """The release whose record a case is compared with, and that record with and without the
+        patch.
         """
         # A real device is held to the record of the profile that describes it.
         own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
@@ -441,7 +440,7 @@ class CheckContext:
         return self.runner.observe(replace(case, patch=None), self.workload(case.workload), None)
 
     def observe_otherwise(self, case: Case, **how: Any) -> Observation:
-        """The facts of a workload with the patch where it is run in another way."""
+        """The facts of a workload with the patch run in another way."""
         answer = self._ask_facts(case, **how)
         facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
         return Observation(case=case, failure=failure_of(answer), facts=facts)
@@ -450,7 +449,8 @@ class CheckContext:
         """The workloads with this kind of check: the named ones, the pre-merge ones, or all at
         night.
 
-        A project's table may choose from those that come with patchgate; its own are always wanted.
+        A project's table may choose from those that come with patchgate; its own are always
+        included.
         """
         named, listed = self.run.workloads, self.run.project.chosen_workloads
         of_kind = {name: one for name, one in self.workloads.items() if kind in one.checks}
@@ -464,15 +464,13 @@ class CheckContext:
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
-        """Every case of facts that this run asks for on a release; of few workloads where nothing
-        changed.
-        """
+        """Every case whose facts this run needs on a release; few if nothing changed there."""
         few = self.few_workloads("kernels") if not self.only and self.is_unchanged(torch) else None
         cases = self._counted_cases(torch)
         return [case for case in cases if few is None or case.workload in few]
 
     def _counted_cases(self, torch: str) -> list[Case]:
-        """The cases whose runs of the patch's lines count, also where few of them are observed."""
+        """The cases in which lines of the patch may run, also if few of them are observed."""
         return [replace(case, torch=torch) for case in self.only] or self._all_cases(torch)
 
     def _all_cases(self, torch: str) -> list[Case]:

@@ -1,8 +1,7 @@
 """Facts of a compile against golden: the verdicts that the checks of kernels, graphs, shapes and
 options share.
 
-Each of them is a range of codes in which the last digit says the kind: PG301 and PG401 are both
-REGRESSED.
+Each check has a range of codes whose last digit is the kind: PG301 and PG401 are both REGRESSED.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ Judge = Callable[["Compared"], Verdicts]
 
 @record
 class Compared:
-    """Both sides of one case, and what golden holds of them."""
+    """Both sides of one case, and its record in golden."""
 
     unpatched: Observation
     patched: Observation
@@ -95,11 +94,11 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Verdicts:
-    """One verdict for each fact of `check` that is recorded, or a cost that is worse beyond its
-    limit.
+    """One verdict for each fact of `check` that is recorded, and for each cost that is worse beyond
+    its limit.
 
     All other facts that the patch changes share one note, and so do all that are equal and not
-    recorded. A case of which a side failed gets a single verdict.
+    recorded. If a side failed, the case gets a single verdict.
     """
     whole = _whole_case(check, compared)
     if whole:
@@ -126,7 +125,7 @@ def judge_facts(check: str, compared: Compared) -> Verdicts:
 
 
 def _whole_case(check: str, compared: Compared) -> Verdict | None:
-    """The one verdict on a case of which no fact can be compared."""
+    """The only verdict on a case whose facts cannot be compared."""
     unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
     compiles = [side.facts.get(COMPILES) for side in (unpatched, patched)]
     needed = [value.reason for value in compiles if isinstance(value, Unmeasured)]
@@ -247,7 +246,7 @@ def code_of(check: str, kind: Kind) -> str:
 
 
 def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
-    """One code for each kind of the comparison, for facts that are called `noun`."""
+    """One code for each kind of the comparison; `noun` is the name of the facts."""
     limits = ", ".join(f"{cost.noun} +{cost.limit:.0%}" for cost in COSTS.values())
     codes = read_codes(_TEXTS.format(digits=_RANGES[check], noun=noun, costs=limits))
     return tuple(

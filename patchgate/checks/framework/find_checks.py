@@ -1,7 +1,7 @@
 """Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds
 one by being there.
 
-The catalogue of codes, the order in reports and the cells of a run are all made from what is found.
+The catalogue of codes, the order in reports and the cells of a run are all made from them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REST = "not measured again"
 
 
 class NothingToJudge(Exception):
-    """A check has nothing to say of a case, for a reason that another check tells."""
+    """A check has nothing to say about a case, for a reason that another check states."""
 
 
 @record
@@ -46,7 +46,7 @@ class Instance:
 
     @property
     def id(self) -> str:
-        """As progress and the journal of a run show it."""
+        """The name that progress and the journal of a run show."""
         return "-".join(
             filter(None, (self.case.torch, self.case.device, self.case.workload, self.size))
         )
@@ -59,8 +59,8 @@ def every_device(run: Run) -> list[str]:
 
 @record
 class Check:
-    """One question that is put to a patch, for each combination of its axes; as a decorator it adds
-    the function.
+    """One question about a patch, for each combination of its axes. It is used as the decorator of
+    the function that answers.
     """
 
     axes: tuple[str, ...] = ("torch",)  #: of `AXES`
@@ -105,8 +105,8 @@ def _modules() -> tuple[Any, ...]:
 
 @cache
 def all_checks() -> dict[str, Check]:
-    """Every check by name: the machine's first, then in the order of their codes, whatever was
-    imported first.
+    """Every check by name: the machine's first, then in the order of their codes, in whatever order
+    they were imported.
     """
     _modules()
     return dict(
@@ -118,7 +118,9 @@ def all_checks() -> dict[str, Check]:
 
 
 def _first_code(check: Check) -> tuple[str, str]:
-    """The lowest code of its module, which one without codes of its own follows."""
+    """The lowest code of the check's module; a check without codes of its own comes after its
+    module's.
+    """
     codes = getattr(sys.modules[check.ask.__module__], "CODES", ())
     return min((code.code for code in codes), default="~"), check.name
 
@@ -140,13 +142,15 @@ def every_code() -> dict[str, Code]:
 
 
 def title_of(code: str) -> str:
-    """The title of a verdict code; empty where a history knows a code that is gone."""
+    """The title of a verdict code; empty for a code that no longer exists, as a history may have
+    it.
+    """
     return catalogue()[code].title if code in catalogue() else ""
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """The headings of verdicts, in reading order: what cannot be believed first, then by code."""
+    """The headings of verdicts, in reading order: first the machine, then by code."""
     first: dict[str, str] = {}
     for module in _modules():
         codes = [code.code for code in getattr(module, "CODES", ())]
@@ -170,11 +174,11 @@ def verdict_of(
     advice: str | None = None,
     commands: tuple[Command, ...] | None = None,
 ) -> Verdict:
-    """A verdict whose why is that of its code, and so is its next step where nothing better is
-    known.
+    """A verdict with the reason of its code, and with the code's next step unless a better one is
+    given.
 
     `actual` may be several clauses: a list shows the first. `item` is the line of the report that
-    it belongs to; the case's name where none is given.
+    it belongs to; the name of the case by default.
     """
     known = catalogue()[code]
     clauses = (actual,) if isinstance(actual, str) else actual
@@ -207,10 +211,10 @@ def judge_failed(
     place: str | None = None,
     item: str = "",
 ) -> Verdict | None:
-    """The verdict where one of the sides (unpatched, patched) failed; None where both ran.
+    """The verdict if one of the sides (unpatched, patched) failed; None if both ran.
 
-    `codes` are that of a failure of the patch's, and that of any other; `place` is shown where the
-    failure has none.
+    `codes` are the code for a failure of the patch's, and the code for any other; `place` is shown
+    if the failure has none.
     """
     fault, failure = fault_of(*sides), sides[0] or sides[1]
     if fault is None or failure is None:
@@ -221,7 +225,7 @@ def judge_failed(
 
 
 def code_of_others(*, code: str) -> Code:
-    """The code of a comparison whose unpatched side failed, or whose machine did."""
+    """The code for a comparison whose unpatched side failed, or whose machine did."""
     return Code(
         code=code,
         title="torch or the machine failed, not the patch",

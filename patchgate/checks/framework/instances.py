@@ -17,7 +17,7 @@ from patchgate.runner.costs import note_cost
 
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
-    """The instances of one check; none where an axis of its is empty, or nothing is to be asked."""
+    """The instances of one check; none if one of its axes is empty, or there is nothing to ask."""
     names = context.run.checks
     if names and not check.first and not {check.name, check.family}.intersection(names):
         return []
@@ -32,8 +32,8 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
 
 
 def cell_name(check: Check, at: Instance) -> str:
-    """`kernels-2.11.0-h200-pointwise`: an instance, as progress and the journal of a run call
-    it.
+    """The name of an instance in progress and in the journal, as
+    `kernels-2.11.0-h200-pointwise`.
     """
     return f"{check.name}-{at.id}"
 
@@ -55,7 +55,7 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
 
 def _sizes(case: Case, context: CheckContext) -> list[str]:
     """The sizes at which a workload is timed, as its `build` takes them; modes other than the
-    default are a GPU's.
+    default are for GPUs only.
     """
     workload = context.workloads[case.workload]
     if case.device == "cpu":
@@ -64,7 +64,7 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The verdicts of one instance; those of what must hold first where it does not.
+    """The verdicts of one instance; if a precondition fails, its verdicts instead.
 
     Raises NothingToJudge.
     """
@@ -87,12 +87,12 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
 
 
 def _is_left_out(check: Check, case: Case, context: CheckContext) -> bool:
-    """True if it is one of those that are not measured again where the patch changed nothing."""
+    """True if it need not be measured again because the patch changed nothing."""
     if check.unchanged == "all" or not context.is_unchanged(case.torch):
         return False
     return check.unchanged == "none" or case.workload not in context.few_workloads(check.workloads)
 
 
 def asked_verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The same where all that must hold first does."""
+    """The verdicts of one instance whose preconditions hold."""
     return list(check.ask(context, at))

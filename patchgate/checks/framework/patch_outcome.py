@@ -1,5 +1,5 @@
-"""The outcome of running a patch, for several checks: did it run, what did it replace, is the
-release claimed?
+"""The outcome of running a patch, for several checks: did it run, which names did it replace, is
+the release claimed?
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ verdict = partial(verdict_of, FAMILY)
 
 
 def replaced_names(patch: Patch, answer: Answer) -> list[str]:
-    """The names that running the patch changed; a config option counts if it is one of its
+    """The names that running the patch changed; a config option counts only if it is one of its
     targets.
     """
     options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
@@ -47,7 +47,7 @@ def replaced_names(patch: Patch, answer: Answer) -> list[str]:
 
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
-    """PG210, or PG905 when it was the machine that failed."""
+    """PG210, or PG905 if the machine failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = failure.text
     missing = _missing_packages(failure, patch)
@@ -73,8 +73,8 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 
 def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
-    """The packages that are not installed; of a device that torch does not have, `torch.npu`, the
-    one that adds it, `torch_npu`, where the project requires that.
+    """The packages that are not installed. For a missing device of torch, `torch.npu`, it is the
+    package that adds it, `torch_npu`, if the project requires that.
     """
     devices = [name.removeprefix("torch.") for name in failure.missing if name.startswith("torch.")]
     if not devices:
@@ -87,7 +87,7 @@ def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
 
 
 def _needs(patch: Patch, missing: list[str]) -> str:
-    """The one setting that installs all that is missing."""
+    """The one setting that installs all missing packages."""
     project = find_project(Path(patch.path))
     table = display_path(project.table or Path(project.root, PYPROJECT))
     setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
@@ -98,5 +98,5 @@ def _needs(patch: Patch, missing: list[str]) -> str:
 
 
 def then(again: Command) -> Command:
-    """The command that repeats a run, as the last step."""
+    """The last step: the command that repeats the run."""
     return replace(again, when="then")

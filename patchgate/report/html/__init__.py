@@ -1,1 +1,1 @@
-"""The HTML report: what is on the page, its template, style and script."""
+"""The HTML report: its contents, template, style and script."""

@@ -1,7 +1,6 @@
 """Generated code of both sides -> the kernels that changed, as highlighted lines of a diff.
 
-Kernels are compared without what is only noise in them: their numbered names, imports, and comments
-of the wrapper.
+Kernels are compared without noise: their numbered names, imports, and comments of the wrapper.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class KernelDiff:
 
 
 def compare_code(unpatched: str, patched: str) -> tuple[int, list[KernelDiff]]:
-    """How many kernels are equal, and the diffs of the others and of the wrapper."""
+    """The number of equal kernels, and the diffs of the others and of the wrapper."""
     old, new = split_kernels(unpatched), split_kernels(patched)
     old_texts, new_texts = (
         [kernel.text.replace(kernel.name, "") for kernel in side] for side in (old, new)
@@ -112,7 +111,7 @@ def split_kernels(code: str) -> list[Kernel]:
 def _pairs(
     old: Sequence[Kernel], new: Sequence[Kernel]
 ) -> Iterator[tuple[Kernel | None, Kernel | None]]:
-    """Kernels in order; the wrapper only with the wrapper."""
+    """Pair kernels in order; the wrapper only with the wrapper."""
     for of_wrapper in (False, True):
         sides = ([k for k in side if (k.name == WRAPPER) is of_wrapper] for side in (old, new))
         yield from zip_longest(*sides)
@@ -157,7 +156,7 @@ def _marked(old: Tokens, new: Tokens) -> tuple[Tokens, Tokens]:
 
 
 def _joined(words: Iterable[tuple[str, str]]) -> Tokens:
-    """Neighbours of one class as one piece."""
+    """Join neighbouring words of one class."""
     return tuple(
         (kind, "".join(text for _, text in group))
         for kind, group in groupby(words, key=itemgetter(0))
@@ -165,7 +164,7 @@ def _joined(words: Iterable[tuple[str, str]]) -> Tokens:
 
 
 def highlight(kernel: Kernel) -> list[Tokens]:
-    """The lines of a kernel as tokens, neighbours of one class joined."""
+    """The lines of a kernel as tokens; neighbours of one class are joined."""
     lines: list[list[tuple[str, str]]] = [[]]
     for letter, text in _tokens(kernel):
         for number, part in enumerate(text.split("\n")):

@@ -1,5 +1,7 @@
-"""Generated code of both sides -> its calls of kernels side by side: which buffers each reads and
-writes, so that a fusion that moved, and a value that is stored or computed again, can be seen.
+"""Shows the kernel calls of both sides next to each other, with the buffers that each reads and
+writes.
+
+So a reader sees a fusion that moved, and a value that is stored or computed again.
 """
 
 from __future__ import annotations
@@ -35,13 +37,15 @@ class KernelCall:
 
     @property
     def shape(self) -> tuple[str, int, int]:
-        """Kind and counts: equal where only numbers of kernels and buffers differ."""
+        """Kind and counts; equal if only the numbers of kernels and buffers differ."""
         return self.kind, len(self.reads), len(self.writes)
 
 
 @record
 class CallPair:
-    """Two calls that belong together, or one that the other side lacks; both empty: left out."""
+    """Two calls that belong together, or one that the other side lacks; both are empty for calls
+    left out.
+    """
 
     old: tuple[str, ...]  #: name, reads and writes without the patch
     new: tuple[str, ...]
@@ -49,7 +53,7 @@ class CallPair:
 
 
 def compare_calls(unpatched: str, patched: str) -> tuple[CallPair, ...]:
-    """The calls that differ, each with its neighbours; empty where none does."""
+    """The calls that differ, each with its neighbours; empty if none differs."""
     old, new = list(_calls(unpatched)), list(_calls(patched))
     matcher = SequenceMatcher(
         None, [call.shape for call in old], [call.shape for call in new], autojunk=False
@@ -66,7 +70,7 @@ def compare_calls(unpatched: str, patched: str) -> tuple[CallPair, ...]:
 def _aligned(
     old: Sequence[KernelCall], new: Sequence[KernelCall]
 ) -> Iterator[tuple[KernelCall | None, KernelCall | None]]:
-    """Calls of the same kind stand next to each other."""
+    """Put calls of the same kind next to each other."""
     before, after = ([call.kind for call in side] for side in (old, new))
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "replace":
@@ -125,7 +129,7 @@ def _parameters(source: str) -> str:
 
 
 def _buffer(argument: ast.expr) -> str:
-    """The buffer of an argument, which may be a view of it; empty for a number."""
+    """The buffer of an argument, also behind a view; empty for a number."""
     return next(
         (
             node.id

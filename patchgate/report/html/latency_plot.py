@@ -1,8 +1,8 @@
 """Latency ratios, or chances, with their intervals against tokens, as one self-contained SVG.
 
-Drawn here and not by a plotting library: the page's policy allows no inline style, and equal input
-must give equal text. The page's script draws the rest (`plots.js`): that depends on the cell that
-the reader opens.
+No plotting library draws it: the page's policy allows no inline style, and equal input must give
+equal text. The page's script draws the plots that depend on the cell that the reader opens
+(`plots.js`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Axis:
     sign: str  #: of a change that is positive
 
     def share(self, change: float) -> float:
-        """How far a change is along the axis: 0 to 1."""
+        """The place of a change along the axis: 0 to 1."""
         return (change - self.low) / (self.high - self.low)
 
     def label(self, change: float) -> str:
@@ -51,7 +51,7 @@ class Axis:
 
 
 def axis_over(changes: Iterable[float], sign: str = "+") -> Axis:
-    """The axis that holds these changes and none at all, with few grid lines."""
+    """The axis that holds these changes and zero, with few grid lines."""
     ends = [0.0, *changes]
     spread = max(ends) - min(ends) or _STEPS[0]
     step = next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
@@ -60,7 +60,9 @@ def axis_over(changes: Iterable[float], sign: str = "+") -> Axis:
 
 
 def draw_flips(chance: tuple[float, float, float]) -> str:
-    """How likely a text of so many tokens changes, where every token has the same `chance`."""
+    """Draw the probability that a text of so many tokens changes; every token has the same
+    `chance`.
+    """
     flips = {tokens: [2 - (1 - one) ** tokens for one in chance] for tokens in _TEXTS}
     ratios = {
         tokens: Interval(ratio=flip, low=low, high=high)
@@ -77,7 +79,7 @@ def draw_latency(
     style: str = "",
     sign: str = "+",
 ) -> str:
-    """`ratios` maps tokens to patched / unpatched; `budget` is a band behind them.
+    """Draw ratios; `ratios` maps tokens to patched / unpatched, and `budget` is a band behind them.
 
     Raises ValueError without a ratio.
 
@@ -105,7 +107,7 @@ def draw_latency(
 
 
 def _x(tokens: int, fewest: int, most: int) -> float:
-    """Pixels of a number of tokens, on a logarithmic scale."""
+    """The x coordinate of a number of tokens, on a logarithmic scale."""
     share = log2(tokens / fewest) / log2(most / fewest) if most > fewest else 0.5
     return LEFT + 24 + share * (WIDTH - LEFT - RIGHT - 48)
 
@@ -131,8 +133,8 @@ def _grid(axis: Axis) -> Iterator[str]:
 
 
 def _curve(axis: Axis, changes: Mapping[int, Sequence[float]]) -> Iterator[str]:
-    """A line through the changes, and for each a dot, its interval as whiskers, and its figures as
-    a tooltip.
+    """A line through the changes; each has a dot, its interval as whiskers, and its figures as a
+    tooltip.
     """
     ends = min(changes), max(changes)
     pixels = [

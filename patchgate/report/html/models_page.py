@@ -1,4 +1,5 @@
-"""The page of what models gain and lose: one line, a plot with a row for each model, and the table.
+"""The page of gains and losses of models: one line, a plot with a row for each model, and the
+table.
 
 The plot is an SVG of our own, because the page's policy allows no inline style; the table says the
 same in words.
@@ -20,7 +21,7 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
 
 
 def impact_html(title: str, impact: Impact, *, at: str) -> str:
-    """The whole file; `at` is when it was measured."""
+    """The whole file; `at` is the time of the measurement."""
     compared = [row for row in impact.rows if not row.failed]
     drawn = [row for row in compared if BYTES.name in row.changes]
     return render_page(
@@ -67,8 +68,8 @@ def _grid(axis: Axis, height: float) -> Iterator[str]:
 
 
 def _dumbbell(row: ModelImpact, axis: Axis, y: float) -> Iterator[str]:
-    """A hollow dot without the change, a solid one with it, the line between them, and the figures
-    as a tooltip.
+    """A hollow dot for the value without the change, a solid one with it, the line between them,
+    and the figures as a tooltip.
     """
     change = row.changes[BYTES.name]
     start, end = _x(axis, 0), _x(axis, row.share(BYTES) * 100)

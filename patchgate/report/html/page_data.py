@@ -1,5 +1,5 @@
-"""Results of patches -> what the HTML page shows: data for its script, and a view of each patch as
-plain text.
+"""Results of patches -> the contents of the HTML page: data for its script, and a view of each
+patch as plain text.
 
 Equal values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
@@ -28,7 +28,7 @@ from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults, Ti
 
 
 class ShownColour(NamedTuple):
-    """How the page shows a colour."""
+    """The appearance of a colour on the page."""
 
     colour: Colour
     mark: str
@@ -64,8 +64,9 @@ class Placed(int):
 class Pool:
     """Values, each of them once. A mapping and a list refer to their values by number.
 
-    `rows` has a scalar as it is; of a mapping the number of its shape, and of a list -1, and then
-    the numbers of the values, which come before it. `shapes` has the keys of mappings.
+    A scalar is its own row. The row of a mapping begins with the number of its shape, that of a
+    list with -1; the numbers of the values follow, which have earlier rows. `shapes` has the keys
+    of mappings.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Pool:
         self._places: dict[Hashable, int] = {}
 
     def place(self, value: Any) -> Placed:
-        """The number of the value, which is added if it is new; a dataclass is a mapping."""
+        """The number of a value, which is added if it is new; a dataclass counts as a mapping."""
         if isinstance(value, Placed):
             return value
         if is_dataclass(value):
@@ -115,7 +116,7 @@ class Page:
         self._torches: set[str] = set()
 
     def add(self, results: RunResults) -> None:
-        """Take in one patch on some releases; the same patch may come again with others."""
+        """Add one patch on some releases; the same patch may come again with other releases."""
         patch = results.patch
         known = self._patches.setdefault(patch.id, _OfPatch(patch))
         known.quick_look = results.quick_look
@@ -174,8 +175,8 @@ class Page:
     def _cell(
         self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], Placed]
     ) -> Placed:
-        """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as
-        evidence.
+        """The worst colour of a cell, how many verdicts have it, their codes; verdicts to read, and
+        cases as evidence.
         """
         cell = cell_of(verdicts)
         names = dict.fromkeys(verdict.case.name for verdict in verdicts)
@@ -218,7 +219,7 @@ class Page:
         )
 
     def _diff(self, code: tuple[str, str] | None) -> Placed | None:
-        """How many kernels are equal, and the diffs of the others; None where no code was kept."""
+        """The number of equal kernels, and the diffs of the others; None if no code was kept."""
         if code is None:
             return None
         # Most patches change nothing in most cases, and comparing takes the longest.
@@ -231,7 +232,7 @@ class Page:
         return self._diffs[code]
 
     def _history(self, compared: ComparedCase) -> Iterator[dict[str, object]]:
-        """Values over time, unpatched and patched, of each fact that has those of several runs."""
+        """Values over time, unpatched and patched, of each fact that several runs have."""
         past = self.past(compared.case.workload, compared.case.device)
         line = release_line(compared.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
@@ -257,7 +258,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
 def _facts(
     compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
 ) -> Iterator[dict[str, str]]:
-    """The facts of a case, those of its kernels first; code and kind are empty where nothing judged
+    """The facts of a case, those of its kernels first; code and kind are empty if no check judged
     it.
     """
     before = (compared.unpatched or compared.golden_unpatched).facts
@@ -287,7 +288,7 @@ def _fact_text(value: FactValue | None) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _past_text(value: str) -> str:
-    """A value as golden writes it, from the JSON of the history."""
+    """A value in golden's form, from the JSON of the history."""
     return format_value(fact_from(json.loads(value)))
 
 

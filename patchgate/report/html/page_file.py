@@ -1,8 +1,8 @@
-"""A page as one HTML file that needs no network: template, style, script and data in it.
+"""A page as one HTML file that needs no network: it contains template, style, script and data.
 
-Text that is not ours is escaped by the template, or is JSON that no `</script>` can end, under a
-policy that runs this one script and loads nothing. Jinja takes as long to import as the rest of the
-command: it waits until there is a page to write.
+Foreign text is escaped by the template, or is JSON that no `</script>` can end, under a policy that
+runs this one script and loads nothing. Importing Jinja takes as long as the rest of the command, so
+it waits until a page is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _WORST_LAST = "-g?r"
 def render_html(
     title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None
 ) -> str:
-    """The whole file; `at` is when it was judged, `code` the exit code. A sweep has regressions."""
+    """The whole file; `at` is the time of the judgement, `code` the exit code. A sweep has
+    regressions.
+    """
     views = page.views
     colours = colours_over_runs(regressions.runs) if regressions else {}
     return render_page(
@@ -71,8 +73,8 @@ def render_html(
 
 
 def _releases(patch: Patch) -> list[tuple[str, str, bool]]:
-    """(release, "present", "absent" or "unknown", whether the patch claims to apply) of a patch
-    with a symptom whose fact is recorded.
+    """(release, "present", "absent" or "unknown", True if the patch claims to apply), for a patch
+    with a recorded symptom.
     """
     symptom = patch.claims.symptom
     words = {True: "present", False: "absent", None: "unknown"}
@@ -118,8 +120,8 @@ def _templates() -> Environment:
 
 
 def _figures(page: Page, with_patch: bool) -> Iterator[str]:
-    """Latency against tokens, a figure for each patch, workload and torch; what was timed at one
-    size has none.
+    """Latency against tokens, a figure for each patch, workload and torch; none for a workload
+    timed at one size.
     """
     found: dict[tuple[str, str, str], dict[int, Interval]] = {}
     for patch, timed in page.times:
@@ -141,7 +143,7 @@ def cell_address(key: VerdictKey) -> Address:
 def colours_over_runs(runs: Sequence[RunVerdicts]) -> dict[Address, str]:
     """The colour of each cell run by run: "g", "r", "?" not judged, "-" not there.
 
-    Left out where it never changes.
+    Cells that never change are left out.
     """
     colours: dict[Address, list[str]] = {}
     for number, verdicts in enumerate(runs):
@@ -158,8 +160,8 @@ def address(cell: Address) -> str:
 
 
 def embedded(data: object) -> str:
-    """JSON that cannot end the element it is in, nor begin another one: no `<` in it, and only
-    ASCII.
+    """JSON that cannot end its HTML element, nor begin another one: it has no `<`, and
+    only ASCII.
     """
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -174,7 +176,9 @@ def _script() -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Only this style and this script; no request to anywhere, and no text that becomes markup."""
+    """Allow only this style and this script; no request to anywhere, and no text that becomes
+    markup.
+    """
     sums = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (style, script)

@@ -1,1 +1,1 @@
-"""Search for what turned an answer: a release, a commit, a hunk or a replaced name."""
+"""Search for the cause of a changed answer: a release, a commit, a hunk or a replaced name."""

@@ -1,8 +1,8 @@
 """The order of a search: where a sequence turns from good to bad, and which few of many items do it
 together.
 
-A skipped item (`Answer.UNKNOWN`) is passed over for its neighbours; those around the turn are
-named. Generic: what an item is, and what asking for it costs, is the caller's. Knows no torch.
+A skipped item (`Answer.UNKNOWN`) is replaced by its neighbours; skipped items around the turn are
+named. The algorithm is generic: the caller defines what an item is and how to ask about it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ask = Callable[[Item], Answer]
 
 
 class Unbracketed(Exception):
-    """An end of the sequence is not what a search needs: the first good, the last bad."""
+    """An end of the sequence has the wrong answer: the first item must be good, the last bad."""
 
     def __init__(self, item: object, wanted: Answer, got: Answer) -> None:
         self.item, self.wanted, self.got = item, wanted, got
@@ -37,10 +37,10 @@ class Turn(Generic[Item]):
 
 
 def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
-    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions where all
-    are answered.
+    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions if all are
+    answered.
 
-    Raises Unbracketed when the first item is not good or the last not bad; no item is asked twice.
+    Raises Unbracketed if the first item is not good or the last not bad; no item is asked twice.
     """
     if len(sequence) < 2:
         raise ValueError("a search needs two ends")
@@ -65,7 +65,9 @@ def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
 
 
 def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[Item]:
-    """The part of `sequence` that the first turn among the known answers leaves to search."""
+    """The part of `sequence` around the first turn in the known answers, in which the search goes
+    on.
+    """
     start = 0
     for at, item in enumerate(sequence):
         if known.get(item) is Answer.BAD and at > start:
@@ -84,7 +86,7 @@ def turns_in(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> list[tup
 def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> MinimalSet[Item]:
     """The items of a smallest bad subset, by delta debugging (Zeller's ddmin).
 
-    Raises Unbracketed when all together are not bad, or nothing at all is not good.
+    Raises Unbracketed if all together are not bad, or none at all is not good.
     """
     for subset, wanted in (((), Answer.GOOD), (tuple(items), Answer.BAD)):
         got = ask(subset)
@@ -114,7 +116,9 @@ def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> MinimalSet[Item
 
 
 def _smaller(items: tuple[Item, ...], pieces: int) -> Iterator[tuple[Item, ...]]:
-    """Each piece, then each piece's complement; of two pieces the complements are the pieces."""
+    """Each piece, then each piece's complement; the complements of two pieces are the pieces
+    themselves.
+    """
     bounds = [round(piece * len(items) / pieces) for piece in range(pieces + 1)]
     spans = list(pairwise(bounds))
     yield from (items[start:stop] for start, stop in spans)
@@ -123,8 +127,8 @@ def _smaller(items: tuple[Item, ...], pieces: int) -> Iterator[tuple[Item, ...]]
 
 
 def majority(ask: Ask[Item], needed: int, times: int) -> Ask[Item]:
-    """Ask a flaky question up to `times` times until `needed` answers agree; UNKNOWN when they
-    never do.
+    """Ask a flaky question up to `times` times until `needed` answers agree; UNKNOWN if they never
+    do.
     """
     if not times // 2 < needed <= times:
         raise ValueError(f"{needed} of {times} is no majority")

@@ -1,7 +1,7 @@
-"""One search of each sort, from a question to where its answer changed: over releases, commits,
-hunks or targets.
+"""One search of each sort, from a question to the place where its answer changed: over releases,
+commits, hunks or targets.
 
-Facts in golden narrow a search. A search that cannot succeed is refused with what to ask instead.
+Facts in golden narrow a search. If a search cannot succeed, the error says what to ask instead.
 Prints nothing: `progress` gets a line for each item that was measured.
 """
 
@@ -59,7 +59,7 @@ _WORDS = {Answer.BAD: "holds", Answer.GOOD: "does not", Answer.UNKNOWN: "cannot 
 
 @dataclass
 class Search:
-    """One question asked of many items."""
+    """One question about many items."""
 
     read: Callable[[str], Reading]
     progress: Progress
@@ -68,10 +68,10 @@ class Search:
     readings: dict[str, Reading] = field(default_factory=dict)  #: what was measured, by item
 
     def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
-        """The first turn of the answer along `items`; what is `known` only narrows what is asked,
-        while it holds.
+        """The first turn of the answer along `items`; `known` answers narrow the search only as
+        long as measurements confirm them.
 
-        Raises UsageError when both ends answer the same, or an end answers neither way.
+        Raises UsageError if both ends answer the same, or an end gives no answer.
         """
         first = known[items[0]] if items[0] in known else self._recall(items[0])
         holds_first = first.answer is Answer.BAD
@@ -109,7 +109,7 @@ class Search:
     def culprits(
         self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]
     ) -> MinimalSet[str]:
-        """The fewest of `items` that turn the answer away from what it is without any of them."""
+        """The fewest of `items` that change the answer from what it is without any of them."""
         nothing = read(())
         self._log("none of them", nothing)
         readings: dict[tuple[str, ...], Reading] = {(): nothing}
@@ -170,7 +170,7 @@ class Search:
 def recorded_readings(
     question: Question, patch: str | None, releases: Sequence[str]
 ) -> dict[str, Reading]:
-    """The recorded values of a fact, on each release that it was recorded for."""
+    """The recorded values of a fact, for each recorded release."""
     if question.kind is not QuestionKind.FACT:
         return {}
     project = project_around(Path.cwd())
@@ -187,7 +187,7 @@ def recorded_readings(
 
 @record
 class Bisection:
-    """A question, a patch, and what measures: everything that a search of any sort needs."""
+    """A question, a patch, and an instrument: everything that a search of any sort needs."""
 
     question: Question
     patch: (
@@ -200,7 +200,7 @@ class Bisection:
     about: tuple[str, ...] = ()  #: more names around which changes of torch are shown
 
     def close(self) -> None:
-        """Stop the server, and take away the environments that were made."""
+        """Stop the server, and delete the environments that were made."""
         self.instrument.close()
         self.instrument.environments.close()
 
@@ -211,8 +211,8 @@ class Bisection:
         return self.instrument.read(self.question, torch, patch)
 
     def over_releases(self, text: str) -> TurnFound:
-        """The release; the nightly build, where an index has some between; with a checkout of torch
-        the commit too.
+        """Find the release; then the nightly build, if an index has some between; with a checkout
+        of torch also the commit.
 
         `text` is a range, `2.10.0..2.15.0`.
         """
@@ -252,7 +252,9 @@ class Bisection:
         )
 
     def _commits_between(self, outcome: Outcome) -> TurnFound | str:
-        """The turn among torch's commits between both sides of a turn, or why there is none."""
+        """The turn among torch's commits between both sides of a turn, or the reason why there is
+        none.
+        """
         last, first = outcome.last, outcome.first
         self.progress(f"commits of torch between {last} and {first}, as sources over {last}:")
         try:
@@ -262,8 +264,8 @@ class Bisection:
             return str(error).splitlines()[0]
 
     def over_upstream(self, text: str, release: str) -> TurnFound:
-        """The commit of torch, of those that change its Python sources, each laid over an installed
-        release.
+        """Find the commit of torch among those that change its Python sources, each laid over an
+        installed release.
         """
         checkout = self.instrument.environments.checkout
         if checkout is None:
@@ -294,7 +296,7 @@ class Bisection:
         )
 
     def over_commits(self, text: str, torch: str) -> TurnFound:
-        """The commit of the repository that the patch lies in."""
+        """Find the commit of the repository that the patch lies in."""
         path = self.patch or Path(".")
         if path.is_file():
             path = Path(self._loaded.path)
@@ -318,7 +320,7 @@ class Bisection:
         )
 
     def over_parts(self, what: str, torch: str) -> CulpritsFound:
-        """The fewest "hunks" or "targets" of the patch that do it together."""
+        """The fewest "hunks" or "targets" of the patch that together change the answer."""
         patch, folder = self._loaded, self.instrument.folder
         if what == "hunks":
             diff = searched_items.diff_of(self.patch or Path())
@@ -357,15 +359,15 @@ class Bisection:
         return Search(read, self.progress, self.votes)
 
     def _names(self, versions: Sequence[str]) -> list[str]:
-        """Around what changes are shown: what the patch replaces, what was named, what the index
-        was asked for.
+        """The names around which changes are shown: the patch's targets, given names, and those
+        that the index was asked for.
         """
         targets = targets_of(self._loaded, versions) if self.patch else ()
         asked = [self.question.name] if self.question.kind is QuestionKind.API else []
         return [*targets, *self.about, *asked]
 
     def _homes(self, outcome: Outcome) -> tuple[Path, Path]:
-        """The folders in which both sides of a turn are installed."""
+        """The folders in which the releases of both sides of a turn are installed."""
         home = self.instrument.environments.home
         return home(outcome.last), home(outcome.first)
 
@@ -391,7 +393,7 @@ class Bisection:
         )
 
     def _ask_command(self, torch: str, patch: Path | None) -> str:
-        """The one-line command that asks this of one torch and one patch."""
+        """The one-line command that asks the question about one torch and one patch."""
         environments, release = self.instrument.environments, installed_release(torch)
         has_row, is_commit = release in environments.rows, torch != release
         words = [f"patchgate ask {self.question.option}"]
@@ -404,7 +406,7 @@ class Bisection:
 
 
 def read_index(question: Question, torch: str) -> Reading:
-    """The reading of the index: does a release have a name, or a function a parameter?"""
+    """Ask the index: does a release have a name, or a function a parameter?"""
     if torch not in releases():
         return inconclusive(f"torch {torch} is not indexed: patchgate index add {torch}")
     dotted, _, parameter = question.name.rstrip(")").partition("(")
@@ -441,7 +443,9 @@ def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
 
 
 def changes_in_sources(names: Sequence[str], old: Path, new: Path) -> list[str]:
-    """The same for two installed torches that no index has; each path is a site-packages."""
+    """The same changes for two installed torches that are not indexed; each path is a
+    site-packages.
+    """
     return _changes(names, SourceRelease("before", old), SourceRelease("after", new))
 
 

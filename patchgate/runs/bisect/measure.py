@@ -1,8 +1,6 @@
-"""How one item of a search is measured, with the gate's own checks, and why it is skipped where it
-cannot be.
+"""Measures one item of a search with the gate's own checks, or says why it is skipped.
 
-One torch environment and one patch at a time. What a search does about skipped items is in
-`algorithm.py`.
+One torch environment and one patch at a time. `algorithm.py` decides about skipped items.
 """
 
 from __future__ import annotations
@@ -55,8 +53,8 @@ class Skip(Exception):
 
 @dataclass
 class Instrument:
-    """Measures on environments, with one server at a time: two warm torches would not fit into
-    every machine.
+    """Measures on environments, with one server at a time, because few machines have memory for two
+    warm torches.
     """
 
     environments: Environments
@@ -100,7 +98,7 @@ class Instrument:
             return read_verdicts(question, judge_patch(run, patch, workers=1))
 
     def _run(self, folder: str, path: Path, rows: dict[str, str]) -> Run:
-        """A run of the patch at a path on one torch, which keeps what it measures."""
+        """A run of the patch at a path on one torch; its measurements are kept."""
         return Run(
             folder=folder,
             patch=str(path),
@@ -132,7 +130,7 @@ class Instrument:
     def replaced(self, torch: str, patch: Patch) -> list[str]:
         """The names that running the patch replaces on that torch.
 
-        Raises UsageError when it does not run.
+        Raises UsageError if it does not run.
         """
         with self._context(torch, self.environments.python(torch), patch) as context:
             answer = context.apply(torch)
@@ -148,7 +146,7 @@ class Instrument:
 
     @contextmanager
     def _context(self, torch: str, python: str, patch: Patch | None) -> Iterator[CheckContext]:
-        """The checks of a patch on one torch, with a run folder that ends with it."""
+        """The context of a patch's checks on one torch; its run folder is deleted at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         patch = patch or _NO_PATCH
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
@@ -178,7 +176,7 @@ class Instrument:
 def _read_parity(
     question: Question, context: CheckContext, torch: str, patch: Patch | None
 ) -> Reading:
-    """Both sides on the CPU, compared."""
+    """The figures of both sides on the CPU."""
     case = Case(torch=torch, device="cpu", workload=question.workload)
     files = Path(context.run.folder, "unpatched"), Path(context.run.folder, "patched")
     for side, path in zip((None, patch), files, strict=True):
@@ -189,6 +187,6 @@ def _read_parity(
 
 
 def _skip_failed(failure: Failure | None, prefix: str = "") -> None:
-    """Raises Skip where a side of a comparison did not run."""
+    """Raises Skip if a side of a comparison did not run."""
     if failure:
         raise Skip(f"{prefix}{failure.signature}")

@@ -1,6 +1,7 @@
 """The question of a search: a fact, a figure of parity, a verdict's code, or a name of torch's API.
 
-How a question is written (`QUESTIONS`), and which answer a measurement gives. Measures nothing.
+It defines how a question is written (`QUESTIONS`), and which answer a measurement gives. Measures
+nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Question:
     device: str = ""
 
     def case(self, torch: str, patch: str | None) -> Case:
-        """The case that it is about, on one torch."""
+        """The case that the question is about, on one torch."""
         return Case(torch=torch, device=self.device, workload=self.workload, patch=patch)
 
     @property
@@ -54,7 +55,7 @@ class Question:
 
 
 def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) -> Question:
-    """`residual_stack.h200.loads.max > 4`. Raises UsageError."""
+    """Parse `residual_stack.h200.loads.max > 4`. Raises UsageError."""
     subject, predicate = _split("--fact", text, _FACT_EXAMPLE)
     workload, _, rest = subject.partition(".")
     device, _, name = rest.partition(".")
@@ -76,7 +77,7 @@ def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) 
 
 
 def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ()) -> Question:
-    """`residual_stack.differing > 0.5`, a figure of the parity check. Raises UsageError."""
+    """Parse `residual_stack.differing > 0.5`, a figure of the parity check. Raises UsageError."""
     subject, predicate = _split("--metric", text, "residual_stack.differing > 0")
     workload, _, name = subject.partition(".")
     if workload not in workloads or not name:
@@ -93,7 +94,7 @@ def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ())
 
 
 def parse_code(text: str, *_: Collection[str]) -> Question:
-    """`PG501`. Raises UsageError."""
+    """Parse `PG501`. Raises UsageError."""
     if text.upper() not in catalogue():
         raise UsageError(
             "no such code", where="--code", got=text, next="patchgate explain   (lists all)"
@@ -102,7 +103,7 @@ def parse_code(text: str, *_: Collection[str]) -> Question:
 
 
 def parse_has(text: str, *_: Collection[str]) -> Question:
-    """`torch._inductor.ir.StorageBox.realize` or a parameter of it, `...realize(hint)`.
+    """Parse `torch._inductor.ir.StorageBox.realize` or a parameter of it, `...realize(hint)`.
 
     Raises UsageError.
     """
@@ -114,7 +115,7 @@ def parse_has(text: str, *_: Collection[str]) -> Question:
 
 @record
 class QuestionOption:
-    """How one kind of question is asked on the command line."""
+    """The option of the command line for one kind of question."""
 
     metavar: str
     help: str
@@ -194,8 +195,8 @@ def _read(question: Question, value: FactValue | float | None, facts: Facts) -> 
 
 
 def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
-    """Bad where a red verdict has the code; inconclusive where the machine kept something else from
-    being judged.
+    """Bad if a red verdict has the code; inconclusive if the machine kept another one from being
+    judged.
     """
     match = next((v for v in verdicts if v.code == question.name and v.colour is Colour.RED), None)
     if match:
@@ -207,5 +208,5 @@ def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
 
 
 def negated(reading: Reading) -> Reading:
-    """The same reading as an answer to the opposite question."""
+    """The same reading, with the opposite answer."""
     return replace(reading, answer=reading.answer.opposite)

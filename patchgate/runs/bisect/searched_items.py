@@ -1,7 +1,7 @@
 """The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a
 patch.
 
-How each becomes a list of items, and how an item or a subset becomes a patch on disk that every
+Here each becomes a list of items, and an item or a subset becomes a patch on disk that every
 command can judge.
 """
 
@@ -46,8 +46,8 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
 
 
 def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
-    """`GOOD..BAD` oldest first, GOOD included, along first parents; with `paths` those that change
-    one of them.
+    """The commits in `GOOD..BAD`, oldest first, GOOD included, along first parents; with `paths`
+    only those that change one of them.
 
     Raises UsageError with git's words.
     """
@@ -68,12 +68,14 @@ def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
 
 
 def title_of(commit: str, repository: Path) -> str:
-    """`1a2b3c4d5e Subject`, as a reader knows a commit."""
+    """The name of a commit for a reader, `1a2b3c4d5e Subject`."""
     return _git(repository, "log", "-1", "--format=%h %s", commit).decode().strip()
 
 
 def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[str]:
-    """`torch/_inductor/ir.py | 8 ++++----`, as `git diff --stat` has it."""
+    """The changes of a commit as `git diff --stat` shows them: `torch/_inductor/ir.py | 8
+    ++++----`.
+    """
     lines = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
     return [line.strip() for line in lines[:-1]]
 
@@ -85,9 +87,7 @@ def repository_of(path: Path) -> Path:
 
 
 def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | None:
-    """The patch at `path` as it was in `commit`, written below `folder`; None when it was not
-    there.
-    """
+    """The patch at `path` as of `commit`, written below `folder`; None if it did not exist."""
     inside = path.resolve().relative_to(repository.resolve())
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
@@ -104,7 +104,7 @@ def _git(repository: Path, *arguments: str) -> bytes:
 
 @contextlib.contextmanager
 def _refusals(repository: Path) -> Iterator[None]:
-    """Make a UsageError of git's refusal, with its words."""
+    """Turn an error of git into a UsageError with git's words."""
     try:
         yield
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def _refusals(repository: Path) -> Iterator[None]:
 
 
 def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
-    """A patch that does what `patch` does to `names`, and nothing else."""
+    """Write a patch that makes only those changes of `patch` that concern `names`."""
     text = _SUBSET.read_text(encoding="utf-8").format(
         title=patch.id,
         digest=patch_digest(patch),
@@ -137,7 +137,7 @@ def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
 
 
 def diff_of(path: Path) -> Path:
-    """The diff at `path`, a file or in a folder. Raises UsageError when there is none."""
+    """The diff at `path`, a file or in a folder. Raises UsageError if there is none."""
     diff = path / "patch.diff" if path.is_dir() else path
     if diff.suffix == ".py" or not diff.is_file():
         raise UsageError(
@@ -160,7 +160,7 @@ def hunks_of(diff: Path) -> list[str]:
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
-    """The diff with only those of its hunks."""
+    """Write the diff with only these of its hunks."""
     from unidiff.patch import PatchSet  # slow to import
 
     texts = []

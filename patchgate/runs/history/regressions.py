@@ -1,7 +1,7 @@
 """Changes over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
-Signatures are compared, not names; what the machine kept from being judged is no baseline; a
-failure is closed after two silent runs, not after one.
+Signatures are compared, not names; a result that the machine prevented is no baseline; a failure is
+closed after two silent runs, not after one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CaseOfCheck = tuple[str, str, str, str]
 
 
 def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
-    """All that changed over these runs, oldest first."""
+    """All changes over these runs, which are in order of time."""
     return Regressions(
         runs=tuple(runs),
         transitions=tuple(transitions(runs[-2], runs[-1])) if len(runs) > 1 else None,
@@ -48,7 +48,7 @@ def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
 def transitions(before: RunVerdicts, after: RunVerdicts) -> Iterator[Transition]:
     """Every subject that changed colour, or is red for another reason.
 
-    A subject that exists only while it fails was green where its case was judged without it.
+    A subject that exists only while it fails was green in each run that judged its case without it.
     """
     changed = [
         key
@@ -106,8 +106,8 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
 
 
 def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, bool]) -> bool:
-    """True if a run judged a subject; one that exists only while it fails is judged with the rest
-    of its case.
+    """True if a run judged a subject; a subject that exists only while it fails is judged with its
+    case.
     """
     return (
         run[key].colour != "grey"
@@ -117,7 +117,7 @@ def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, b
 
 
 def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
-    """By case, and with the case "" by whole check: was all of it judged?"""
+    """By case, and with the case "" by whole check: True if all of it was judged."""
     judged: dict[CaseOfCheck, bool] = {}
     for key, verdict in run.items():
         check = key[:3]
@@ -130,7 +130,7 @@ def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfChe
 
 @cache
 def _case_in(item: str) -> str:
-    """The item where it is a case, `stack.h200`; "" where it is about no single case."""
+    """The item if it is a case, `stack.h200`; "" if it is about no single case."""
     return item if _CASE.fullmatch(item) else ""
 
 

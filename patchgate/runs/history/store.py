@@ -1,7 +1,7 @@
 """The history of verdicts: an SQLite file of runs, verdicts, facts and costs.
 
-Nothing is kept twice: a night that is like the one before costs a line a check and case
-(docs/sweep.md has sizes and times). Write-ahead logging, so that a reader never waits for a sweep.
+Nothing is stored twice: a night that equals the one before costs a line for each check and case
+(docs/sweep.md has sizes and times). Write-ahead logging lets a reader never wait for a sweep.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Check = tuple[str, str, str]
 
 
 class History:
-    """Runs in the order of their time; `path` is made when it is not there."""
+    """Runs in the order of their time; `path` is made if it does not exist."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,8 +106,8 @@ class History:
         verdicts: list[Verdict],
         observations: list[Observation],
     ) -> None:
-        """Keep what one patch was given in a run that began `at` (ISO 8601); recorded again, it is
-        kept once.
+        """Record the verdicts on one patch in a run that began `at` (ISO 8601); recorded again,
+        they are stored once.
         """
         with self._file as file:  # one transaction
             file.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", (run, at))
@@ -149,14 +149,14 @@ class History:
         return self._facts_read[digest]
 
     def spend(self, run: str, patch: str, torch: str, seconds: float) -> None:
-        """Keep how long one patch took to be judged on one torch."""
+        """Record how long one patch took to be judged on one torch."""
         with self._file as file:
             file.execute(
                 "INSERT OR REPLACE INTO cost VALUES (?,?,?,?)", (patch, torch, run, seconds)
             )
 
     def costs(self) -> dict[tuple[str, str], float]:
-        """(patch, torch) -> the seconds that it took when it was last judged anew."""
+        """(patch, torch) -> the seconds of its last new judgement."""
         query = (
             "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY "
             "run.at, run.id"
@@ -170,8 +170,8 @@ class History:
     def series(
         self, workload: str, device: str, fact: str, patch: str | None = None
     ) -> list[Point]:
-        """Each value of a fact, oldest first; without `patch` those of every patch and of unpatched
-        torch.
+        """Each value of a fact, oldest first; without `patch`, those of every patch and of
+        unpatched torch.
         """
         query = (
             "SELECT run.at, torch, patch, facts FROM observed JOIN run ON run.id = observed.run"
@@ -201,8 +201,7 @@ class History:
     def recent(self, runs: int) -> list[RunVerdicts]:
         """The verdicts of each of the last runs, oldest first.
 
-        Without the checks that were green of a patch on a torch, and said the same, in all of these
-        runs.
+        Checks of a patch on a torch that were green and equal in all of these runs are left out.
         """
         query = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
         contents: list[dict[_Check, frozenset[bytes]]] = []
@@ -242,7 +241,7 @@ class History:
         }
 
     def merge(self, other: Path) -> None:
-        """Take in every row of another machine's history; what is here already stays once."""
+        """Add every row of another machine's history; rows that are here already stay single."""
         if not other.is_file():
             raise UsageError(
                 "no history to merge",
