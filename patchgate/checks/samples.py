@@ -34,8 +34,9 @@ FAMILY = "parity"
 CODES = read_codes("""
 PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
-    eager mode: arguments, dtypes, strides and gradients that no workload has. A pass meets small
-    programs. On some, outputs, gradients or changed inputs are neither what torch computes without
+    eager mode: arguments, dtypes, strides, NaN and gradients that no workload has. A pass meets
+    small programs. Of a patch that changes how code is made the code for a simulated GPU is run
+    too. On some, outputs, gradients or changed inputs are neither what torch computes without
     the patch nor what eager mode computes, by more than rounding explains.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
@@ -64,6 +65,7 @@ _OPERATOR = re.compile(
     r"|^torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|Tensor\.|_tensor\.Tensor\.|_refs\.|_decomp\.)?[a-z_]\w*$"
     r"|^torch\.nn\.modules\.\w+\.\w+\.\w*forward$"
     r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
+    r"|^torch\._inductor\.codegen\.\w+\.\w+Overrides\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
 )
 # Passes, their tables of patterns, and the options that hold a pass: any graph may reach them.
@@ -80,6 +82,8 @@ _HELPER = re.compile(
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
+# Names of what makes code, which may be another for a GPU.
+_OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|codegen)\b")
 # Groups of samples are compiled forward and backward, and halved where one raises.
 _COMPILES = 8
 _SHOWN = 3
@@ -132,30 +136,46 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
     with TemporaryDirectory() as folder:
         made, ours, theirs = (Path(folder, name) for name in ("made", "unpatched", "patched"))
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
+        simulated = _simulated(context) if any(map(_OF_CODE.match, names["names"])) else None
         compare = partial(context.differences, torch, "differ samples")
         mentions = _mentions(context.patch) if names["passes"] or names["offers"] else []
         making = {**names, "mentions": mentions}
         answers["unpatched"] = known = ask(patch=None, outputs=str(made), **making)
         if "failure" in known or _not_judged(known):
             return answers
-        again = partial(ask, patch=None, unpatched=str(made), outputs=str(ours))
+        again = partial(
+            ask, patch=None, unpatched=str(made), outputs=str(ours), simulated=simulated
+        )
         answers["patched"] = ask(
             patch=context.patch,
             unpatched=str(made),
             offers=names["offers"],
+            simulated=simulated,
             outputs=str(theirs),
         )
         if "failure" in answers["patched"]:
-            answers["unpatched"] |= {k: v for k, v in again(only=[]).items() if k == "failure"}
+            first = again(only=[], only_simulated=[])
+            answers["unpatched"] |= {k: v for k, v in first.items() if k == "failure"}
             return answers
         answers["compared"] = compare(made, theirs)
         differing = answers["compared"].get("metrics", {}).get("differing", ())
-        only = [each["at"] for each in differing if "at" in each]
-        if only:  # compiled without the patch too: what torch itself gets wrong is not judged
-            asked = again(only=only)
+        only, only_simulated = (
+            [each["at"] for each in differing if each.get("way") == way]
+            for way in ("compiled", "simulated")
+        )
+        # Compiled without the patch too: what torch itself gets wrong is not judged.
+        if only or only_simulated:
+            asked = again(only=only, only_simulated=only_simulated)
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
             answers["compared"] = asked if "failure" in asked else compare(ours, theirs)
     return answers
+
+
+def _simulated(context: CheckContext) -> dict[str, Any] | None:
+    """The profile of the first simulated GPU that is judged, if any is."""
+    profiles = map(context.run.profile, context.run.devices)
+    gpus = (each for each in profiles if each["kind"] == "simulated" and each["backend"] == "cuda")
+    return next((dict(each) for each in gpus), None)
 
 
 def _mentions(patch: Patch) -> list[str]:

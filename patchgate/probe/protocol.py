@@ -158,7 +158,11 @@ class RunOperators(Sample, total=False):
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
     unpatched: str  #: The file that was written for these names without the patch.
-    only: list[int]  #: Without a patch: its samples that are compiled; where empty, the first.
+    only: list[
+        int
+    ]  #: Without a patch: its samples that are compiled; where both are empty, the first.
+    only_simulated: list[int]  #: Without a patch: those whose code for `simulated` is run.
+    simulated: Profile | None  #: A simulated GPU for which the patch may change code.
 
 
 class CheckOperators(Patched):

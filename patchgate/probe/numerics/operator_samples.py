@@ -30,7 +30,7 @@ from patchgate.probe.numerics.operators import (
     overload_in,
     recorded_calls,
 )
-from patchgate.probe.numerics.outputs import reproducible, save_outputs
+from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs, resized_programs
 from patchgate.probe.numerics.sample_calls import (
     EXPANDED_GRADIENT,
@@ -63,7 +63,8 @@ from patchgate.probe.numerics.training_programs import training_programs
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import lacks_a_module
-from patchgate.probe.protocol import OfferRun, Profile, RunOperators
+from patchgate.probe.protocol import OfferRun, RunOperators
+from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 
 # Sources of samples: operators, overloads, modules.
 _OPERATORS, _SOURCES = 4, 8
@@ -77,6 +78,8 @@ _EAGER, _MOVED = 400, 2
 # At most, but for those that find the first sample that raises. A count, and no time: every machine
 # runs the same ones.
 _COMPILES = 8
+# Samples whose code for a simulated GPU is run.
+_SIMULATED = 40
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
@@ -85,6 +88,8 @@ _OFFERED = 40
 _WRITTEN_OUT = 200
 # Names of what acts only while code is made of a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
+# Names of what acts only in the code for a GPU.
+_OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 # Names of what acts only in a compile.
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 #: Part ("output", "gradient", "input", "state") -> its tensors.
@@ -100,8 +105,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         warnings.simplefilter("ignore")
         titles, by_source = _sources(request)
     given = flat(by_source[:_SOURCES])
-    names, helpers = request["names"], request["helpers"]
-    acts_eagerly = any(name in helpers or not _OF_COMPILES.match(name) for name in names)
+    names, acts_eagerly = request["names"], _acts_eagerly(request)
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
@@ -115,11 +119,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
             if isinstance(result, str)
         ]
         kept = [i for i in traced if not isinstance(traced[i], str)]
-        alone: list[Sample] = []
-        results: list[Any] = []
-        if acts_eagerly:
-            further = [s for s in given if not s.traced]
-            alone, results = steady([*eager_calls(samples), *further], _EAGER)
+        further = [*eager_calls(samples), *(s for s in given if not s.traced)]
+        alone, results = steady(further if acts_eagerly else [], _EAGER)
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
@@ -134,13 +135,20 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "traced": [traced[i] for i in kept],
         "counts": counts,
         "compiled": {},
+        "simulated": {},
         "unjudged": failed,
         "acts_before_code": not all(map(_OF_CODE.match, names)),
         "acts_eagerly": acts_eagerly,
-        "compiles": bool(names),
+        "compiles": not all(map(_OF_TRITON.match, names)),
     }
     save_outputs(written, path)
     return titles
+
+
+def _acts_eagerly(request: RunOperators) -> bool:
+    """True if a replaced name can act where nothing is compiled."""
+    helpers = request["helpers"]
+    return any(name in helpers or not _OF_COMPILES.match(name) for name in request["names"])
 
 
 def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:
@@ -273,6 +281,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
+        simulated = _simulated(samples, chosen[:_SIMULATED], request)
         eagerly = written["samples"] if written["acts_eagerly"] else []
         called = _called(eagerly, eager, spread)
         offered = {
@@ -282,6 +291,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         }
     results = {
         "compiled": compiled,
+        "simulated": simulated,
         "called": called,
         "calls": len(eagerly),
         "counts": counts,
@@ -351,15 +361,33 @@ def _called(
     return {i: results[i] for i in results if away[i]["excess"] > 1}
 
 
-def rerun_samples(
-    written: dict[str, Any], only: Sequence[int], profile: Profile, path: str
-) -> None:
+def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> None:
     """Compile some samples, or those that come first, and write them with what they give."""
-    samples = written["samples"]
-    with reproducible(profile, training=True):
-        only = only or range(min(len(written["traced"]), _COMPILED))
+    samples, only, on_device = written["samples"], request["only"], request["only_simulated"]
+    with reproducible(request["profile"], training=True):
+        if not only and not on_device:
+            only = [*range(min(len(written["traced"]), _COMPILED))]
         compiled = _compiled(samples, _groups(samples, only))
-    save_outputs(written | {"samples": [], "compiled": compiled}, path)
+        simulated = _simulated(samples, on_device, request)
+    results = {"samples": [], "compiled": compiled, "simulated": simulated}
+    save_outputs(written | results, path)
+
+
+def _simulated(
+    samples: Sequence[Sample], chosen: Sequence[int], request: RunOperators
+) -> dict[int, Any]:
+    """Of each sample the results of its code for the simulated GPU, or what it raises; not of those
+    that only a real one can run. Sizes are constants there.
+    """
+    profile = request["simulated"]
+    chosen = [at for at in chosen if not samples[at].first]
+    if not profile or not chosen:
+        return {}
+    try:
+        backend = backend_of(profile, {})
+    except NeedsDevice:
+        return {}
+    return _compiled(samples, _groups(samples, chosen), backend)
 
 
 def _title(op: Any) -> str:
@@ -645,9 +673,11 @@ def _without_code(graph: Any, inputs: Any) -> Any:
     return compile_fx.compile_fx(graph, inputs, inner_compile=run_graph)
 
 
-def _compiled(samples: Sequence[Sample], groups: list[Sequence[int]]) -> dict[int, Any]:
+def _compiled(
+    samples: Sequence[Sample], groups: list[Sequence[int]], backend: Any = "inductor"
+) -> dict[int, Any]:
     """Of each sample the results of a compile of many together, or what it raises alone; not of
-    those that were not run.
+    those that were not run, or that need a device.
     """
     outcomes: dict[int, Any] = {}
     compiles, failed, found = 0, False, False
@@ -655,12 +685,15 @@ def _compiled(samples: Sequence[Sample], groups: list[Sequence[int]]) -> dict[in
         compiles += 1
         group = groups.pop(0)
         try:
-            results: list[Any] = run_compiled([samples[i] for i in group])
+            results: list[Any] = run_compiled([samples[i] for i in group], backend)
         except Exception as error:
-            failed = True
+            needs_device = backend != "inductor" and missing_answer(error)
+            failed = failed or not needs_device
             if len(group) > 1:
                 middle = len(group) // 2
                 groups = [group[:middle], group[middle:], *groups]
+                continue
+            if needs_device:
                 continue
             found = True
             results = [_raised(error)]

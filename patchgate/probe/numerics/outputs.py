@@ -77,7 +77,7 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
         yield
 
 
-def _backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
+def backend_of(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
     """The backend of torch.compile; that of a simulated GPU puts what its kernels do to memory into
     `faults`.
     """
@@ -173,7 +173,7 @@ def _write_outputs(
     sizes = dict(SMALL) if small else {}
     training = request.get("training", False) and compiler is None
     if compiler is None:
-        backend = _backend(request["profile"], faults)
+        backend = backend_of(request["profile"], faults)
         compiler = partial(torch.compile, dynamic=request["dynamic"], backend=backend)
     else:
         sizes |= LARGER

@@ -11,7 +11,7 @@ import sys
 import types
 import unittest
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec
 from typing import Any
@@ -32,7 +32,7 @@ from patchgate.probe.numerics.sample_differences import shown_tensor
 
 # Samples of one operator, by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
-_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF = 12, 3, 16, 8, 6
+_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
 _HALVES = (torch.bfloat16, torch.float16)
 # What takes the place of an argument of a type: values at which code often branches.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
@@ -62,7 +62,7 @@ class Sample:
     function: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: "" as torch has it, "strided", "around SEED", "larger"; of a module its mode.
+    #: "" as torch has it, "strided", "with NaN", "around SEED", "larger"; of a module its mode.
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
@@ -267,6 +267,7 @@ def _in_turns(
     halves = [cast_sample(s, dtype) for s in (*named_dtype, *further) for dtype in _HALVES]
     kinds = [
         plain[:_PLAIN],
+        [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
         alone[:_GRADIENT],
         further[:_DERIVED],
         sizes,
@@ -283,6 +284,18 @@ def _in_turns(
     ]
     alone = plain[_PLAIN : _PLAIN + _EAGER]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
+
+
+def _with_nan(sample: Sample) -> Iterator[Sample]:
+    """The call with NaN in each of its tensors in turn: it must not be lost."""
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    for at, leaf in enumerate(leaves):
+        if torch.is_tensor(leaf) and leaf.is_floating_point() and leaf.numel() > 1:
+            changed = leaf.detach().clone()
+            changed.view(-1)[: changed.numel() // 2] = torch.nan
+            new = [*leaves[:at], changed, *leaves[at + 1 :]]
+            args, kwargs = pytree.tree_unflatten(new, spec)
+            yield replace(sample, args=args, kwargs=kwargs, how="with NaN")
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:

@@ -31,6 +31,8 @@ Spread = Mapping[str, Sequence[torch.Tensor]]
 #: Of each step of Dynamo's the graphs that were compiled, and the breaks.
 Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
+# Where code is compiled for -> what a sample's text says of it.
+_WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
 # Samples that were not judged and are named: a reply has a limit.
 _NAMED = 20
 
@@ -44,22 +46,24 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     not judged.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
-    judged, rounded = 0, 0
+    judged, rounded = {*range(theirs["calls"])}, 0
     differing: list[dict[str, Any]] = []
     unjudged = [*ours["unjudged"]]
-    for offer, outcomes in {"": theirs["compiled"], **theirs["offered"]}.items():
+    offered = [(offer, "compiled", outcomes) for offer, outcomes in theirs["offered"].items()]
+    own = [("", way, theirs[way]) for way in ("compiled", "simulated")]
+    for offer, way, outcomes in (*own, *offered):
         for at, after in sorted(outcomes.items()):
-            found, text = _nearest(ours, at, after), ours["texts"][at]
+            found = _nearest(ours, way, at, after)
+            text = ours["texts"][at] + _WAYS[way]
             if isinstance(found, str):
                 unjudged.append(f"{text}: {found}")
                 continue
-            judged += 1
+            judged.add(at)
             rounded += 0 < found["excess"] <= 1
             if found["excess"] > 1:
-                where = {"at": at, "offer": offer, "sample": text}
-                program = "" if offer else ours["programs"][at]
+                where = {"at": at, "way": way, "offer": offer, "sample": text}
+                program = "" if offer or way == "simulated" else ours["programs"][at]
                 differing.append({**where, "program": program, **found})
-    judged += len({*range(theirs["calls"])} - theirs["compiled"].keys())
     known = {each["at"] for each in differing}
     for at, after in theirs["called"].items():
         if at in known:
@@ -71,7 +75,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
         del each["program"]  # a reply has a limit
-    counts = {"samples": len(ours["texts"]), "judged": judged, "rounded": rounded}
+    counts = {"samples": len(ours["texts"]), "judged": len(judged), "rounded": rounded}
     more = [
         {"sample": ours["texts"][at], **step}
         for at, before in ours["counts"].items()
@@ -80,15 +84,15 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     return {**counts, "differing": differing, "grown": more, "unjudged": unjudged[:_NAMED]}
 
 
-def _nearest(ours: Mapping[str, Any], at: int, after: Any) -> dict[str, Any] | str:
+def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str, Any] | str:
     """How far a sample is from eager mode or from what it compiles to without the patch; a text
     where torch itself compiles it wrongly.
     """
     eager, spread = ours["eager"][at], ours["spread"][at]
     found = departure(after, eager, spread)
-    if found["excess"] <= 1 or at not in ours["compiled"]:
+    if found["excess"] <= 1 or at not in ours[way]:
         return found
-    before = ours["compiled"][at]
+    before = ours[way][at]
     if not is_repeated(eager, before):
         raises = isinstance(before, str)
         why = f"raises {before}" if raises else "differs from eager mode"

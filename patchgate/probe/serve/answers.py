@@ -37,8 +37,7 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
     written = operator_samples.read_samples(request["unpatched"])
     if not request.get("patch"):
         stage("run")
-        only = request["only"]
-        operator_samples.rerun_samples(written, only, request["profile"], request["outputs"])
+        operator_samples.rerun_samples(written, request, request["outputs"])
         return answer
     apply_patch(request, stage)
     stage("run")
