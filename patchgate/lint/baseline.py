@@ -77,7 +77,9 @@ def without_known(
 
 
 def _by_text(findings: Iterable[Finding], file: Path) -> dict[Text, Known]:
-    """One entry for the red findings of one text: all places, and when the first one hurts."""
+    """One entry for all red findings of one text: their places, and when the first of
+    them hurts.
+    """
     entries: dict[Text, Known] = {}
     for finding in findings:
         if finding.severity is Severity.RED:

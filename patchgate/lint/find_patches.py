@@ -171,7 +171,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
-    """Map `Owner.name` to the files of the project that set it; tests restore what they set."""
+    """Map `Owner.name` to the files of the project that set it; tests restore such names."""
     found: dict[str, set[Path]] = {}
     for file in (each for each in files if not is_of_tests(each)):
         for owner, name, holder, text in (

@@ -32,7 +32,9 @@ class When(str, Enum):
 
 
 def when(releases: Sequence[str], admitted: Sequence[str], installed: str = "") -> When:
-    """When a fault on `releases` hurts, of the releases that a project admits, oldest first."""
+    """Say when a fault on `releases` hurts, given the releases that a project admits,
+    oldest first.
+    """
     if not releases or not admitted or {admitted[-1], installed} & {*releases}:
         return When.NOW
     return When.LOWER_BOUND if list(releases) == list(admitted[: len(releases)]) else When.OLDER
@@ -98,7 +100,8 @@ class Finding:
 
 @record
 class View:
-    """One release, what the file does in it, whether the manifest claims it and the matrix runs it.
+    """One release, the uses of torch in a file, and two answers: is it claimed by the manifest, is
+    it in the matrix?
 
     `asked`: the user named the releases, not the project.
     """
@@ -125,7 +128,7 @@ class View:
         detail: str = "",
         of: Reference | Rebinding | Hook | Call | None = None,
     ) -> Finding:
-        """A finding of a rule on this release; `of` is the piece of the patch that it is about."""
+        """A finding of a rule on this release; `of` is the piece of the patch in question."""
         name = "" if of is None else of.target if isinstance(of, Rebinding) else of.dotted
         return Finding(
             code=code.code,
@@ -237,7 +240,7 @@ def _other_wordings(
 
 
 def lines_of(source: str) -> list[str]:
-    """Lines as Python's parser counts them (form feeds and the like do not end one)."""
+    """Split lines as Python's parser does, which does not end one at a form feed."""
     return re.split(r"\r\n|\r|\n", source)
 
 
@@ -246,7 +249,9 @@ def _line(lines: Sequence[str], span: Span) -> str:
 
 
 def _in_characters(span: Span, lines: Sequence[str]) -> Span:
-    """The parser counts UTF-8 bytes; people and editors count characters."""
+    """Convert columns from the parser's UTF-8 bytes to the characters that people and editors
+    count.
+    """
     line = _line(lines, span)
     if line.isascii():
         return span

@@ -48,9 +48,10 @@ class Inferred:
 
 @record
 class InferredClaims:
-    """`applies_to` is None if the patch has no version check, or one that no two bounds can say.
+    """`applies_to` is None if the patch has no version check, or one that two bounds cannot
+    express.
 
-    `unnamed` are lines that change torch under a name that only running the patch would tell;
+    `unnamed` are lines that change torch under a name that only running the patch would show;
     `checks` are lines of version checks, `open_checks` lines of those that could not be followed;
     `apply` are functions that change torch and that nothing in the file calls.
     """
@@ -375,7 +376,7 @@ def _toml_string(text: str) -> str:
 
 
 def versions_named(tree: ast.AST) -> set[str]:
-    """Versions that a source writes down: `"2.11.0"`, `"2.12.0.dev0"`, `(2, 11)`."""
+    """Versions that a source contains: `"2.11.0"`, `"2.12.0.dev0"`, `(2, 11)`."""
     found: set[str] = set()
     for node in ast.walk(tree):
         text = None
@@ -393,8 +394,8 @@ def versions_named(tree: ast.AST) -> set[str]:
 
 
 def points_around(releases: Sequence[str], named: set[str]) -> list[str]:
-    """The versions to ask about, oldest first: each release, each named version, and those next to
-    them.
+    """The versions to ask about, oldest first: each release, each named version, and the versions
+    next to them.
     """
     near = [text for each in (*releases, *named) for text in _near(Version(each))]
     points = {Version(text): text for text in near}
@@ -415,7 +416,7 @@ def specifier(
     """The bounds of the only range of `points` (oldest first) on which it holds; "" if it holds on
     all.
 
-    None if it holds nowhere, or on several ranges, which no two bounds can say.
+    None if it holds nowhere, or on several ranges, which two bounds cannot express.
     """
     answers = [holds(point) for point in points]
     if all(answers):

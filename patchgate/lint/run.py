@@ -75,7 +75,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing red, 1 red, 3 nothing that could be judged, or no time left for a file."""
+        """0 nothing red, 1 red, 3 if nothing could be judged or a file took too long."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
         not_judged = {
@@ -166,8 +166,8 @@ def _lint_place(
 
 
 def _breaking_next(source: str, place: Place) -> list[Finding]:
-    """Notes on faults of the first newer release that breaks anything, unless the newest supported
-    one has them too.
+    """Notes on faults of the first newer release that breaks anything, except faults that the
+    newest supported release has too.
     """
     if not place.ahead or place.claimed is not None:
         return []
@@ -277,7 +277,7 @@ def _in_time(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:
-    """One note for everything that is wrong only on releases that the manifest does not claim."""
+    """One note for all faults that concern only releases that the manifest does not claim."""
     if not red:
         return []
     versions = [version for version in known if any(version in each.releases for each in red)]
@@ -342,7 +342,7 @@ def _readings(
 ) -> Iterator[tuple[str, Usage]]:
     """Yield the usage in each release.
 
-    A release that answers all questions of an earlier reading alike shares it.
+    A release with the same answers to all questions of an earlier reading shares it.
     """
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []

@@ -22,10 +22,10 @@ from patchgate.model.records import record
 class UsedName:
     """One private name of torch.
 
-    `since` and `until` are the first and the last release that has it, "" where that is the oldest
-    or the newest known; `lacking` are the releases of the project that do not have it, `maybe`
-    those where a `__getattr__` or a subclass may answer. `places` are file:line, `ungated` those
-    that run on a release that lacks it.
+    `since` and `until` are the first and the last release that has it, "" for the oldest and the
+    newest known; `lacking` are the releases of the project that do not have it, `maybe` those where
+    a `__getattr__` or a subclass may answer. `places` are file:line, `ungated` those that run on a
+    release that lacks it.
     """
 
     name: str
@@ -96,7 +96,7 @@ def usage(
 
 
 def is_private(dotted: str) -> bool:
-    """True if a part of the name begins with an underscore, and is no special name."""
+    """True if a part of the name begins with an underscore, and the name is no special one."""
     return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
 
 

@@ -34,8 +34,8 @@ def rare_collections() -> Iterator[None]:
 def shared_out(
     judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int
 ) -> list[Answer]:
-    """Return `judge(place)` of each place, in order, from as many processes as are allowed and
-    worth their start.
+    """Return `judge(place)` for each place, in order; as many processes share the work as are
+    allowed and pay for their start.
     """
     sizes = [each.file.stat().st_size for each in places]
     judge = partial(_judged_tidily, judge)
@@ -52,7 +52,7 @@ def shared_out(
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """Judge a place; everything that was made of a large file is dropped before the next one."""
+    """Judge a place; all objects of a large file are dropped before the next one."""
     answer = judge(place)
     if place.file.stat().st_size > _WORTH:
         gc.collect()

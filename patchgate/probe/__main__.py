@@ -1,6 +1,6 @@
 """`python -m patchgate.probe FD FD FD HOME`: starts the fork servers inside a torch environment.
 
-It ends them and their children when the host has gone, and imports no torch.
+It ends them and their children once the host is gone, and imports no torch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from patchgate.probe.serve.warm_up import import_compiler, import_torch
 
 
 def main() -> None:
-    """Start a server for each state of torch, one a control channel, and watch them.
+    """Start a server for each state of torch, one for each control channel, and watch them.
 
-    This process stays small: once the host has gone, or was killed, it ends the servers and all
-    that they started at once, also while torch is imported, and removes the folder HOME. After an
-    exception in a server the folder stays, with the log.
+    This process stays small. Once the host has ended it ends the servers and all their processes at
+    once, even while torch is imported, and removes the folder HOME. After an exception in a server
+    the folder stays, with the log.
     """
     adopt_orphans()
     home = sys.argv[-1]
@@ -42,9 +42,9 @@ def main() -> None:
 
 
 def _start(loaded: str, controls: dict[str, socket.socket], home: str, before: float = 0.0) -> int:
-    """Fork the process that serves the channel for what it has `loaded`.
+    """Fork the process that serves the channel for the state `loaded`.
 
-    The one with torch alone forks the one that imports the compiler too; that has spent `before`
+    The server with torch alone forks the one that imports the compiler too; that has used `before`
     CPU seconds by then.
     """
     pid = os.fork()

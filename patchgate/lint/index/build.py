@@ -109,7 +109,7 @@ def add(index: Index, version: str, fetch: Fetch) -> list[str]:
 
 
 class SourceRelease:
-    """Answers `resolve` as a release of the index does."""
+    """Answers `resolve` in place of a release of the index."""
 
     def __init__(self, version: str, root: Path) -> None:
         self.version, self._root = version, root

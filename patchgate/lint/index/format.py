@@ -88,7 +88,7 @@ def _line(key: tuple[Any, ...], masks: Mapping[Any, int], sets: ReleaseSets) -> 
 
 
 def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
-    """Everything that is stored of a module in one release."""
+    """Everything that the index stores of a module in one release."""
     api, package = f"api/{module.name}", ".".join(module.name.split(".")[:2])
     yield "modules", (module.name,), module.has_getattr
     yield from ((api, ("", "option", name), text) for name, text in module.config.items())
@@ -119,7 +119,7 @@ def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
 
 
 def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:
-    """The parameters behind `parameter_texts`."""
+    """The parameters that `parameter_texts` has written."""
     found: list[Parameter] = []
     kind = "positional"
     for each in texts:
@@ -199,7 +199,7 @@ class IndexFiles:
 
     @cached_property
     def modules(self) -> dict[str, int]:
-        """Module -> its releases."""
+        """Module -> the releases that have it."""
         return _masks((name, mask) for mask, (name,), _ in self._facts("modules"))
 
     def modules_in(self, bit: int) -> frozenset[str]:
@@ -214,7 +214,9 @@ class IndexFiles:
 
     @cached_property
     def _defined(self) -> dict[str, list[str]]:
-        """Name of a function, a method or a class -> modules: a search for each takes too long."""
+        """Name of a function, a method or a class -> the modules that define it. Built once,
+        because a search for each name takes too long.
+        """
         found: dict[str, list[str]] = {}
         for module in self.modules:
             text = self._text(f"api/{module}.jsonl")
@@ -241,8 +243,8 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def bindings(self, name: str, kind: str) -> list[tuple[int, str, str]]:
-        """(releases, MODULE.LOCAL, origin) of each place that imports (`from`) something of that
-        last name, or that holds it (`held`).
+        """(releases, MODULE.LOCAL, origin) of each place that imports (`from`) or holds (`held`)
+        something with that last name.
         """
         found = (
             (key, _import(mask, key, value))
@@ -284,7 +286,7 @@ class IndexFiles:
         return found
 
     def read_module(self, module: str, bit: int) -> Module:
-        """Return a module as it is in one release, which must have it."""
+        """A module as of one release, which must have it."""
         tables: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         for mask, table, name, value in self._api(module):
             if mask & bit:
@@ -339,7 +341,7 @@ def _import(mask: int, key: list[str], text: str) -> Import:
 
 
 def _call(mask: int, key: list[str], text: str) -> tuple[int, str, CallSite]:
-    """The call behind `f/2.*,key`."""
+    """Parse a call as the index writes it, `f/2.*,key`."""
     module, *function = key
     callee, _, arguments = text.partition("/")
     count, *keywords = arguments.split(",")

@@ -240,8 +240,8 @@ def _makes_names(tree: ast.Module) -> bool:
 
 
 def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(registry or table, local name) for each name that the module passes on; it may be no
-    function.
+    """(registry or table, local name) for each name that the module passes on; the name need not be
+    a function.
     """
     inside: set[int] = set()
     for node in nodes_of(tree):
@@ -266,7 +266,7 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
-    """`TABLE = {key: f}`, `TABLE[key] = f`."""
+    """Read `TABLE = {key: f}` and `TABLE[key] = f`."""
     value, target = node.value, node.targets[0]
     keeper = last_name(target.value if isinstance(target, ast.Subscript) else target)
     parts: list[ast.expr | None] = []
@@ -439,7 +439,7 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
 
 
 def last_name(node: ast.AST) -> str:
-    """`c` of `c` and of `a.b.c`; empty for any other expression."""
+    """The last name of an expression, `c` for `c` and `a.b.c`; empty for any other."""
     return (
         node.attr
         if isinstance(node, ast.Attribute)
@@ -450,7 +450,9 @@ def last_name(node: ast.AST) -> str:
 
 
 def _receiver(called: ast.expr) -> str:
-    """As CallSite has it: `Class.f`, `cls.f` and `type(x).f` are called on a class."""
+    """The receiver in the form of CallSite: `Class.f`, `cls.f` and `type(x).f` are called on a
+    class.
+    """
     if not isinstance(called, ast.Attribute):
         return ""
     owner = called.value
@@ -583,7 +585,7 @@ class _Modern(ast.NodeTransformer):
 
 
 def _either(parts: list[ast.expr]) -> ast.expr:
-    """`A | B | None`, None last, as people write it."""
+    """`A | B | None`, with None last, as people write it."""
     flat: list[ast.expr] = []
     for each in parts:
         flat += _alternatives(each)

@@ -1,5 +1,5 @@
-"""The records of one torch release in the index: modules, classes, functions and calls; and whether
-a call fits a signature, by Python's own binding rules.
+"""The records of one torch release in the index: modules, classes, functions and calls. It also
+decides if a call fits a signature, by Python's own binding rules.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class CallSite(Arguments):
 
 @dataclass(kw_only=True)
 class ReleaseRecords:
-    """Everything that is recorded of one release."""
+    """Everything that the index records of one release."""
 
     version: str
     #: The version of triton that it requires; empty for none.
@@ -221,5 +221,5 @@ def parameter_texts(parameters: Iterable[Parameter]) -> tuple[str, ...]:
 
 
 def written(parameters: Iterable[Parameter]) -> str:
-    """Parameters as they are typed: `*, graph_reuse=True`."""
+    """Parameters in the form of source: `*, graph_reuse=True`."""
     return ", ".join(parameter_texts(each for each in parameters if "var-" not in each.kind))

@@ -1,5 +1,5 @@
-"""An index and its releases: the meaning of a name in a release, and who imports, holds, derives
-from and calls it.
+"""An index and its releases: the meaning of a name in a release, and the code that imports, holds,
+derives from and calls it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Release:
 
     @property
     def questions(self) -> set[Question] | None:
-        """The questions that this thread has asked, if it records on what a reading depends."""
+        """The questions that this thread has asked, if it records them for a reading."""
         return getattr(self._recording, "questions", None)
 
     @questions.setter
@@ -71,7 +71,7 @@ class Release:
 
     @contextmanager
     def recorded(self) -> Iterator[set[Question]]:
-        """Record the questions that are asked meanwhile, also for a recording around it."""
+        """Record the questions asked until the context ends, also for a recording around it."""
         around, self.questions = self.questions, set()
         try:
             yield self.questions
@@ -91,7 +91,7 @@ class Release:
         return answer
 
     def answers_as(self, other: Release, questions: Iterable[Question]) -> bool:
-        """True if both releases answer all these questions alike."""
+        """True if both releases give the same answers to all these questions."""
         return all(
             self.ask(question, *about) == other.ask(question, *about)
             for question, about in questions
@@ -107,7 +107,7 @@ class Release:
         )
 
     def records(self) -> ReleaseRecords:
-        """All records of the release, as they were built."""
+        """All records of the release, in the form in which they were built."""
         names = [name for name, releases in self.index.modules.items() if releases & self._bit]
         records = ReleaseRecords(version=self.version, triton=self.index.triton[self.version])
         for name in names:
@@ -146,8 +146,8 @@ class Release:
 
     @cache  # noqa: B019
     def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
-        """The modules that are loaded once torch and these are imported: these, their packages, and
-        everything that they import.
+        """The modules that are loaded after an import of torch and these: these, their packages,
+        and everything that they import.
         """
         known, loaded = self.modules(), set[str]()
         todo = [*WITH_TORCH, *modules]
@@ -166,7 +166,7 @@ class Release:
         return frozenset(loaded)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
-        """`name` on a class or on a base of it."""
+        """Find `name` on a class or on a base of it."""
         return member(self, class_dotted, name)
 
     def holders(self, dotted: str) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ class Release:
         return tuple(found)
 
     def calls(self, name: str) -> tuple[CallSite, ...]:
-        """Calls of anything that has that last name."""
+        """All calls of something with that last name."""
         return tuple(site for site in self.uses(name) if site.receiver != "=")
 
     def uses(self, name: str) -> tuple[CallSite, ...]:

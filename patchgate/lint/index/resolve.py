@@ -47,7 +47,7 @@ class Found:
 
 
 class Modules(Protocol):
-    """A release, of the index or of a tree of sources."""
+    """A release: of the index, or of a tree of sources."""
 
     def module(self, name: str) -> Module | None: ...
     def modules(self) -> frozenset[str]: ...
@@ -55,7 +55,7 @@ class Modules(Protocol):
 
 
 def module_of(dotted: str, modules: Container[str]) -> str:
-    """The innermost of `modules` above a name; empty for none."""
+    """The innermost of `modules` that contains a name; empty if none does."""
     module = dotted.rpartition(".")[0]
     while module and module not in modules:
         module = module.rpartition(".")[0]
@@ -114,7 +114,9 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
-    """A name that a star import brings; one from outside the index may bring any."""
+    """The object of a name that a star import brings; a star import from outside the index may
+    bring any name.
+    """
     for local in here.imports:
         if local.endswith(".*"):
             known = local[:-2] in release.modules()
@@ -129,7 +131,7 @@ def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | N
 
 
 def member(release: Modules, class_dotted: str, name: str) -> Found | None:
-    """`name` on a class or on a base of it."""
+    """Find `name` on a class or on a base of it."""
     maybe = None
     for dotted, found in _with_bases(release, class_dotted):
         if dotted in _PLAIN or dotted.startswith("builtins."):
@@ -169,7 +171,7 @@ def _with_bases(release: Modules, class_dotted: str) -> Iterator[tuple[str, Foun
 
 
 def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
-    """The names that a class and its bases spell out."""
+    """The names that the source of a class and its bases defines."""
     names: set[str] = set()
     for dotted, found in _with_bases(release, class_dotted):
         names |= _PLAIN.get(dotted, frozenset())

@@ -83,7 +83,7 @@ class PipSettings:
 
 def _settings() -> dict[str, str]:
     """The settings that pip itself prints: from its files, and from environment variables, which
-    win.
+    have priority.
     """
     command = [sys.executable, "-m", "pip", "config", "list"]
     # Not where we stand: it may be a stranger's checkout, with a module `pip` of its own.
@@ -98,7 +98,7 @@ def _settings() -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class Fetched:
-    """The files that were read of one wheel."""
+    """The files of one wheel that were read."""
 
     #: The version in its metadata, local part included.
     version: str = ""
@@ -116,7 +116,7 @@ class Fetched:
 
     @property
     def triton_requirement(self) -> str:
-        """The triton that a torch wheel requires, as a specifier; empty when it requires none."""
+        """The triton that a torch wheel requires, as a specifier; empty if it requires none."""
         lines = (
             re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line) for line in self.requires
         )
@@ -190,7 +190,7 @@ class RemoteWheel:
         )
 
     def members(self) -> list[zipfile.ZipInfo]:
-        """The directory, in the order of the members' places."""
+        """The entries of the wheel's directory, in the order of their places."""
         with self._usage_errors():
             if self._zip is None:
                 if self.answers_ranges:
@@ -201,7 +201,7 @@ class RemoteWheel:
         return sorted(self._zip.infolist(), key=lambda each: each.header_offset)
 
     def texts(self, members: Iterable[zipfile.ZipInfo]) -> list[str]:
-        """These members, in the order of their places."""
+        """The texts of these members, in the order of their places."""
         assert self._zip is not None, "members() opens the wheel"
         members = list(members)
         with self._usage_errors():
@@ -241,7 +241,7 @@ def open_wheel(project: str, requirement: str) -> RemoteWheel:
 
 
 def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
-    """The wanted members of a wheel, and what its metadata says."""
+    """The wanted members of a wheel, and its metadata."""
     wheel = open_wheel(project, requirement)
     members = [
         each for each in wheel.members() if wanted(each.filename) or _is_metadata(each.filename)

@@ -1,1 +1,1 @@
-"""Reads a patch as one torch release would run it, without running it."""
+"""Reads a patch, without running it, as one torch release would run it."""

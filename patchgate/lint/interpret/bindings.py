@@ -1,7 +1,7 @@
 """Names of torch in a patch: references, assignments, and replacements.
 
-A replacement is noted however it is written. An option of a config module that is set is only a
-reference.
+A replacement is noted in whatever form it is written. Setting an option of a config module is only
+a reference.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def note_reference(
 
 
 def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
-    """`owner.name`, noted as a reference when `owner` belongs to torch."""
+    """`owner.name`, noted as a reference if `owner` belongs to torch."""
     if isinstance(owner, External):
         return _external(f"{owner.dotted}.{name}", state)
     if isinstance(owner, OwnModule):
@@ -157,7 +157,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
 
 
 def dotted_value(path: str, span: Span, state: State) -> Value:
-    """The value at the end of `torch.a.b.C`, each step noted."""
+    """The value at the end of `torch.a.b.C`; each step is noted."""
     first, *rest = path.split(".")
     value: Value = Symbol(dotted=first, kind="module") if first in ("torch", "triton") else UNKNOWN
     for name in rest:
@@ -186,7 +186,7 @@ def _spellings(release: Release) -> tuple[str, ...]:
 
 
 def import_module(dotted: str, span: Span, state: State) -> bool:
-    """Note the module as referred to; False when this release does not have it."""
+    """Note a reference to the module; False if this release does not have it."""
     if not state.release.ask(covered, dotted):
         return True
     there = state.release.ask(has_module, dotted)
@@ -214,7 +214,7 @@ def promised_by(annotation: ast.expr | None, state: State) -> Value:
 
 
 def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None = None) -> None:
-    """`target = value`, where `source` is the expression that gave the value."""
+    """Interpret `target = value`, where `source` is the expression that gave the value."""
     if isinstance(target, ast.Name):
         state.scope.assign(target.id, value)
     elif isinstance(target, ast.Attribute):
@@ -279,8 +279,8 @@ def _keys(node: ast.expr) -> list[ast.expr]:
 
 
 def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> None:
-    """Note an entry of `config._config` or of `module.__dict__`, which is a name of that module
-    from then on.
+    """Note an entry of `config._config` or of `module.__dict__`, which becomes a name of that
+    module.
     """
     if isinstance(table, ast.Call) and ast.unparse(table.func) in ("vars", "globals"):
         holder = table.args[0] if table.args else None
@@ -309,8 +309,8 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
 
 
 def read_owner(node: ast.Attribute, state: State) -> Value:
-    """Return the owner of an attribute. To set or read a mark on a function of the patch does not
-    run it.
+    """Return the owner of an attribute. Setting or reading a mark on a function of the patch does
+    not run it.
     """
     function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
     return function if isinstance(function, LocalFunction) else read(node.value, state)
@@ -321,7 +321,7 @@ def rebind(
 ) -> None:
     """Note `owner.name = value` if `owner` is a class or module of torch.
 
-    An option that is set is a reference.
+    Setting an option is a reference.
     """
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
@@ -393,7 +393,7 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 
 
 def _form_of(value: Value) -> str | None:
-    """How a call will bind the replacement: by what wraps it, else by its decorators."""
+    """How a call will bind the replacement: by its wrapper, else by its decorators."""
     if not isinstance(value, LocalFunction):
         return None
     forms = (FORMS.get(ast.unparse(each)) for each in getattr(value.node, "decorator_list", ()))
@@ -401,7 +401,7 @@ def _form_of(value: Value) -> str | None:
 
 
 def _is_wrapped(function: LocalFunction) -> bool:
-    """True if a decorator may return another function, which takes other arguments."""
+    """True if a decorator may return another function, with other parameters."""
     for each in getattr(function.node, "decorator_list", ()):
         decorator = each.func if isinstance(each, ast.Call) else each
         name = last_name(decorator)

@@ -188,7 +188,7 @@ def _callee(node: ast.expr, state: State) -> Value:
 
 
 def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
-    """The value of a call that asks for or changes names; None when it is an ordinary call."""
+    """The value of a call that asks for or changes names; None for an ordinary call."""
     name = dotted.rpartition(".")[2]
     texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
     first, second = [text if isinstance(text, str) else None for text in (*texts, None, None)][:2]
@@ -269,8 +269,8 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 
 
 def _is_mock(dotted: str, state: State) -> bool:
-    """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of
-    tests.
+    """True if a test replaces a name: by pytest's fixture, or by `mock.patch` in a file
+    of tests.
     """
     file = state.scope.home()
     in_tests = file is not None and is_of_tests(file)
@@ -346,7 +346,9 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
 
 
 def _computed(function: Known, arguments: list[Value]) -> Value:
-    """The value of a function that a gate may call; `map(int, ...)` has one as an argument too."""
+    """The value of a function that a gate may call; one may also be an argument, as in `map(int,
+    ...)`.
+    """
     operands = [as_known(each) for each in arguments]
     known = [each for each in operands if isinstance(each, Known)]
     if len(known) != len(operands):
@@ -381,8 +383,8 @@ def _answers_of_helper(
 
 
 def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
-    """Note a helper that answers otherwise for a nightly, a candidate or a local build than for the
-    release.
+    """Note a helper whose answer for a nightly, a candidate or a local build differs from that for
+    the release.
     """
     traps = traps_of_helper(values)
     if traps:
@@ -449,8 +451,8 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
-    """Why a function does not take the arguments; a reading depends on nothing else of its
-    signature.
+    """The reason why a function does not take the arguments; nothing else of its signature
+    influences a reading.
     """
     function = callable_behind(release, dotted)
     return misfit(function.parameters, passed, bound=bound) if function is not None else None
@@ -512,8 +514,8 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
 
 
 def _note_options(owner: str, options: Table, state: State) -> None:
-    """Note a reference to each option where the call runs, if the line runs that puts it into the
-    dictionary.
+    """Note a reference to each option at the call, if the line that puts it into the dictionary
+    runs.
     """
     for option, (at, put_in) in options.keys.items():
         value: Value = Symbol(dotted=owner, kind="module")
@@ -575,8 +577,8 @@ def value_of_own_call(
     """The value that a call of a function of another file returns, and the value that its
     annotation promises.
 
-    The release is asked for it, so that releases with the same answer share one reading of the
-    caller.
+    This is a question to the release, so that releases with the same answer share one reading of
+    the caller.
     """
     given = [(None, each) for each in arguments], [*keywords.items()]
     key = tuple((name, each, _types(each)) for part in given for name, each in part)
@@ -708,8 +710,8 @@ def _may_refuse(function: ast.AST) -> bool:
 
 
 def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
-    """The reachability of decorated code: a mark may skip a test on a release, a decorator may drop
-    its function.
+    """The reachability of decorated code: a mark may skip a test on a release, and a decorator may
+    drop its function.
     """
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.silent.having(inlined=state.inlined or 1)
@@ -735,8 +737,8 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
 def member_of_own(
     owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
 ) -> Value:
-    """`self.name` in a class of the patch: a member that a base in torch has, or an own one if the
-    version of torch decides its value.
+    """`self.name` in a class of the patch: a member that a base in torch has, or an own one if its
+    value depends on the version of torch.
     """
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
@@ -755,8 +757,8 @@ def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarde
     """`self.name` in a class of the patch that derives from classes of torch only and does not
     define the name.
 
-    A name that these classes have in no release is added by the project in a place that lint does
-    not see.
+    If these classes have the name in no release, the project adds it in a place that lint does not
+    see.
     """
     bases = owner.torch_bases()
     if not bases or owner.defines(name) or state.inlined:

@@ -147,7 +147,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
 
 @read.register(ast.BoolOp)
 def read_and_or(node: ast.BoolOp, state: State) -> Value:
-    """Read `and` and `or`: later operands with the knowledge that the earlier ones give."""
+    """Read `and` and `or`: later operands use the knowledge from earlier ones."""
     stops = isinstance(node.op, ast.Or)
     saved = state.scope.snapshot()
     known: list[Known] = []
@@ -228,9 +228,7 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
 
 
 def _keyed(key: Value, state: State) -> State:
-    """The state for an entry of a table with a version as its key: the entry exists in that
-    version.
-    """
+    """The state for an entry of a table whose key is a version: the entry is for that version."""
     text = key.values[0] if isinstance(key, Known) else None
     return (
         state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
@@ -330,7 +328,7 @@ _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "prin
 
 
 def narrow(test: ast.expr, way: bool, state: State) -> None:
-    """Add to the scope what follows from `test` being `way`."""
+    """Add to the scope everything that follows if `test` has the outcome `way`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         narrow(test.operand, not way, state)
     elif isinstance(test, ast.BoolOp):
@@ -373,7 +371,7 @@ def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state:
 
 
 def _instances(node: ast.expr, state: State) -> Value:
-    """An object of the classes that the second argument of `isinstance` names."""
+    """An object of the classes in the second argument of `isinstance`."""
     nodes, classes = [node], []
     while nodes:
         first = nodes.pop(0)

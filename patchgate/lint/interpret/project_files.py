@@ -1,9 +1,9 @@
 """Names from the other files of a patch's project: the file that an import means, the statements
 that bind a name there, and its value.
 
-Files are found by path, and nothing is run. Only the statements that bind a name which is asked for
-are parsed, because imports reach a thousand files where a check needs three lines of one. A value
-is computed again only for a release that answers one of its questions differently.
+Files are found by path, and nothing is run. Imports reach a thousand files where a check needs
+three lines of one, so only statements that bind a wanted name are parsed. A value is computed again
+only for a release that answers one of its questions differently.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def statements_binding(file: Path, name: str) -> list[ast.stmt]:
 
 @lru_cache(maxsize=1 << 16)
 def file_of(module: str, level: int, importer: Path) -> Path | None:
-    """The file that `from ..module import` means in `importer`; None if outside the project."""
+    """The file that `from ..module import` in `importer` means; None if it is outside the
+    project.
+    """
     if level:
         folder = importer.parent
         for _ in range(level - 1):
@@ -168,7 +170,7 @@ class _Chunk:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names that it binds, and the tables that it fills."""
+        """The names that the statements bind, and the tables that they fill."""
         return frozenset(name for statement in self.body for name in _bound(statement))
 
 
@@ -211,7 +213,7 @@ class _Top:
         return defined, others
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The statements that bind a name, in order; of an import only the part that brings the
+        """The statements that bind a name, in order; an import is cut to the part that brings the
         name.
         """
         if name not in self._binding:
@@ -258,7 +260,7 @@ class _Top:
 
 
 def _only(statement: ast.stmt, name: str) -> ast.stmt:
-    """The statement; of an import only the part that brings the name."""
+    """The statement; an import is cut to the part that brings the name."""
     if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return statement
     names = [
@@ -323,7 +325,7 @@ def _data(file: Path) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def may_bring(file: Path, name: str) -> bool:
-    """True if the file, or one that it imports all names of, has the word or such a submodule."""
+    """True if the file, or one that it star-imports, contains the word or has such a submodule."""
     todo, seen, word = [file], {file}, name.encode()
     while todo:
         here = todo.pop()
@@ -340,9 +342,7 @@ def may_bring(file: Path, name: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
-    """The import at the top of a file that brings `name`, else its imports of all names of a
-    module.
-    """
+    """The import at the top of a file that brings `name`, else its star imports."""
     if b"import" not in _data(file):
         return ()
     found = [
@@ -356,7 +356,7 @@ def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def exports(file: Path, name: str) -> bool:
-    """False if the file says by `__all__` that `import *` does not bring the name."""
+    """False if the file's `__all__` keeps the name from `import *`."""
     if b"__all__" not in _data(file):
         return True
     listed = _top_of(file).binding("__all__")
@@ -515,8 +515,8 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
-    """True if a function is as small as version helpers are and may return a value from one. It is
-    asked often.
+    """True if a function is as small as version helpers are and may return a value from one. Called
+    often.
     """
     nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))
     if len(nodes) > _MAX_INLINED_NODES or not any(

@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Reachability(IntEnum):
-    """How certainly a line runs in this release, the least first."""
+    """How certainly a line runs in this release; the least certain comes first."""
 
     #: It cannot run, or fails without harm (`hasattr`, `try`).
     GUARDED = 1
@@ -78,7 +78,7 @@ class Span:
 
 @record
 class Use:
-    """One place of the patch that has to do with torch.
+    """One place of the patch that concerns torch.
 
     `gates`: the version gates around it, outermost first.
     """
@@ -93,7 +93,7 @@ class Use:
 
     @property
     def why_not(self) -> str:
-        """The end of a message: why the line may not run in this release."""
+        """The end of a message: the reason why the line may not run in this release."""
         texts = {
             Reachability.GATED: " (excluded by the version check)",
             Reachability.UNDECIDED: " (behind a condition that lint cannot decide)",
@@ -106,8 +106,8 @@ class Reference(Use):
     """A name of torch that the patch needs. `owner` is the object on which it was looked up.
 
     `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an
-    option), or "option" (a key that a function of torch takes out of its options by itself). `path`
-    is the way through the patch to this place: the number of the function (0 is the module itself),
+    option), or "option" (a key that a function of torch itself takes out of its options). `path` is
+    the way through the patch to this place: the number of the function (0 is the module itself),
     then line and outcome of each undecided test around it.
     """
 
@@ -127,8 +127,7 @@ class Definition:
     """A name that the patch itself puts on `owner`, after the first `after` references; `path` as
     in Reference.
 
-    The owner "" is an object of unknown type, "*" any object at all; the name "*" is a computed
-    one.
+    The owner "" is an object of unknown type, "*" any object; the name "*" is a computed one.
     """
 
     owner: str
@@ -226,7 +225,7 @@ class Traps:
 
 @record
 class Comparison(Use):
-    """A comparison of versions that does not mean what it says."""
+    """A comparison of versions whose meaning differs from its text."""
 
     text: str
     traps: Traps
@@ -253,9 +252,7 @@ class Import(Use):
 
 @dataclass(kw_only=True)
 class Usage:
-    """Everything that one file needs of one torch release and does to it, in the order of the
-    walk.
-    """
+    """Everything that one file needs and changes of one torch release, in the order of the walk."""
 
     references: list[Reference] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)

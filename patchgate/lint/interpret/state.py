@@ -102,8 +102,8 @@ class State:
         return self.reachability is Reachability.REACHABLE
 
     def having(self, **changes: Any) -> State:
-        """This point with changes. `dataclasses.replace` takes several times as long, and points
-        are many.
+        """This point with changes. `dataclasses.replace` takes several times as long, and there are
+        many points.
         """
         other = object.__new__(State)
         other.__dict__.update(self.__dict__, **changes)
@@ -118,7 +118,7 @@ class State:
         return self if reachability is self.reachability else self.having(reachability=reachability)
 
     def excluded_by(self, test: Value) -> Reachability:
-        """The reachability of code here that `test` keeps from running."""
+        """The reachability of code here that the outcome of `test` excludes."""
         if not self.reachable:
             return self.reachability
         because = because_of(test)

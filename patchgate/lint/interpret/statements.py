@@ -118,7 +118,7 @@ def _has_own_backend(tree: ast.Module) -> bool:
 
 
 def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
-    """Walk every body: first functions that are referred to, then the others, as if they ran."""
+    """Walk every body: first functions with a reference, then the others, as if they ran."""
     #: In how many other functions each name stands.
     mentions = Counter[str]()
     for node in state.pending if lines is None else ():
@@ -149,7 +149,7 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
 
 
 def _first(state: State, mentions: Counter[str]) -> PendingFunction:
-    """The pending function with the lowest turn, and of several the first."""
+    """The pending function with the lowest turn; among equal ones, the first."""
     waiting = iter(state.pending.values())
     first = next(waiting)
     lowest = _turn(first, mentions)
@@ -208,7 +208,9 @@ def execute_import(node: ast.Import, state: State) -> None:
 
 
 def _module_or_object(dotted: str, state: State) -> Value:
-    """The value of `import a.b as c`: an object of `a`, if it hides the module of that name."""
+    """The value of `import a.b as c`: the object of `a` that hides the module of that name, if
+    there is one.
+    """
     module, (package, _, name) = Symbol(dotted=dotted, kind="module"), dotted.rpartition(".")
     owner = Symbol(dotted=package, kind="module")
     _, value, _ = state.release.ask(look_up, owner, name) if package else (None, module, "")
@@ -242,8 +244,8 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """True if the index does not cover a package: any other package, or torch and triton in a fork
-    of them.
+    """True if the index does not cover a package: one other than torch and triton, or these in a
+    fork of them.
     """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
@@ -336,7 +338,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
 
 @lru_cache(maxsize=1024)
 def _assigned(node: ast.ClassDef) -> frozenset[str]:
-    """The attributes that the body of a class assigns or deletes, on whatever object."""
+    """The attributes that the body of a class assigns or deletes, on any object."""
     attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
     return frozenset(each.attr for each in attributes if not isinstance(each.ctx, ast.Load))
 
@@ -516,7 +518,7 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """The end of a loop in which a check of torch may raise; any other loop may not run at all."""
+    """The end of a loop with a check of torch that may raise; any other loop may not run at all."""
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
 
@@ -603,7 +605,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
 
 
 def _joined(ends: Sequence[End | None]) -> End | None:
-    """The end of several branches of which each may be taken: none, if one of them goes on."""
+    """The end of several branches, each of which may be taken: none, if one of them goes on."""
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])
@@ -614,7 +616,7 @@ if sys.version_info >= (3, 11):
 
 
 def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None:
-    """Walk the body of a `try`: nothing after a missing name in it runs."""
+    """Walk the body of a `try`: after a missing name, nothing in it runs."""
     end = None
     for statement in statements:
         end = end or execute(statement, state)

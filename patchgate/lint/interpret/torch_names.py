@@ -1,6 +1,6 @@
 """The names of torch that exist in one release, and the types of their values by annotations.
 
-Each step of a chain is present, missing, or may be there; where a type is known, its value is too.
+Each step of a chain is present, missing, or possibly there; its value is known if its type is.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _MAPPINGS = frozenset(
 
 
 def covered(release: Release, dotted: str) -> bool:
-    """True if the index of this release could tell that `dotted` does not exist."""
+    """True if the index of this release can show that `dotted` does not exist."""
     modules = release.modules()
     owner, _, name = dotted.rpartition(".")
     if owner in ALONE:
@@ -92,7 +92,7 @@ def has_options(release: Release, dotted: str) -> bool:
 
 
 def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | None, Function | None]:
-    """The place that defines `owner.name`, and its function if it is one."""
+    """The place of the definition of `owner.name`, and its function if it is one."""
     dotted = f"{owner.dotted}.{name}"
     found = release.member(owner.dotted, name) if owner.kind == "class" else release.resolve(dotted)
     if found is None:
@@ -101,10 +101,10 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 
 
 def callable_behind(release: Release, dotted: str) -> Function | None:
-    """The function or `__init__` that a call of `dotted` runs, without its body, on which no call
-    depends.
+    """The function or `__init__` that a call of `dotted` runs, without its body, which no call
+    depends on.
 
-    None if decorators take other arguments.
+    None if decorators change the parameters.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
@@ -118,7 +118,7 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """The origin of the class of which a call makes an object; empty if it is no class."""
+    """The origin of the class whose object a call makes; empty if it is no class."""
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
@@ -150,7 +150,7 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
 
 
 def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
-    """A special method that the class itself defines; the index does not have those that a
+    """A special method that the class itself defines; the index lacks those that a
     dataclass makes.
     """
     symbol = class_symbol(release, owner.dotted)
@@ -235,8 +235,8 @@ def _has(release: Release, owner: str, name: str) -> bool:
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
     """The presence of a name that an object outside torch can only have from these bases.
 
-    It is missing if the bases have it in another release, and in this one no class of torch that
-    derives from them has it: a mixin reads names of the classes that it is mixed with.
+    It is missing if the bases have it in another release, and no class of torch derived from them
+    has it in this one: a mixin reads names of the classes that it is mixed with.
     """
     found = [each for each in (release.member(base, name) for base in bases) if each is not None]
     if any(each.kind != "maybe" for each in found):
@@ -254,7 +254,7 @@ def _names_of_family(release: Release, owner: str) -> frozenset[str]:
 
 
 def options_of(release: Release, owner: str) -> Iterator[str]:
-    """The options of a config module, or of the group of that name in it."""
+    """The options of a config module, or of the group with that name in it."""
     module = innermost_module(release, owner)
     here = release.module(module)
     group = owner[len(module) + 1 :]
@@ -289,7 +289,7 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
 
 
 def returned(release: Release, dotted: str, receiver: Value) -> Value:
-    """The value that a call of a function of torch gives, by its return annotation."""
+    """The value of a call of a function of torch, by its return annotation."""
     found = release.resolve(dotted)
     if found is None or not isinstance(found.symbol, Function) or _TAKES_OTHERS.match(found.origin):
         return UNKNOWN
@@ -324,7 +324,7 @@ def innermost_module(release: Release, dotted: str) -> str:
 
 
 def module_resolver(release: Release, module: str) -> Resolve:
-    """Names as the code of one module of torch sees them."""
+    """Resolve names as the code of one module of torch sees them."""
 
     def resolve(name: str) -> Value:
         found = release.resolve(f"{module}.{name}")

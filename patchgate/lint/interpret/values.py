@@ -33,7 +33,7 @@ _VERSION_CHECK = re.compile(
 class Unknown:
     """Any value; nothing is ever reported about it.
 
-    `because` as in Known: from what it was computed.
+    `because` as in Known: the sources that it was computed from.
     """
 
     because: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class Known:
 
     @property
     def truth(self) -> bool | None:
-        """None where the final release and one with a local part differ."""
+        """The truth of the value; None if the final release and one with a local part differ."""
         final, local = bool(self.values[0]), bool(self.values[1])
         return final if final == local else None
 
@@ -92,14 +92,14 @@ def constant(value: Any, because: frozenset[str] = frozenset()) -> Known:
 
 @record
 class External:
-    """Something outside torch and outside the patch, by the dotted name it was imported as."""
+    """Something outside torch and the patch, by the dotted name of its import."""
 
     dotted: str
 
 
 @record
 class OwnName:
-    """A name that is imported from another file of the project, where it is called `dotted`."""
+    """A name that is imported from another file of the project; `dotted` is its name there."""
 
     file: Path
     name: str
@@ -315,7 +315,7 @@ class Scope:
         )
 
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
-        """Keep what holds on both ways to this point; `because` is what decides between them."""
+        """Keep what holds on both ways to this point; `because` is what chooses between them."""
         names, narrowed, guarded = other
         for name, other_value in names.items():
             value = self.names.get(name)
@@ -329,7 +329,7 @@ class Scope:
 
 
 def _put_below(expression: str, below: dict[str, set[str]]) -> None:
-    """Add an expression to each that it reaches through: `a.b.c` to `a.b` and to `a`."""
+    """Add an expression to each of its prefixes: `a.b.c` to `a.b` and to `a`."""
     above = expression.rpartition(".")[0]
     while above:
         below.setdefault(above, set()).add(expression)
@@ -339,7 +339,7 @@ def _put_below(expression: str, below: dict[str, set[str]]) -> None:
 def joined(
     first: Value | None, second: Value | None, because: frozenset[str] = frozenset()
 ) -> Value:
-    """A value that is one or the other. A name bound on one way only keeps its value."""
+    """One value or the other. A name bound on one way only keeps its value."""
     if first is None or second is None:
         return first or second or UNKNOWN
     if first is second or first == second:
@@ -350,7 +350,7 @@ def joined(
 
 
 def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
-    """The unknown value that is computed from these."""
+    """The unknown value computed from these."""
     for part in parts:
         if part is not UNKNOWN:
             because |= because_of(part)
@@ -392,7 +392,7 @@ def element_of(value: Value) -> Value:
 
 
 def chain(node: ast.expr) -> str:
-    """`a.b.c` as text if the expression is nothing else; otherwise ''."""
+    """The text of the expression if it is a chain of names, `a.b.c`; otherwise ''."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

@@ -45,7 +45,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 def _by_version(compare: Operator) -> Operator:
-    """A comparison of texts by PEP 440, where both are versions."""
+    """Compare two texts by PEP 440 if both are versions."""
 
     def compared(text: str, other: object) -> bool:
         right = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
@@ -58,7 +58,9 @@ def _by_version(compare: Operator) -> Operator:
 
 
 class TorchVersion(str):
-    """torch's own: a str that orders by PEP 440 against versions, strings and tuples of ints."""
+    """Torch's own version type: a str that orders by PEP 440 against versions, strings and tuples
+    of ints.
+    """
 
     __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_version, ORDER.values())
     __hash__ = str.__hash__
@@ -88,8 +90,8 @@ class NotKnown(Exception):
 
 
 def _exactly(target: str) -> Callable[[str], bool]:
-    """vLLM's: everything that calls itself x.y.z, local parts and prereleases of x.y.z.1
-    included.
+    """vLLM's helper: true for everything that calls itself x.y.z, local parts and prereleases of
+    x.y.z.1 included.
     """
     return lambda torch: Version(target) <= Version(torch) < Version(f"{target}.1")
 
@@ -99,7 +101,7 @@ def _ordered(symbol: str, target: str) -> Callable[[str], bool]:
 
 
 def _compared(package: str, symbol: str, target: str) -> Callable[[str], bool]:
-    """Lightning's `compare_version("torch", operator.ge, "2.1")`."""
+    """Lightning's helper `compare_version("torch", operator.ge, "2.1")`."""
     if package != "torch":
         raise NotKnown
     return _ordered(symbol, target)
@@ -151,7 +153,7 @@ _PURE: dict[str, Callable[..., Any]] = {
 
 
 class ParameterName(str):
-    """A parameter of a function of torch: it is asked for its name only."""
+    """A parameter of a function of torch; code asks it for its name only."""
 
     __slots__ = ()
 
@@ -192,7 +194,7 @@ _MAX_TEXT = 200
 
 
 def pure_function(dotted: str) -> Callable[..., Any] | None:
-    """The function that `dotted` names, when a gate may call it."""
+    """The function that `dotted` names, if a gate may call it."""
     return _PURE.get(dotted)
 
 
@@ -238,8 +240,8 @@ def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
 
 
 def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
-    """The value that target number `at` of `major, minor, *rest = value` gets; `starred` takes the
-    rest.
+    """The value that target number `at` gets in `major, minor, *rest = value`; the target `starred`
+    takes the rest.
     """
     if not isinstance(value, Known):
         return value.element if isinstance(value, Container) else unknown(value)
@@ -316,7 +318,7 @@ def traps_in(
 
 
 def _as_version(number: float, release: str) -> str:
-    """The version that a number stands for: 2.1 for 2.10 and 2.11 too, by float("2.10") and
+    """The version that a number means: 2.1 for 2.10 and 2.11 too, by float("2.10") and
     float("2.11"[:3]).
     """
     return release if isinstance(number, float) and release.startswith(str(number)) else str(number)

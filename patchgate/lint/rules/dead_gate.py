@@ -59,8 +59,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _always_left(views: Sequence[View]) -> Iterator[Finding]:
-    """Report early returns that are taken in every spelling of every release, if a replacement
-    below is never installed.
+    """Report early returns that are taken in every spelling of every release, if they keep a
+    replacement below from ever being installed.
     """
     left: dict[Span, set[Span]] = {}
     installed: set[Span] = set()

@@ -75,8 +75,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _imports(view: View) -> dict[str, int]:
-    """Map each module that the patch needs to the first line that does: from there on its imports
-    are loaded.
+    """Map each module that the patch needs to the first line that needs it: from there on its
+    imports are loaded.
     """
     lines: dict[str, int] = {}
     names: dict[str, int] = {}
@@ -97,8 +97,9 @@ def _listed(names: Sequence[str]) -> str:
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """The names by which the original stays in use.
 
-    If the target is the definition, these are imports of it; if it is only passed on there, the
-    definition. A public package has names for users, so that a patch of such a name is for them.
+    If the target is the place of the definition, these are imports of it; if the target only passes
+    it on, the definition is one of them. A public package has names for users, so a patch of such a
+    name is meant for them.
     """
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}
@@ -124,7 +125,7 @@ def _for_users(rebinding: Rebinding) -> bool:
 
 
 def _uses(view: View, holder: str) -> bool:
-    """True if the module calls what it holds, or passes it on.
+    """True if the module calls the object, or passes it on.
 
     A package lists what it offers as text (`__all__`). The index has no reads of data, so a module
     that imports data by name counts, unless it is a package.

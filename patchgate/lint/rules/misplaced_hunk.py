@@ -1,5 +1,4 @@
-"""PG127, PG128, PG129: whether each hunk of a diff of torch's sources still applies on each
-release.
+"""PG127, PG128, PG129: hunks of a diff of torch's sources that no longer apply on a release.
 
 A hunk applies exactly, with an offset, or not at all. Without the sources of a release nothing is
 guessed.
@@ -46,9 +45,7 @@ def lint_diff(
     sources: Sources,
     claimed: SpecifierSet | None = None,
 ) -> list[Finding]:
-    """Return a finding for each hunk that does not apply as written on a release that is
-    claimed.
-    """
+    """Return a finding for each hunk that does not apply as written on a claimed release."""
     # Imported here: a patch in Python, the usual case, must not pay for it.
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -96,7 +93,7 @@ def _is_judged(path: str) -> bool:
 
 
 def _none_judged(path: str, count: int, version: str) -> Finding:
-    """The note on a diff that changes nothing of which the sources are known."""
+    """The note on a diff if no sources are known of the files that it changes."""
     more = f" and {count - 1} more" if count > 1 else ""
     return Finding(
         code=NOT_PLACED.code,
@@ -176,7 +173,7 @@ def _summary(offsets: Mapping[str, int | None]) -> str:
 
 
 def offset_of(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:
-    """How far from `start` (1-based) the expected lines are: 0, the nearest offset, or None."""
+    """The distance of the expected lines from `start` (1-based): 0, the nearest offset, or None."""
     if not expected:
         return 0
     wanted = list(expected)

@@ -65,8 +65,8 @@ class _Pair:
         )
 
     def fitting(self) -> list[CallSite]:
-        """Calls in torch that fit torch's own function, as calls of functions of the same name
-        mostly do not.
+        """Calls in torch that fit torch's own function; most calls of other functions with the same
+        name do not.
 
         Any call fits a base method that takes everything, so such a call proves nothing about an
         override.
@@ -78,13 +78,13 @@ class _Pair:
         return [site for site in self.sites if self._fits(self.original, site)]
 
     def misfits(self) -> list[tuple[CallSite, str]]:
-        """Calls in torch that fit torch's own function and not the replacement, and why."""
+        """Calls in torch that fit torch's own function and not the replacement, and the reasons."""
         form, own = self.rebinding.form or "method", parameters_of(self.function.args)
         judged = [(site, self._problem(form, own, site)) for site in self.fitting()]
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
-        """True if the call is of the replaced function: if others have its name, the module must
+        """True if the call means the replaced function: if others have its name, the module must
         import it or its owner.
 
         A call in a method that the patch overrides too, without calling it, never runs. If a
@@ -125,11 +125,11 @@ class _Pair:
         ) == 1
 
     def _is_method(self, site: CallSite) -> bool:
-        """True if a call on some object is of this method.
+        """True if a call on some object means this method.
 
         If the module of the call does not know its class, no method of that name in another class
         may take the call. A class that has such a method calls its own; and a call in a derived
-        class is not of the patch's class beside it.
+        class does not mean a sibling class of the patch.
         """
         release, name = self.view.release, self.rebinding.name
         owners = {
@@ -174,8 +174,8 @@ class _Pair:
         return self._problem(function.form, function.parameters, site) is None
 
     def _problem(self, form: str, parameters: Sequence[Parameter], site: CallSite) -> str | None:
-        """Why a call does not fit. The form of the function, and what it is called on, decide
-        whether it has got its first parameter already.
+        """The reason why a call does not fit. The form of the function, and the object of the call,
+        decide if it has its first parameter already.
         """
         bound = form == "class" or (form == "method" and site.receiver != ":")
         first = parameters[0].kind if parameters and self.rebinding.on_class else "var-"
@@ -217,7 +217,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
-    """True where an override fits what it overrides in a release that is not judged."""
+    """True if an override fits its base in a release that is not judged."""
     for release in pair.view.release.others():
         if release.version in judged:
             continue

@@ -1,9 +1,9 @@
 """PG122, PG130: the body of the replaced function differs between releases where the patch applies.
 
-An override that is a copy of an older body takes the later edits away again: red. Any other
-difference is a note: a body of a newer release is a backport. Bodies of all indexed releases are
-compared. PG122 is quiet for a wrapper, which calls the original; PG130 is a note on a wrapper
-behind a version check without an upper bound, unless the manifest ends before the change.
+An override that copies an older body undoes the later edits: red. Any other difference is a note: a
+body of a newer release is a backport. Bodies of all indexed releases are compared. PG122 is quiet
+for a wrapper, which calls the original; PG130 is a note on a wrapper behind a version check without
+an upper bound, unless the manifest ends before the change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Pair:
     body: str
 
     def text(self) -> str | None:
-        """Torch's body; None where no sources are at hand."""
+        """Torch's body; None if there are no sources."""
         text = self.view.release.source(self.rebinding.origin or self.rebinding.target)
         return body_of(text) if text else None
 
@@ -72,7 +72,7 @@ class _Base:
 
 
 def calls_original(view: View, rebinding: Rebinding) -> bool:
-    """True if the replacement calls what it replaces, so that upstream changes take effect."""
+    """True if the replacement calls the original, so that upstream changes take effect."""
     if rebinding.function is None:
         return False
     first, last = rebinding.function.lineno, rebinding.function.end_lineno or 0
@@ -128,7 +128,7 @@ def _open_end(applied: Sequence[_Pair], views: Sequence[View]) -> Iterator[Findi
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
-    """Note each change upstream of a body that the override does not seem to copy."""
+    """Note each upstream change of a body that the override does not seem to copy."""
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
@@ -145,7 +145,7 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
 
 
 def _bodies(pair: _Pair) -> dict[str, list[Release]]:
-    """Fingerprint of each body that the target has had -> its releases, also those that are not
+    """Fingerprint of each body that the target ever had -> its releases, also those that are not
     judged.
     """
     bodies: dict[str, list[Release]] = {}
@@ -184,7 +184,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """True if the body only returns one value, or nothing: that torch had the same body proves no
+    """True if the body only returns one value, or nothing: an equal body in torch is no proof of a
     copy.
     """
     body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
@@ -265,8 +265,8 @@ def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
 def three_way(
     origin: str, base: str, version: str, now: str, override: str, lost: Sequence[str]
 ) -> str:
-    """The changes upstream since the base, `!` before those that the override lacks; then the
-    changes of the override.
+    """The upstream changes since the base, marked `!` if the override lacks them; then the changes
+    of the override.
     """
     upstream = (f"{'!' if line in lost else ' '} {line}" for line in _changes(base, now))
     own = (f"  {line}" for line in _changes(base, override))
@@ -289,7 +289,7 @@ def _changes(old: str, new: str) -> Iterator[str]:
 
 
 def _near_changes(lines: Iterable[str]) -> Iterator[str]:
-    """The changed lines and a few around them; `...` stands for the others."""
+    """The changed lines and a few around them; `...` replaces the others."""
     found = list(lines)
     changed = [at for at, line in enumerate(found) if line[2] in "+-"]
     kept = sorted(

@@ -1,4 +1,4 @@
-"""PG123, PG124, PG125: comparisons of versions that do not mean what they say.
+"""PG123, PG124, PG125: comparisons of versions whose meaning differs from their text.
 
 Quiet for `.public` and `.release`, for equality of texts, and for bounds with `.dev0`.
 """

@@ -1,1 +1,1 @@
-"""Compiles a workload and reads facts from what the compiler made of it."""
+"""Compiles a workload and reads facts from the compiler's results."""

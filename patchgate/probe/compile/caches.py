@@ -1,5 +1,4 @@
-"""Compiles one workload with the compiler's own caches on: hits and misses, and the code that came
-out.
+"""Compiles one workload with the compiler's own caches on: hits and misses, and the resulting code.
 
 The code is the text of every module that the compiler loaded, cached or generated. Kernels are not
 built: compiled C++ is found by its own text, and so hides nothing.
@@ -32,8 +31,8 @@ _RESULTS = ("hit", "miss", "bypass")
 
 @contextmanager
 def local_caches(tag: str) -> Iterator[None]:
-    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is appended to the
-    patch's own key tag.
+    """Both caches are on until the context ends, below TORCHINDUCTOR_CACHE_DIR only; `tag` is
+    appended to the patch's own key tag.
     """
     with (
         compiler_config.patch(cache_key_tag=compiler_config.cache_key_tag + tag),
@@ -58,7 +57,7 @@ def observe_caches(request: CompileCached, stage: Stage) -> Cached:
 
 
 def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
-    """Compile and call the workload on the CPU; training, the backward is compiled with the
+    """Compile and call the workload on the CPU; in training, the backward is compiled with the
     forward.
     """
     build, training = load_build(request), request.get("training", False)
@@ -86,7 +85,7 @@ def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
 
 
 def loaded_code(after: int = 0) -> list[str]:
-    """Digests of the generated modules that this process has loaded, in order, but for the first
+    """Digests of the generated modules that this process has loaded, in order, without the first
     ones.
     """
     texts = []

@@ -51,7 +51,7 @@ Build = Callable[[torch.device, torch.dtype, str], tuple[Function, tuple[Any, ..
 
 
 def change_rows(change: Callable[[Tensor], Tensor], args: tuple[Any, ...]) -> Any:
-    """The inputs, changed wherever one has as many rows as the first tensor of them."""
+    """The inputs, with `change` applied to each that has as many rows as the first tensor."""
     tensors = [leaf for leaf in pytree.tree_leaves(args) if torch.is_tensor(leaf) and leaf.dim()]
     fitting = {id(leaf) for leaf in tensors if leaf.shape[0] == tensors[0].shape[0]}
     return pytree.tree_map(lambda leaf: change(leaf) if id(leaf) in fitting else leaf, args)
@@ -107,7 +107,7 @@ def _never_run(args: Any) -> Any:
 
 @contextmanager
 def no_caches() -> Iterator[None]:
-    """Switch compiler caches off, since a hit would hide the patch, and the timing of guards."""
+    """Switch off compiler caches, because a hit would hide the patch, and the timing of guards."""
     # Not force_disable_caches: it also throws away compiled C++, which is found by its own source
     # text and so cannot hide anything.
     with (
@@ -125,7 +125,7 @@ def no_caches() -> Iterator[None]:
 
 
 def _untimed_guards() -> AbstractContextManager[Any]:
-    """Switch torch's own timing off, and leave that of a patch."""
+    """Switch torch's own timing off, and keep that of a patch."""
     if _TIMES_GUARDS is None or dynamo_guards.profile_guard_manager is not _TIMES_GUARDS:
         return nullcontext()
     return mock.patch.object(dynamo_guards, "profile_guard_manager", lambda *_: 0.0)
@@ -166,7 +166,7 @@ def workload_compiler(
     training: bool = False,
     reads: Sequence[float] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """Give a function that compiles the workload with a backend and runs it once.
+    """Return a function that compiles the workload with a backend and runs it once.
 
     `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` are the values
     that `.item()` returns.
@@ -188,7 +188,7 @@ def workload_compiler(
 def capture(
     build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any
 ) -> Captured:
-    """Compile what `build` makes on the profile's device, and record it; `options` are those of
+    """Compile the result of `build` on the profile's device, and record it; `options` are those of
     `workload_compiler`.
 
     Raises whatever torch raises; the caller names the cause.

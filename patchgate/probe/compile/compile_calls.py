@@ -1,4 +1,4 @@
-"""Counts the Python calls of one compile by module: a cost that repeats exactly where seconds do
+"""Counts the Python calls of one compile by module: a cost that repeats exactly, which seconds do
 not.
 
 The garbage collector, caches and compile threads are off meanwhile. Work in C++ is not seen.
@@ -35,7 +35,7 @@ WARM_UPS = 1
 def count_calls(request: CountCalls, stage: Stage) -> Calls:
     """Python calls during one compile by module, without those of the probe.
 
-    The workload has been compiled `WARM_UPS` times before.
+    The workload is compiled `WARM_UPS` times before.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -64,10 +64,10 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
-    """Calls by code, and why some may be missing; empty if none is.
+    """Calls by code, and the reason why some may be missing; empty if none is.
 
-    Python's own profiler keeps its table in C: code that runs at the same time cannot take an entry
-    out of it.
+    Python's own profiler keeps its table in C: code that runs at the same time cannot remove an
+    entry.
     """
     on = False
 
@@ -103,7 +103,7 @@ def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
 
 
 def _seconds_elsewhere() -> float:
-    """CPU time of other threads than this one, and of child processes that have ended."""
+    """CPU time of threads other than this one, and of child processes that have ended."""
     times = os.times()
     return time.process_time() - time.thread_time() + times.children_user + times.children_system
 

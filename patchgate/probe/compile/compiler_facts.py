@@ -1,8 +1,8 @@
-"""The facts of one compile that the compiler's own objects give; those of its code are in
+"""The facts of one compile from the compiler's own objects; those of its code are in
 `generated_code`.
 
 Names are flat and dotted, by stage; docs/golden.md lists them. Each count of a stage wraps one
-function of torch, and changes nothing of what it does.
+function of torch, and does not change its behaviour.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _cudagraph_refusal(graph: GraphLowering) -> str:
 
 @contextmanager
 def trace_compile(trace: CompileTrace) -> Iterator[None]:
-    """Within it, what compiles is recorded in `trace`."""
+    """Record compiles in `trace` until the context ends."""
     counted: tuple[tuple[Any, str, Function], ...] = (
         (dynamo_guards.CheckFunctionManager, "__init__", _count_guards),
         (inductor, "min_cut_rematerialization_partition", _count_partition),
@@ -195,8 +195,8 @@ def trace_compile(trace: CompileTrace) -> Iterator[None]:
 
 
 def _counting(original: Function, count: Function, trace: CompileTrace) -> Function:
-    """The function of torch, called by `count`, which gets the trace, a call of it, and its
-    arguments.
+    """Wrap a function of torch, so that `count` calls it: with the trace, the original call, and
+    the arguments.
     """
 
     @functools.wraps(original)
@@ -222,10 +222,10 @@ def _count_guards(
 
 
 def _is_of_patch(guarded: str) -> bool:
-    """True if a guard is about the patch's module, or about a default of a function that it has put
-    in place of an operator.
+    """True if a guard is about the patch's module, or about a default of a function that the patch
+    has put in place of an operator.
 
-    Torch's own functions are operators to Dynamo, which asks for no default of theirs; a function
+    Torch's own functions are operators to Dynamo, which does not guard their defaults; a function
     in place of one is traced.
     """
     default = _DEFAULT.match(guarded)

@@ -1,5 +1,5 @@
-"""The facts of the code that Inductor generated: which kernels it has, of which kind, with which
-loads, and which resources they need on a device.
+"""The facts of the code that Inductor generated: its kernels, their kinds and loads, and the
+resources that they need on a device.
 
 The text is parsed with `ast`; nothing of it runs. A Triton kernel is compiled in its first
 configuration, by Triton and ptxas, for the architecture of a profile.
@@ -66,7 +66,7 @@ class Wrapper:
 
 
 def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
-    """The facts of the generated code alone, a wrapper module a graph.
+    """The facts of the generated code alone, one wrapper module for each graph.
 
     The patch cannot influence how they are read.
     """
@@ -92,7 +92,7 @@ def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
 
 
 def histogram(prefix: str, counts: Counter[str]) -> Facts:
-    """A fact for each name that was counted."""
+    """A fact for each counted name."""
     return {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in counts.items()}
 
 
@@ -188,8 +188,8 @@ def digest_of_code(text: str) -> str:
 
 
 def without_places(text: str) -> str:
-    """Generated code without the folder of the process in which a kernel lies, so that it is the
-    same in each.
+    """Generated code without the folder of the process in which a kernel lies, so that it is equal
+    in each.
     """
     return _PLACE.sub(r"\1\2", text)
 
@@ -203,7 +203,7 @@ _REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
 
 
 class _Refused(Exception):
-    """The architecture lacks what a kernel uses, as it would on a real device."""
+    """The architecture lacks a feature that a kernel uses; a real device would refuse it too."""
 
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
@@ -275,7 +275,8 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _compile(kernel: Kernel) -> tuple[Any, Any]:
-    """A kernel's first configuration, and what Triton made of it, perhaps from its cache.
+    """Compile a kernel's first configuration; return it with Triton's result, which may come from
+    its cache.
 
     Raises _Refused.
     """

@@ -1,4 +1,4 @@
-"""Answers of one compile: its facts, its machine code, the stage at which it fails.
+"""Answers about one compile: its facts, its machine code, the stage at which it fails.
 
 It also gives other answers the workload of a request, and the environment that figures depend on.
 """
@@ -116,7 +116,7 @@ def capture_options(request: Request) -> dict[str, Any]:
 def observe(request: Observe, stage: Stage) -> Observed:
     """Facts of one workload on one device, with or without the patch.
 
-    Raises RuntimeError when no graph reached Inductor.
+    Raises RuntimeError if no graph reached Inductor.
     """
     compile_before(request, stage)
     apply_patch(request, stage)
@@ -170,7 +170,7 @@ def _nothing_compiled() -> str:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as text, where a patch may change them while it compiles: a value may
+    """The options of torch as text, if a patch may change them while it compiles: a value may
     change in place.
     """
     values = config_values() if request.get("patch") else {}
@@ -178,7 +178,7 @@ def _options(request: Observe) -> dict[str, str]:
 
 
 def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
-    """The facts of the sentinel, a graph whose facts are known, and what they must be."""
+    """The facts of the sentinel, a graph with known facts, and the expected values."""
     workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
     observed = observe(cast(Observe, {**request, **workload}), stage)
     return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": {}}
@@ -197,7 +197,7 @@ def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
 
 
 def compile_before(request: Observe, stage: Stage) -> None:
-    """Compile the workload without the patch, where the request asks for it."""
+    """Compile the workload without the patch, if the request asks for it."""
     if request.get("late"):
         stage("compile before")
         _captured(request)
@@ -231,7 +231,7 @@ def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     tlparse.
 
     It is "build" if the workload could not be made. The last backend is not tried: it is the answer
-    when all others succeed.
+    if all others succeed.
     """
     # From here on torch writes the structured trace that tlparse reads.
     with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):

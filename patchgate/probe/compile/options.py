@@ -1,5 +1,5 @@
-"""The options that torch.compile takes, what each mode sets, and which hooks and options reach the
-compiler.
+"""The options of torch.compile, the options that each mode sets, and the hooks and options that
+reach the compiler.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ _Compiles = Callable[[Callable[[Tensor], Tensor]], Function]
 
 
 def observe_options(request: Observe, stage: Stage) -> OptionFacts:
-    """`list_options()` and `list_mode_options()` as they are called by name, so that a patch of
-    them shows.
-    """
+    """`list_options()` and `list_mode_options()`, called by name so that a patch of them shows."""
     apply_patch(request, stage)
     stage("options")
     facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
@@ -77,7 +75,7 @@ def _counting(calls: Counter[str], name: str) -> Function:
 
 
 class _Reached(Exception):
-    """Inductor got the graph, and its options were read."""
+    """Raised once Inductor has the graph, and its options were read."""
 
 
 def _options_in_force() -> dict[str, dict[str, str]]:

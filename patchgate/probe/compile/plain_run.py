@@ -1,8 +1,7 @@
-"""Compiles a workload as a user's script does, in an interpreter in which nothing of the probe is
-loaded.
+"""Compiles a workload as a user's script does, in an interpreter without any module of the probe.
 
-No module, argument, variable or path of it names the gate, and its seed is another one. This
-process has imported neither the patch nor torch: it only reads what the script has left.
+None of its modules, arguments, variables or paths names the gate, and its seed is another one. This
+process has imported neither the patch nor torch: it only reads the script's files.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
-    """The outputs of the script. Raises RuntimeError with its last words if it did not end well."""
+    """The outputs of the script. Raises RuntimeError with its last words if it failed."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     # As on a machine with one core: torch takes one thread, and Inductor starts no workers.
@@ -78,8 +77,8 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 
 
 def share_headers(folder: str) -> None:
-    """Link the precompiled headers that were made before to where the script's torch looks for
-    them, as in a user's cache.
+    """Link existing precompiled headers to the folder in which the script's torch looks for them,
+    as in a user's cache.
     """
     user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
@@ -113,7 +112,9 @@ def _settings(request: Run) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    """A file of the script's; raises OSError for one that no script has a reason to write."""
+    """Read a file of the script's. Raises OSError for a link, and for a file larger than a script
+    has any reason to write.
+    """
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
         raise OSError(f"not a file of a plain run: {path.name}")
     return path.read_bytes()
@@ -128,7 +129,7 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that it printed, and not torch's advice after it; else its last line, or
+    """The last exception that it printed, without torch's advice after it; else its last line, or
     its status.
     """
     lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")[::-1]

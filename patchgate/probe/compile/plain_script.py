@@ -1,8 +1,8 @@
 """Compiles a model with a patch as a user's script does; a copy runs under another name and imports
 nothing of ours.
 
-What calls the patch and the compiler is the module itself and no function, and no setting of the
-process or of the compiler says that it is not a user's.
+The module itself, and no function, calls the patch and the compiler; no setting of the process or
+of the compiler differs from a user's.
 """
 
 from __future__ import annotations

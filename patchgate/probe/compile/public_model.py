@@ -1,8 +1,7 @@
-"""Builds a public model from its published configuration, without weights, and the inputs that it
-is called with.
+"""Builds a public model from its published configuration, without weights, and the inputs for a
+call.
 
-A region is one of its layers: the network is run once, so that the layer gets what it would get
-there.
+A region is one of its layers: the network is run once to get the layer's real inputs.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def model_builder(model: Model) -> Build:
 
 
 def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The network, and what else than tensors it is called with."""
+    """The network, and its arguments other than tensors."""
     keys = {**model["config"], **model["built"], **dict.fromkeys(model["null"])}
     arguments = dict(model["arguments"])
     make = _member(model["library"], model["class_"])

@@ -1,7 +1,8 @@
-"""How often Dynamo compiles one workload: again, for other instances, sizes and states, and for a
-script of sizes, with the reasons, guards and fallbacks to eager.
+"""Counts how often Dynamo compiles one workload: again, for other instances, sizes and states, and
+for a script of sizes, with the reasons, guards and fallbacks to eager.
 
-On the CPU, small. Code is generated for Inductor's guards at most, and never built.
+Workloads are small and on the CPU. Code is generated at most for Inductor's guards, and never
+built.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     """Graphs compiled in several calls of several instances of a workload, and those with symbolic
     sizes.
 
-    Under "uncompiled" the workload is called as it is: only graphs that a patch compiles by itself
-    are counted there.
+    Under "uncompiled" the workload is called without torch.compile, to count graphs that a patch
+    compiles by itself.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -238,7 +239,7 @@ def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRu
 
 
 def _repeated(size: int, rows: Tensor) -> Tensor:
-    """As many rows, by repeating those that there are."""
+    """Repeat rows up to a wanted number."""
     return rows[torch.arange(size) % len(rows)].clone()
 
 

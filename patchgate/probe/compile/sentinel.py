@@ -1,6 +1,6 @@
 """A tiny workload whose facts follow from reading it: one fused kernel, two reads, one write.
 
-They must come out before any other count is believed; they need no golden file.
+No other count is believed before these facts are measured; they need no golden file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _Relu(torch.nn.Module):
 def build(
     device: torch.device, dtype: torch.dtype, scale: str
 ) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-    """As in a workload file; always fp32 and of one size."""
+    """The `build` of a workload file; always fp32 and of one size."""
     x, y = (torch.ones(ROWS, COLUMNS, device=device) for _ in range(2))
     return _Relu(), (x, y)
 
 
 def expected_facts(profile: Profile) -> dict[str, Any]:
-    """The facts that must come out on the device of `profile`."""
+    """The expected facts on the device of `profile`."""
     return EXPECTED | (EXPECTED_TRITON if generates_triton(profile) else {"kernels.kind.cpp": 1})

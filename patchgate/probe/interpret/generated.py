@@ -1,9 +1,9 @@
 """A backend of torch.compile that generates code for a simulated GPU, and runs that code on the
 CPU.
 
-Dynamo traces what is called with tensors of the CPU; Inductor is given the same graph on the
-device. In the module that it generates kernels are run by Triton's interpreter, and all other
-operations by the CPU's, in the same dtype.
+Dynamo traces a call with tensors of the CPU; Inductor gets the same graph on the device. Triton's
+interpreter runs the kernels of the generated module, and the CPU its other operations, in the same
+dtype.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _load(graph: GraphLowering, memory: Memory) -> Any:
-    """In place of `compile_to_module`: the module whose `call` runs on the CPU."""
+    """The replacement of `compile_to_module`: the module whose `call` runs on the CPU."""
     text = graph.codegen()[0].value
     with (
         mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory)),
@@ -154,8 +154,8 @@ def _load(graph: GraphLowering, memory: Memory) -> Any:
 
 
 def _without_streams() -> AbstractContextManager[Any]:
-    """Within it, the functions by which a generated module chooses its device and stream do
-    nothing.
+    """Until the context ends, the functions by which a generated module chooses its device and
+    stream do nothing.
     """
     return mock.patch.multiple(
         torch.cuda, _DeviceGuard=lambda index: nullcontext(), set_device=lambda index: None
@@ -163,7 +163,9 @@ def _without_streams() -> AbstractContextManager[Any]:
 
 
 class _OperatorsOnCpu(TorchDispatchMode):
-    """Tells the memory what operators read and write, and runs those that only a GPU has."""
+    """Tells the memory which tensors operators read and write, and runs operators that only a GPU
+    has.
+    """
 
     def __init__(self, memory: Memory) -> None:
         super().__init__()
@@ -202,7 +204,7 @@ def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Attention in float32, rounded once, in the layout that the kernel of the device gives."""
+    """Attention in float32, rounded once, in the layout of the device's kernel."""
     arguments = _by_name(func, args, kwargs)
     if arguments.get("dropout_p") or arguments.get("compute_log_sumexp"):
         raise NeedsDevice(f"`{func}` with dropout or in training")
@@ -230,7 +232,7 @@ def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 class _Kernels:
-    """In place of Inductor's `AsyncCompile`: kernels that are interpreted."""
+    """The replacement of Inductor's `AsyncCompile`: its kernels are interpreted."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -246,7 +248,7 @@ class _Kernels:
         return getattr(module, name)
 
     def wait(self, scope: dict[str, Any]) -> None:
-        """Nothing is compiled meanwhile."""
+        """Do nothing, because nothing is compiled meanwhile."""
 
     def __getattr__(self, name: str) -> Any:
         raise NeedsDevice(f"a kernel that is no Triton (`async_compile.{name}`)")
@@ -262,15 +264,15 @@ def _make_kernel(
     inductor_meta: dict[str, Any] | None = None,
     **_: Any,
 ) -> Callable[[Any], Any]:
-    """In place of `cached_autotune`, which the decorators of `triton_heuristics` call with the
-    blocks they propose.
+    """The replacement of `cached_autotune`, which the decorators of `triton_heuristics` call with
+    proposed blocks.
     """
     blocks, constants = dict(configs[0].kwargs), dict(triton_meta.get("constants", {}))
     return lambda function: _Kernel(function, blocks, constants, inductor_meta or {}, memory)
 
 
 class _Kernel:
-    """One kernel; `run` as a generated module calls it."""
+    """One kernel, with the `run` that a generated module calls."""
 
     def __init__(
         self,
@@ -287,7 +289,7 @@ class _Kernel:
     def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
         """Launch it with blocks as large as the sizes, so that few programs run.
 
-        Raises NeedsDevice where the interpreter cannot run it.
+        Raises NeedsDevice if the interpreter cannot run it.
         """
         from patchgate.probe.interpret.language import launch
 
@@ -311,8 +313,8 @@ class _Kernel:
             raise NeedsDevice(f"`{self._name}` (the interpreter: {text})") from None
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
-        """The blocks that are chosen first, each enlarged beyond its size; those of a fixed split
-        stay.
+        """The first choice of blocks, each enlarged beyond its size; those of a fixed
+        split stay.
         """
         if "RSPLIT_SIZE" in self._blocks:
             return self._blocks
@@ -327,8 +329,8 @@ class _Kernel:
 
 
 def _large_block(size: int, without_mask: int) -> int:
-    """A power of two that covers the size, and where there has to be a mask also elements that it
-    takes out.
+    """A power of two that covers the size; if there must be a mask, it also has elements that the
+    mask excludes.
     """
     divisor = size & -size
     return divisor if size == 1 or divisor >= without_mask else 2 << (size - 1).bit_length()

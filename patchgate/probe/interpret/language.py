@@ -1,9 +1,8 @@
-"""Triton's language on the CPU: its interpreter, with what that leaves out or computes otherwise
-than a GPU.
+"""Triton's language on the CPU: its interpreter, without its gaps and differences from a GPU.
 
 Replaced are loads and stores, which are watched; bfloat16, of which numpy knows only the bits;
-maxima of NaN; reductions and scans, which the interpreter makes element by element; and libdevice,
-which has no functions there.
+maxima of NaN; reductions and scans, which the interpreter computes element by element; and
+libdevice, which has no functions there.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ _AS_BITS = {
 
 @contextmanager
 def interpreted_language(memory: Memory) -> Iterator[None]:
-    """Within it, `triton.language` and functions with `@triton.jit` compute at once, on numpy
-    arrays.
+    """Until the context ends, `triton.language` and functions with `@triton.jit` compute at once,
+    on numpy arrays.
     """
     known = FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     watched = {
@@ -215,7 +214,7 @@ def _ternary(self: Any, lhs: Any, rhs: Any, other: Any, operation: Function) -> 
 
 
 def _in_float64(function: Function) -> Function:
-    """The function, rounded once."""
+    """Compute the function in float64 and round once."""
 
     def compute(*data: Any) -> Any:
         return function(*(x.astype(np.float64) for x in data)).astype(data[-1].dtype)
@@ -258,7 +257,7 @@ def _of(value: Any) -> Any:
 
 
 def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
-    """The data of what `combine` makes of the data of both sides."""
+    """Combine the data of both sides by `combine`."""
     result = combine(
         *(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True))
     )
@@ -269,8 +268,8 @@ def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -
 
 
 def _along_axis(input: Any, axis: Any) -> tuple[list[Any], list[Any], int]:
-    """Data with the axis as its last, their types, and the axis; of all elements where none is
-    named.
+    """Data with the axis as its last, and their types and axis; without an axis, of all
+    elements.
     """
     tensors = [input] if isinstance(input, tl.tensor) else list(input)
     data = [tensor.handle.data for tensor in tensors]
@@ -289,7 +288,7 @@ def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
 
 
 def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
-    """In place of `tl.reduce`: by halves, as the threads of a GPU do."""
+    """The replacement of `tl.reduce`: by halves, as the threads of a GPU do."""
     data, dtypes, at = _along_axis(input, _of(axis))
     dimensions = (
         input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim
@@ -308,7 +307,7 @@ def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_:
 
 
 def _scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
-    """In place of `tl.associative_scan`: over 1, 2, 4 and more elements at once."""
+    """The replacement of `tl.associative_scan`: over 1, 2, 4 and more elements at once."""
     data, dtypes, at = _along_axis(input, _of(axis))
     data = [each[..., ::-1] for each in data] if _of(reverse) else data
     index, step = np.arange(data[0].shape[-1]), 1

@@ -1,4 +1,4 @@
-"""Watches what interpreted kernels load and store: no GPU does, and there a fault is wrong numbers
+"""Watches the loads and stores of interpreted kernels. No GPU does, where a fault is wrong numbers
 at some later time.
 
 Three faults are noted: an address outside of every buffer that the kernel was given, an element
@@ -47,8 +47,8 @@ class Memory:
         self._allocated.clear()
 
     def allocate(self, tensor: Tensor) -> Tensor:
-        """A buffer that nothing has been written to; NaN, so that what is made of it can be
-        told.
+        """Register a new buffer, filled with NaN so that results of unwritten elements are
+        recognised.
         """
         if tensor.is_floating_point() and tensor.element_size() > 1:
             tensor.untyped_storage().fill_(255)
@@ -64,7 +64,7 @@ class Memory:
                 written[:] = True
 
     def read(self, tensors: Iterable[Tensor], who: str) -> None:
-        """Note a fault where an operator, or the caller, reads an element of these that was never
+        """Note a fault if an operator, or the caller, reads an element of these that was never
         written.
         """
         for tensor in tensors:
@@ -82,7 +82,7 @@ class Memory:
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:
         """The addresses by which a kernel, defined in `file`, knows these tensors; the next
-        accesses are its own.
+        accesses belong to it.
 
         The upper bits number the tensor, so that an address beyond one is never taken for another.
         """
@@ -97,9 +97,7 @@ class Memory:
         ]
 
     def begin_program(self, number: int, *, alone: bool) -> None:
-        """The next accesses are those of one program of the launch, `alone` where there is no
-        other.
-        """
+        """The next accesses belong to one program of the launch, `alone` if there is no other."""
         self._program = _NOBODY if alone else number
 
     def load(self, addresses: Any, mask: Any, size: int) -> tuple[Any, Any]:

@@ -1,1 +1,1 @@
-"""Applies a patch, and finds out what it replaced and did besides."""
+"""Applies a patch, and finds its replacements and other effects."""

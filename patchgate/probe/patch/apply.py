@@ -1,6 +1,6 @@
-"""Applies a patch to the torch of this process, and answers what that changed.
+"""Applies a patch to the torch of this process, and answers what changed.
 
-Whether a change is a fault is for the host to judge.
+The host judges if a change is a fault.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ _MOST_REPLACED = 24
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
-    """Run the patch of a `Patched` request, when it has one, after the patches named by `after`.
+    """Run the patch of a `Patched` request, if it has one, after the patches named by `after`.
 
-    It finds a fake device wherever one is simulated, and Triton's driver of one wherever code is
-    generated for a CPU: the devices of this machine are no part of the case.
+    It finds a fake device if one is simulated, and Triton's driver of one if code is generated for
+    a CPU: the devices of this machine are no part of the case.
     """
     if request.get("patch"):
         stage("patch")
@@ -100,7 +100,7 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """The replacements by the patches of `after` that nothing leads to any more once `patch` has
+    """The replacements by the patches of `after` that no name leads to any more after `patch` has
     run.
     """
     with fake_device(request["profile"]):
@@ -120,8 +120,8 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 
 
 def apply(request: Apply, stage: Stage) -> Applied:
-    """Run the patch twice under a faked version, on a fake device: what it changed, and what the
-    second run adds.
+    """Run the patch twice under a faked version, on a fake device; return the changes, and those
+    that the second run adds.
     """
     path, scope = request["patch"], request.get("scope")
     dotted = place_of(path, request)[0] or ""
@@ -173,7 +173,9 @@ def apply(request: Apply, stage: Stage) -> Applied:
 
 
 def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
-    """How a scope may end -> the names that it leaves changed then, each tried in a new process."""
+    """Way in which a scope may end -> the names that stay changed then; each way is tried in a new
+    process.
+    """
     ends = {
         "an exception in its block": patched.leave_by_exception,
         "a block inside another": patched.leave_nested,
@@ -193,10 +195,10 @@ def _leaks_after(end: Callable[[], None]) -> dict[str, Any]:
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
-    """Torch, the settings and the objects that torch holds before the patch runs, and after its
+    """Torch, the settings and the objects that torch holds: before the patch runs, and after its
     packages were imported.
 
-    A package that imports the patch itself installs it: then all that the import changes is the
+    If a package imports the patch itself, it installs it: then all changes by the import are the
     patch's.
     """
     before, settings = take_snapshot(), effects.Settings()
@@ -217,7 +219,7 @@ def _applied_again(
     changed: snapshot.Changes,
     written: list[Effect],
 ) -> dict[str, Any]:
-    """Run the patch once more, with its settings set otherwise by a user: the answers to add."""
+    """Run the patch once more, with its settings changed as by a user; return further answers."""
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
     twice = wrapped_twice(changed)
@@ -252,8 +254,8 @@ def _applied_again(
 
 
 def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
-    """The modules of the patch's project that cannot be imported here, each with the reason, in
-    processes of their own.
+    """The modules of the patch's project that cannot be imported here, each with the reason, found
+    in new processes.
 
     Each is replaced before the next one is looked for, until the patch runs or fails by itself.
     """
@@ -274,8 +276,8 @@ def _blamed(request: Patched) -> dict[str, Any]:
 
 
 def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
-    """Run the patch under each of the versions, in a process of its own: what it changed in torch
-    and the settings.
+    """Run the patch under each of the versions, in a new process; return the changes in torch and
+    in the settings.
     """
     stage("patch")
     answers = {
@@ -285,8 +287,8 @@ def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
 
 
 def _in_fork(answer: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a fork of this process, empty where it raises; a failure if it ends without
-    one.
+    """The answer of a fork of this process, empty if it raises; a failure if it ends
+    without one.
     """
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
@@ -329,7 +331,7 @@ def _changes(
     changed: snapshot.Changes,
     recorder: effects.Recorder,
 ) -> Changes:
-    """The changes that running the patch made, in torch and elsewhere."""
+    """The changes in torch and elsewhere that running the patch made."""
     return {
         "changed": sorted(changed),
         "claimed": {
@@ -345,7 +347,7 @@ def _changes(
 def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:
     """The names, and those under which other modules have imported the same originals.
 
-    A function may have another replacement there; any other value has to have the same.
+    A function may have another replacement there; any other value must have the same.
     """
 
     def key(name: str) -> tuple[int, ...]:

@@ -24,8 +24,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
-    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path that an error
-    names.
+    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path for an error.
 
     All or nothing: every hunk is placed before a module is changed. Raises DoesNotApply.
     """
@@ -119,8 +118,8 @@ def _replace(module: ModuleType, path: str, source: str, name: str, node: ast.st
 
 
 def _rebind(old: Any, new: Any) -> None:
-    """Give the new function to every module that has imported the old one, as with changed
-    sources.
+    """Give the new function to every module that has imported the old one, as changed sources
+    would.
     """
     for module in list(sys.modules.values()) if callable(old) else ():
         names = getattr(module, "__dict__", {})
@@ -129,7 +128,7 @@ def _rebind(old: Any, new: Any) -> None:
 
 
 def _in_class(function: FunctionType, owner: type) -> FunctionType:
-    """The method with `super()` meaning `owner`, not the class that it was compiled in."""
+    """The method, with `super()` meaning `owner` and not the class that it was compiled in."""
     if function.__code__.co_freevars != ("__class__",):
         return function
     closure = (CellType(owner),)

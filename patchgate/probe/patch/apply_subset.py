@@ -1,4 +1,5 @@
-"""Runs a patch and reverts its changes but for some names, for the search of the names that matter.
+"""Runs a patch and reverts its changes except for some names, for the search of the names that
+matter.
 
 A file that the host's bisection writes calls `run_subset`.
 """
@@ -20,16 +21,14 @@ _ADDRESS = re.compile(r"\[\d{6,}\]$")
 
 
 def name_of(dotted: str, key: Any) -> str:
-    """The name of a change as `snapshot.changes` gives it; for an item without a name that of its
-    list.
-    """
+    """The name of a change in `snapshot.changes`; for an item without a name, that of its list."""
     name = f"{dotted[:-1]}{key}]" if dotted.endswith("[]") else f"{dotted}.{key}"
     return _ADDRESS.sub("[]", name)
 
 
 def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
-    """Run the patch at `path` and enter its scope; only those changes to torch stay that are named
-    in `kept`.
+    """Run the patch at `path` and enter its scope; keep only the changes to torch that are named in
+    `kept`.
     """
     before = take_snapshot()
     run_patch(path, how, "patch_subset")

@@ -1,8 +1,8 @@
-"""Looks for what a patch does where no snapshot looks: inside objects of torch, in thread-locals,
+"""Looks for effects of a patch where no snapshot looks: inside objects of torch, in thread-locals,
 and in C++.
 
-Objects are searched for the patch's own code. What goes into C++ leaves no trace here, so the calls
-are named.
+Objects are searched for the patch's own code. Changes in C++ leave no trace here, so the calls are
+named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAVES = (int, float, str, bytes, complex, type(None), ModuleType, BuiltinFunct
 
 def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
     """Functions, classes and instances of a package that torch leads to, each with the name that
-    does; by identity.
+    leads there; by identity.
     """
     held: dict[int, tuple[str, Any]] = {}
     seen = _of_the_standard_library()
@@ -51,8 +51,8 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
 
 
 def _of_the_standard_library() -> set[int]:
-    """Objects of its modules, by identity. torch.fx has all of `typing`, which knows the overloads
-    of every package.
+    """Objects of the standard library's modules, by identity. torch.fx has all of `typing`, which
+    knows the overloads of every package.
     """
     modules = list(sys.modules.items())
     owners = (module for name, module in modules if top_level(name) in sys.stdlib_module_names)
@@ -76,7 +76,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 def recording_calls(path: str | None) -> Iterator[list[str]]:
     """The functions of torch that the patch calls for their effect, once each; none without a path.
 
-    A call is for its effect if the patch drops the result, decorates with it or enters it.
+    A call is for its effect if the patch drops the result, or uses it as a decorator or a context.
     """
     names: list[str] = []
     if path is None:

@@ -34,13 +34,13 @@ class LinesRun:
 
 
 def line_events(path: str, ran: LinesRun) -> AbstractContextManager[None]:
-    """Within it, each line of the file that runs is added to `ran`."""
+    """Add each line of the file that runs to `ran`, until the context ends."""
     return _monitored(path, ran) if sys.version_info >= (3, 12) else traced(path, ran)
 
 
 @contextmanager
 def traced(path: str, ran: LinesRun) -> Iterator[None]:
-    """Record trace events, before Python 3.12: they double the time of everything that runs in this
+    """Record trace events, before Python 3.12. They double the time of everything that runs in this
     thread.
     """
 
@@ -75,7 +75,7 @@ def _frame_tracer(ran: LinesRun) -> Function:
 
 @contextmanager
 def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
-    """Record events of `sys.monitoring`, which slow down the code of the file alone."""
+    """Record events of `sys.monitoring`, which slow down only the code of the file."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
     events = monitoring.events
     inside = events.LINE | events.PY_RETURN | events.PY_YIELD
@@ -136,7 +136,7 @@ class Branch:
     kind: str
 
     def outcome(self, jump: Jump) -> Outcome | None:
-        """How the condition came out; None when the jump does not show it."""
+        """The outcome of the condition; None if the jump does not show it."""
         source, to = jump
         if source not in self.lines or to in self.lines:
             return None
@@ -157,7 +157,7 @@ def branches(path: str) -> dict[str, list[Branch]]:
 
 
 def outcomes(path: str) -> dict[str, list[Outcome]]:
-    """Function -> every way in which its branches can come out."""
+    """Function -> every possible outcome of its branches."""
     return {
         name: [(branch.lines[0], word) for branch in own for word in _WORDS[branch.kind]]
         for name, own in branches(path).items()
@@ -211,8 +211,8 @@ def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
     """The lines of a patch that ran while it was installed, and those that can still run because of
     them.
 
-    A function can run where a line that ran, or one of a function that can, names it: as a name, an
-    attribute or in a text. Lines behind the gate of another release are left out.
+    A function can run if a line that ran, or a line of a function that can run, names it: as a
+    name, an attribute or in a text. Lines behind the gate of another release are left out.
     """
     nodes = list(ast.walk(tree))
     first = [node for node in nodes if isinstance(node, ast.stmt) and node.lineno in ran]
@@ -238,8 +238,8 @@ def _named(node: ast.AST) -> object:
 
 @contextmanager
 def tracing(path: str | None) -> Iterator[Coverage]:
-    """Give the lines of the file `path` that run in this thread, filled in at the end; none without
-    a path.
+    """Return the lines of the file `path` that run in this thread, complete once the context ends;
+    none without a path.
 
     Python reports the functions that it calls. Dynamo reads the code that it inlines and does not
     call it, so its reader is watched too.
@@ -273,9 +273,7 @@ def tracing(path: str | None) -> Iterator[Coverage]:
 
 
 def read_functions(request: ReadPatch, stage: Stage) -> Functions:
-    """The functions of the patch, however deeply nested, and their branches; nothing of it is
-    run.
-    """
+    """The functions of the patch, however deeply nested, and their branches; nothing is run."""
     path = request["patch"]
     with tokenize.open(path) as file:
         todo = [compile(file.read(), path, "exec")]

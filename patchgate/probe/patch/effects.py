@@ -1,5 +1,5 @@
-"""Records what importing a patch does besides changing torch, with the line of the patch that does
-it.
+"""Records effects of importing a patch in addition to its changes of torch, with the line of the
+patch behind each.
 
 Effects are: a device initialised, the environment, a config option or a global state of torch
 written, the working directory or umask changed, a thread, process or connection started, a file
@@ -49,7 +49,7 @@ _EVENTS = {
 
 
 def _random_seed() -> int | str:
-    """The seed of torch's generator; also a digest of its state once numbers were drawn from it."""
+    """The seed of torch's generator; with a digest of its state if numbers were drawn from it."""
     seed, state = torch.initial_seed(), torch.get_rng_state()
     if torch.equal(state, torch.Generator().manual_seed(seed).get_state()):
         return int(seed)
@@ -102,12 +102,12 @@ class Recorder:
         return list(self._effects.values())
 
     def clear(self) -> None:
-        """Forget what was recorded so far."""
+        """Forget all recorded effects."""
         self._effects.clear()
         self.written.clear()
 
     def absent(self) -> list[str]:
-        """The packages that the patch itself imported, and that are not there."""
+        """The packages that the patch itself imported, and that are not installed."""
         return [
             name
             for name in self._imported
@@ -118,7 +118,7 @@ class Recorder:
         """The effects that overwrite a user's settings: environment variables, config options,
         states of torch.
 
-        What was set to the value that it had is among them: a user's value is another.
+        A setting that was set to the value that it had is one of them: a user's value may differ.
         """
         changed = [effect for effect in self.effects() if effect["kind"] in _USERS]
         now, names = Settings(), {effect["name"] for effect in changed}
@@ -154,14 +154,14 @@ class Recorder:
         return frame.f_lineno if frame is not None else None
 
     def _imports(self) -> bool:
-        """True if it is the patch that imports, and not what it imports."""
+        """True if the patch itself imports, and not a module that it imports."""
         frame = sys._getframe(2)
         while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
             frame = frame.f_back
         return frame.f_code.co_filename == self._path
 
     def _is_of_another_module(self) -> bool:
-        """True if the patch is importing another module of its package: the effects of that are the
+        """True if the patch is importing another module of its package, whose effects are the
         project's.
         """
         frame: types.FrameType | None = sys._getframe() if self._in_package else None
@@ -222,10 +222,10 @@ class Recorder:
 
     @contextlib.contextmanager
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
-        """Have calls of `owner.name` noted until the end of the block.
+        """Note calls of `owner.name` until the end of the block.
 
-        A patch may have put something else there by then: that stays. One that keeps it as its
-        original has a plain way to the real one once recording has ended.
+        If a patch has put something else there by then, that stays. A patch that keeps the noting
+        function as its original calls the real one directly once recording has ended.
         """
         original = vars(owner)[name]
 
@@ -311,7 +311,7 @@ def _cwd() -> str:
 
 
 def unseen(written: list[Effect]) -> list[Effect]:
-    """The config options that a new thread reads otherwise than this one."""
+    """The config options whose value in a new thread differs from that in this one."""
     here = config_values()
     there: dict[str, Any] = {}
     thread = threading.Thread(target=lambda: there.update(config_values()))
@@ -327,14 +327,14 @@ def unseen(written: list[Effect]) -> list[Effect]:
 
 
 def value_text(value: object) -> str:
-    """How a value is written, without its address: an option's copy is another object of the same
-    type.
+    """The text of a value without its address, because an option's copy is another object of the
+    same type.
     """
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
-    """Give each setting another value than the patch's, as a user may before the import; name ->
+    """Give each setting a value other than the patch's, as a user may before the import; name ->
     value.
     """
     values: dict[str, Any] = {}
@@ -360,7 +360,7 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
 
 
 def _set_option(name: str, value: object) -> None:
-    """Set `module.option`; an option may have dots of its own, as `triton.cudagraphs` has."""
+    """Set `module.option`; the option's own name may have dots, as `triton.cudagraphs`."""
     module = name.rpartition(".")[0]
     while not isinstance(sys.modules.get(module), ConfigModule):
         module = module.rpartition(".")[0]
@@ -374,7 +374,7 @@ def _other_text(text: str) -> str:
 
 
 def overwritten(written: list[Effect], users: dict[str, Any]) -> list[Effect]:
-    """The settings of the user's that an import replaced."""
+    """The user's settings that an import replaced."""
     now = {**config_values(), **os.environ, **_states()}
     found = []
     for effect in written:

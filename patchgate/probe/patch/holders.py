@@ -1,5 +1,5 @@
-"""Finds what in the live process still leads to the originals that a patch has replaced, and what
-cannot be reached.
+"""Finds the objects in the live process that still lead to the originals that a patch has replaced,
+and replacements that cannot be reached.
 
 A holder is an attribute of a module or class, an entry of a registry, or a wrapper around the
 original in one.
@@ -96,8 +96,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
-    """The changed names that are now an object that torch had under another name, as
-    `torch.Storage` is with another default dtype.
+    """The changed names whose object is one that torch had under another name, as `torch.Storage`
+    with another default dtype.
     """
 
     def is_torchs(now: Any) -> bool:
@@ -125,8 +125,7 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 def _is_left_out(owner: str, has_original: bool) -> bool:
     """True if nothing that an owner has is a holder.
 
-    A set is asked whether something is in it, and calls nothing; no tensor is made of a legacy
-    class.
+    The test of membership in a set calls nothing, and makes no tensor of a legacy class.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
@@ -137,8 +136,8 @@ def _is_left_out(owner: str, has_original: bool) -> bool:
 
 
 def _is_imported(name: str) -> bool:
-    """True if a module has the name from another one, which keeps its own table when the name is
-    given another.
+    """True if a module has imported the name from another one, which keeps its own binding when
+    this one is replaced.
     """
     owner, _, last = name.rpartition(".")
     tree = _source_of(owner)
@@ -155,11 +154,10 @@ def _source_of(module: str) -> ast.Module | None:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """True if the name is one user's own copy, and the module that defines it keeps it: a patch
-    that replaces one user's copy leaves the others on purpose.
+    """True if the name is one user's own copy, and the module that defines it keeps it: a patch of
+    one user's copy leaves the others on purpose.
 
-    A module that only passes the name on to the module that uses it is no user; a public module is
-    for users.
+    A module that only passes the name on to its user is no user; a public module is for users.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = str(getattr(old, "__module__", None)), getattr(old, "__name__", "")
@@ -172,7 +170,7 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
 
 
 def _reads(module: str, name: str) -> bool:
-    """True if the module's own code reads the name; True where there is no source."""
+    """True if the module's own code reads the name, or has no source."""
     tree = _source_of(module)
     return tree is None or any(
         isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name
@@ -237,7 +235,7 @@ def _is_abstract(function: Any) -> bool:
 
 
 def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str]:
-    """The changed names that were not there, that nothing inherits and that no line of torch looks
+    """The changed names that did not exist, that nothing inherits and that no line of torch looks
     up.
 
     A new entry of a table is one: a patch that registers a backend, or an implementation of an
@@ -256,8 +254,8 @@ def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str
 
 
 def _is_extended(old: Any, now: Any) -> bool:
-    """True for a table and a longer one of its type that holds the very same entries, a sequence in
-    their order.
+    """True if the second table extends the first: it has the same type and the very same entries, a
+    sequence in their order.
     """
     kind = type(old)
     if kind is not type(now) or kind not in (dict, set, frozenset, list, tuple):
@@ -291,7 +289,7 @@ def _is_looked_up(dotted: str) -> bool:
 
 
 def _is_composed(owner: type, name: str) -> bool:
-    """True if the file of the class or of a base makes names that begin as this one does, as in
+    """True if the file of the class or of a base composes names with the same beginning, as in
     `f"visit_{..}"`.
     """
     files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in owner.__mro__}

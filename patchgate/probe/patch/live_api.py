@@ -1,7 +1,6 @@
-"""Checks the running torch for the names that a patch uses: whether they exist, and whether
-replacements fit.
+"""Checks the running torch for the names that a patch uses: do they exist, and do replacements fit?
 
-The names come from the claimed targets, the patch's text, and what running it replaced.
+The names come from the claimed targets, the patch's text, and the names that it replaced.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
 
 
 def covered_names(target: str, changed: Iterable[str]) -> list[str]:
-    """The changed names that a claimed target means, however it is spelt.
+    """The changed names that a claimed target means, in any spelling.
 
     A target may be an entry of a table
     (`torch._inductor.lowering.lowerings[torch.ops.aten.relu.default]`), a table with all its
@@ -95,8 +94,8 @@ def covered_names(target: str, changed: Iterable[str]) -> list[str]:
 
 
 def _place(dotted: str) -> tuple[Any, str] | None:
-    """(owner, name of the attribute) or (table, key of the entry); None where this torch has no
-    such owner.
+    """(owner, name of the attribute) or (table, key of the entry); None if this torch has no such
+    owner.
     """
     table, bracket, key = dotted.partition("[")
     owner, _, name = table.rpartition(".")
@@ -129,7 +128,7 @@ def _finding(
     code: str = "PG105",
     by_name: Sequence[str] = (),
 ) -> Finding:
-    """A finding; without a code no fault was found."""
+    """A finding; an empty code means that there is no fault."""
     return Finding(
         code=code, subject=subject, line=line, expected=expected, actual=actual, by_name=[*by_name]
     )
@@ -147,7 +146,7 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 
 
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
-    """The finding on a missing target as it is after the patch, which may have added the target.
+    """The finding on a missing target, revised after the patch, which may have added the target.
 
     A function of its own may be meant for another name. An operator, or an object that torch had
     under another name, is the target.
@@ -166,8 +165,8 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
 
 
 def _inherited(name: str) -> Any:
-    """The method of a base class of torch's that a new method overrides; None where there is none,
-    and for one that takes anything.
+    """The method of a base class of torch's that a new method overrides; None if there is none, or
+    if it takes anything.
     """
     owner_name, _, method = name.rpartition(".")
     owner: Any = None
@@ -232,7 +231,9 @@ def _taken_by_position(
 
 
 def _takers(parameter: Parameter) -> set[Any]:
-    """The kinds of variadic parameters without which a call with this parameter may fail."""
+    """The kinds of variadic parameters that could take this parameter; without them a call with it
+    may fail.
+    """
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
         return {Parameter.VAR_POSITIONAL}
     if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.KEYWORD_ONLY):
@@ -241,7 +242,7 @@ def _takers(parameter: Parameter) -> set[Any]:
 
 
 def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
-    """PG103 for each name that a module has lost by being replaced, and that files of torch import
+    """PG103 for each name that a replaced module has lost, and that files of torch import
     from it.
     """
     lines = enumerate(source.splitlines(), 1)
@@ -280,8 +281,8 @@ def _importers(module: str, names: set[str]) -> dict[str, str]:
 def _check_forwarding(
     function: ast.FunctionDef, name: str, original: Any, replacement: Any
 ) -> Iterator[Finding]:
-    """PG102 for a keyword that a replacement hands to the original beside its own `**kwargs`, which
-    may hold it too.
+    """PG102 for a keyword that a replacement passes to the original next to its own `**kwargs`,
+    which may contain it too.
     """
     if function.args.kwarg is None:
         return
@@ -331,7 +332,7 @@ def _definition(tree: ast.Module, function: Any) -> ast.FunctionDef | None:
 
 
 def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
-    """Attribute that a method reads from its first parameter, without looking for it -> line."""
+    """Attribute that a method reads from its first parameter, unless it tests for it -> line."""
     receiver = function.args.args[0].arg if function.args.args else None
     read: dict[str, int] = {}
     guarded = set()
@@ -347,8 +348,8 @@ def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
 
 
 def _where_defined(owner: type, name: str) -> str | None:
-    """The class that defines `name`, or None. Instance attributes are read off the class's
-    source.
+    """The class that defines `name`, or None. Instance attributes are found in the
+    class's source.
     """
     assigns = re.compile(rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]")
     for cls in owner.__mro__:
@@ -421,7 +422,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int
 
 
 def _is_device(name: str) -> bool:
-    """True if torch knows a device of that name, whose functions a package of its own brings."""
+    """True if torch knows a device of that name, whose functions come with a package of its own."""
     with suppress(RuntimeError):
         torch.device(name)
         return True
@@ -435,9 +436,7 @@ def _has_operators(namespace: str) -> bool:
 
 
 def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
-    """Follow a chain as far as it leads through modules, config and classes; the rest is known only
-    at run time.
-    """
+    """Follow a chain through modules, config and classes; the rest is known only at run time."""
     for name in names:
         if not isinstance(value, (ModuleType, ConfigModule, type)):
             return

@@ -1,7 +1,7 @@
-"""Imports a patch under the name that its project gives it, and calls what installs it.
+"""Imports a patch under the name that its project gives it, and calls its installers.
 
-A file in a package is imported under its own dotted name, so that whoever imports it, its package
-included, gets the one module. Any other file is run as a module of ours.
+A file in a package is imported under its own dotted name, so that all its importers, its package
+included, get one module. Any other file is run as a module of ours.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _set_default_dtype = torch.set_default_dtype
 
 
 class AppliedPatch:
-    """A patch that was run, and its scope entered when it has one."""
+    """A patch that was run; its scope, if it has one, is entered."""
 
     def __init__(self, module: ModuleType, scope: str | None) -> None:
         self._imported = take_snapshot() if scope else Snapshot()
@@ -74,15 +74,15 @@ class AppliedPatch:
             _ENTERED.append(self)
 
     def leave(self, error: Exception | None = None) -> None:
-        """Leave the scope, by an exception where there is one."""
+        """Leave the scope, by an exception if one is given."""
         if self._scope is not None:
             _ENTERED.remove(self)
             scope, self._scope = self._scope, None
             scope.__exit__(type(error) if error else None, error, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope, and name what the patch changes outside it: by its import, or still
-        after it.
+        """Leave the scope, and name the changes outside it: by the import, or still there after
+        leaving.
         """
         if self._make_scope is None:
             return []
@@ -110,7 +110,7 @@ def built_outside() -> Iterator[None]:
     """Leave every scope until the end of the block: a workload is built outside.
 
     A scope may be meant to change modules that are made in it (no memory, no initial values,
-    another dtype); only its effect on their compile can be held against torch without it.
+    another dtype); only its effect on their compile can be compared with torch without it.
     """
     entered, generator = list(_ENTERED), torch.get_rng_state()
     for patched in reversed(entered):
@@ -125,12 +125,12 @@ def built_outside() -> Iterator[None]:
 
 
 def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
-    """Import the patch, call what installs it and enter its scope; raises whatever it raises."""
+    """Import the patch, call its installers and enter its scope; raises whatever they raise."""
     return AppliedPatch(import_patch(path, how, name), how.get("scope"))
 
 
 def blamed_module(path: str, how: Loading) -> dict[str, str]:
-    """The first module of the project, but for the patch, that cannot be imported here, and why;
+    """The first module of the project, other than the patch, that cannot be imported here, and why;
     none if all can.
 
     A package around the patch is not run at all if it needs a module that is not installed; other
@@ -155,9 +155,7 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
 
 
 def _raising_module(error: Any, root: str, patch: str) -> str:
-    """The innermost module of the project, but for the patch, that was being imported when the
-    error was raised.
-    """
+    """The innermost module of the project, other than the patch, whose import raised the error."""
     for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
         file, function = frame.f_code.co_filename, frame.f_code.co_name
         if function == "<module>" and file.startswith(f"{root}/") and file != patch:
@@ -166,7 +164,7 @@ def _raising_module(error: Any, root: str, patch: str) -> str:
 
 
 def is_about_torch(error: BaseException) -> bool:
-    """True if a name of torch, or Triton, is not there: no other module has to do with that."""
+    """True if a name of torch, or Triton, does not exist: the error concerns no other module."""
     owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
     if isinstance(owner, ModuleType):
         owner = owner.__name__
@@ -179,8 +177,8 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
     """Import the file, once only, and call the functions that install it; raises whatever they
     raise.
 
-    As `AGAIN` the file is run once more, or, where functions install it, these are called once
-    more.
+    As `AGAIN` the file is run once more; if functions install it, these are called once more
+    instead.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
@@ -207,8 +205,8 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
 
 
 def import_packages(path: str, how: Loading) -> bool:
-    """Import the packages around the patch; whether their own code has left the patch to be
-    imported after them.
+    """Import the packages around the patch; true if there are some and their own code did not
+    import the patch.
     """
     dotted = _prepare(path, how) or ""
     package = dotted.rpartition(".")[0]
@@ -218,7 +216,7 @@ def import_packages(path: str, how: Loading) -> bool:
 
 
 def _prepare(path: str, how: Loading) -> str | None:
-    """Make what the patch imports importable; the dotted name of its module, if it is in a
+    """Make the modules that the patch imports importable; return its own dotted name, if it is in a
     package.
     """
     sys.dont_write_bytecode = True
@@ -234,7 +232,7 @@ def _prepare(path: str, how: Loading) -> str | None:
 
 
 class _PartFinder:
-    """Imports a part of a file in the place of the file."""
+    """Imports a part of a file in place of the file."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -243,8 +241,8 @@ class _PartFinder:
 
 
 def _name_of_part(path: str, dotted: str) -> str:
-    """The name of the whole file's module for the first part that is imported, one beside it for
-    each other.
+    """The name of the whole file's module for the first part that is imported, another name for
+    each other part.
     """
     if not _PARTS:
         sys.meta_path.insert(0, _PartFinder())
@@ -255,7 +253,7 @@ def _name_of_part(path: str, dotted: str) -> str:
 
 
 def place_of(path: str, how: Loading) -> tuple[str | None, str]:
-    """The place of the patch in its package, as it was found before anything of it ran."""
+    """The place of the patch in its package, found before anything of it ran."""
     if path not in _PLACES:
         _PLACES[path] = place_in_package(how.get("part_of") or path, how.get("paths", ()))
     return _PLACES[path]
@@ -267,16 +265,14 @@ def module_of(path: str | None) -> ModuleType | None:
 
 
 def is_patch_module(guarded: str) -> bool:
-    """True if Dynamo's name of a guard is about the globals of a module that was run as a patch."""
+    """True if Dynamo's name of a guard concerns the globals of a module that was run as a patch."""
     modules = [module.__name__ for module in _MODULES.values()]
     names = [f"{name.replace('_', '__').replace('.', '_dot_')}'" for name in modules]
     return guarded.startswith(tuple(f"G['__import_{name}" for name in (MODULE, *names)))
 
 
 def held_by_patches(name: str) -> list[Any]:
-    """Functions of that name that the modules which were run as patches have at hand, as their
-    originals.
-    """
+    """Functions with that name that modules run as patches hold, as their originals."""
     values = itertools.chain(*(vars(module).values() for module in _MODULES.values()))
     return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 
@@ -308,7 +304,7 @@ def run_file(path: str, name: str) -> ModuleType:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles a source each time: bytecode that lies beside it may be of another source."""
+    """Compiles a source each time, because bytecode beside it may be of another source."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -321,9 +317,7 @@ _find_sources = FileFinder.path_hook(
 
 
 def _read_sources_below(folder: str) -> None:
-    """From now on read no bytecode in a folder of the patch's, but for an environment that lies in
-    it.
-    """
+    """From now on read no bytecode in a folder of the patch, except in an environment inside it."""
 
     def finder(path: str) -> Any:
         if path.startswith(sys.prefix) or not f"{path}/".startswith(f"{folder}/"):

@@ -26,13 +26,13 @@ def top_level(dotted: str) -> str:
 
 
 def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
-    """(dotted name of the file's module, folder from which it is imported); no name where it is in
-    no package.
+    """(dotted name of the file's module, folder from which it is imported); no name if it is in no
+    package.
 
     A folder of `paths` around the file decides its name. Else every folder around it with an
     `__init__.py` belongs to it, and so do namespaces: folders without one that the file itself
     imports from, or that its relative imports need. A confined process no longer sees the folders
-    around a file: it keeps what it found before.
+    around a file: it keeps the earlier answer.
     """
     return _place(os.path.abspath(path), tuple(paths))
 
@@ -92,7 +92,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _imports(path: str) -> tuple[set[str], int]:
-    """First names of what a file imports, and how far up its relative imports reach."""
+    """First names of the imports of a file, and how far up its relative imports reach."""
     nodes = [*ast.walk(_parsed(path))]
     levels = [node.level for node in nodes if isinstance(node, ast.ImportFrom)]
     names = (name for node in nodes for name in _absolute_names(node))
@@ -100,7 +100,9 @@ def _imports(path: str) -> tuple[set[str], int]:
 
 
 def _parsed(path: str | Path, *words: str) -> ast.Module:
-    """A file; empty where it is no Python, cannot be read, or has none of the `words`."""
+    """The syntax tree of a file; empty if it is not Python, cannot be read, or has none of the
+    `words`.
+    """
     with suppress(OSError, SyntaxError, ValueError, RecursionError):
         text = Path(path).read_bytes()
         if not words or any(word.encode() in text for word in words):
@@ -109,8 +111,8 @@ def _parsed(path: str | Path, *words: str) -> ast.Module:
 
 
 def missing_imports(path: str, root: str) -> list[str]:
-    """The modules that are not installed, of those that the file, and what it imports of its
-    project, import.
+    """The modules that are not installed, among the imports of the file and of the project's files
+    that it imports.
 
     `root` is the folder from which the project is imported.
     """
@@ -150,8 +152,8 @@ def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
 
 
 def what_runs_again(path: str, dotted: str | None, root: str) -> str:
-    """`file:line` that runs a file once more, of its package and the scripts beside that; empty for
-    none.
+    """A `file:line` of the package, or of the scripts beside it, that runs a file once more; empty
+    if there is none.
 
     Such a line reloads the module, or imports it by another name than `dotted`: Python then has it
     twice.
@@ -168,8 +170,8 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
 
 
 def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
-    """`file:line` of a function of the project, outside of the file, that calls one of these; empty
-    for none.
+    """A `file:line` of a function of the project, outside of the file, that calls one of these;
+    empty if there is none.
     """
     names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
     files = Path(root, top_level(dotted)).rglob("*.py") if dotted else Path(root).glob("*.py")
@@ -201,7 +203,7 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """True if a name is the end of the module's own: it is imported from a folder inside the
+    """True if a name is the end of the module's own name: it is imported from a folder inside the
     package.
     """
     if not dotted or not dotted.endswith(f".{name}"):

@@ -1,8 +1,8 @@
-"""Runs a patch where nothing of torch is loaded but by `import torch`, as in a new interpreter:
-what it replaces there, and which environment variables have no effect.
+"""Runs a patch as in a new interpreter, where only `import torch` has loaded parts of torch. It
+finds the replacements there, and environment variables without effect.
 
-A patch must not depend on modules that the process that imports it has loaded before, as the fork
-server has. A variable has no effect if nothing reads it, or if it was read before it was set.
+A patch must not depend on modules that its importer has loaded before, as the fork server has. A
+variable has no effect if nothing reads it, or if it was read before it was set.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
 
 
 def _is_loaded(name: str) -> bool:
-    """True if the module, class or table that has the name is there, without any import."""
+    """True if the module, class or table that has the name is loaded."""
     owner = name.partition("[")[0] if name.endswith("]") else name.rpartition(".")[0]
     parts, below = owner.split("."), list[str]()
     while parts and ".".join(parts) not in sys.modules:
@@ -105,7 +105,7 @@ def _is_loaded(name: str) -> bool:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """True if the name is changed, or leads to an object that the patch has put somewhere: a module
+    """True if the name is changed, or leads to an object that the patch has put elsewhere: a module
     that was loaded later has it from there.
 
     If nothing had loaded the module before, no snapshot knows its original; code from outside of
@@ -130,7 +130,7 @@ def _is_replaced(name: str, changed: Changes) -> bool:
 
 
 def _why_without_effect(name: str, loaded: Collection[str] | None, patch: str) -> str | None:
-    """Why setting the variable has no effect; None if it may have one.
+    """The reason why setting the variable has no effect; None if it may have one.
 
     `loaded` names the modules that were loaded when the patch set it; None if it is only claimed.
     """

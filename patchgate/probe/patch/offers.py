@@ -50,8 +50,8 @@ _TEXT_LENGTH = 300
 def offers(
     module: ModuleType, changed: Changes, entry_points: Iterable[str], *, passes: bool
 ) -> list[str]:
-    """`backend NAME` for each that is registered, `function NAME` for an entry point, `pass NAME`
-    where wanted.
+    """`backend NAME` for each registered backend, `function NAME` for an entry point, `pass NAME`
+    if passes are wanted.
     """
     found = [
         f"backend {name[len(_REGISTRY) : -1]}"
@@ -64,7 +64,7 @@ def offers(
 
 
 def _is_of_torch(backend: Any) -> bool:
-    """True for torch's own backends, which are registered once a list of all is asked for."""
+    """True for torch's own backends, which are registered only when a list of all is requested."""
     parts = backend.kwargs.values() if isinstance(backend, AotAutograd) else (backend,)
     modules = (str(getattr(part, "__module__", type(part).__module__)) for part in parts)
     return all(top_level(name) == "torch" for name in modules)
@@ -101,8 +101,8 @@ def _kind_of_graph(function: Any) -> str:
 def compiler_of(
     offer: str, module: ModuleType | None, run: OfferRun, *, dynamic: bool | None
 ) -> Callable[[Any], Any]:
-    """A function that compiles a workload with a backend, or takes it through a pass; `run` says
-    what became of it.
+    """A function that compiles a workload with a backend, or passes it through a pass; `run`
+    records the outcome.
     """
     kind, _, name = offer.partition(" ")
     compile_with = partial(torch.compile, dynamic=dynamic)
@@ -133,9 +133,7 @@ def _traced(workload: Any) -> GraphModule:
 
 
 def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Function:
-    """A function that runs the module as the pass leaves it, node by node; raises for a graph that
-    is broken.
-    """
+    """A function that runs the module after the pass, node by node; raises for a broken graph."""
     before, had_values = str(module.graph), not _without_value(module)
     result = _after(found, module)
     code = result.code
@@ -168,7 +166,7 @@ def _is_idempotent(found: Any, module: GraphModule) -> bool:
 
 
 def _after(found: Any, module: GraphModule) -> GraphModule:
-    """The module as the pass leaves it, or the one that it returns."""
+    """The module that the pass changed in place, or the one that it returns."""
     change: Any = found() if inspect.isclass(found) else found
     takes_graph = change is found and _kind_of_graph(found) == "Graph"
     result = change(module.graph if takes_graph else module)
@@ -189,7 +187,7 @@ def _without_value(module: GraphModule) -> list[Node]:
 
 
 class _Checked(Interpreter):
-    """Runs a graph, and holds each result to what the metadata of its node says."""
+    """Runs a graph, and compares each result with the metadata of its node."""
 
     def __init__(self, module: GraphModule, run: OfferRun) -> None:
         super().__init__(module)
@@ -204,7 +202,7 @@ class _Checked(Interpreter):
 
 
 def _fits(said: Tensor, result: Tensor) -> bool:
-    """True if dtype and shape are the same, sizes that are symbols left out."""
+    """True if dtype and shape are the same; symbolic sizes fit any."""
     same = (a == b for a, b in zip(said.shape, result.shape, strict=False) if isinstance(a, int))
     return said.dtype == result.dtype and said.dim() == result.dim() and all(same)
 
@@ -215,7 +213,7 @@ def _layout(tensor: Tensor) -> str:
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
     """False if not even one product compiles: a backend for a device that is not here, a pass for
-    another graph. An exception that only a mistake raises is held against the offer all the same.
+    another graph. An exception that only a mistake raises still counts against the offer.
     """
     torch._dynamo.reset()
     try:
@@ -226,13 +224,15 @@ def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The exception that Dynamo's own are around."""
+    """The exception inside Dynamo's own."""
     inner = getattr(error, "inner_exception", None)
     return _innermost(inner) if isinstance(inner, BaseException) else error
 
 
 def failure_of_offer(error: Exception, patch: str | None) -> tuple[str, str]:
-    """The kind of fault that an exception is, `raises`, `refuses` or `unmeasured`, and its text."""
+    """The kind of fault that an exception shows, `raises`, `refuses` or `unmeasured`, and
+    its text.
+    """
     inner = _innermost(error)
     text = one_line(inner, _TEXT_LENGTH)
     if missing_answer(error) or isinstance(inner, _Untraceable):

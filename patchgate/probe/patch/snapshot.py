@@ -1,6 +1,6 @@
-"""Compares snapshots of torch for what a patch changed.
+"""Compares snapshots of torch to find the changes of a patch.
 
-Identity is compared, never equality: a replaced function that does the same is still replaced.
+Identity is compared, never equality: a replacement that behaves the same still counts.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ Changes = dict[str, tuple[Any, Any]]
 class Snapshot(dict[str, dict[Any, Any]]):
     """Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 
-    It shares the dicts of what has not changed with the snapshot before it, so they are copied
-    before they are changed.
+    It shares unchanged dicts with the snapshot before it, so they are copied before they are
+    changed.
     """
 
     def __init__(self, *owners: dict[str, dict[Any, Any]]) -> None:
@@ -77,7 +77,9 @@ class Snapshot(dict[str, dict[Any, Any]]):
         self.inner: dict[str, dict[str, Any]] = {}
 
     def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
-        """The owners, with all names of one table together: other modules may have imported it."""
+        """The owners, with all names of one table together, because other modules may have imported
+        it.
+        """
         tables = {name: table for inner in self.inner.values() for name, table in inner.items()}
         grouped: dict[int, list[str]] = defaultdict(list)
         for name in owners:
@@ -202,7 +204,9 @@ def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def _entry(key: Any, item: Any) -> str:
-    """The name of an entry: its key; in a list or set, whose keys are identities, the item's."""
+    """The name of an entry: its key; in a list or set, whose keys are identities, the name of the
+    item.
+    """
     if key != identity(item):
         return str(key)
     name = getattr(item, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(item))
@@ -232,8 +236,8 @@ def _assigns(table: str) -> bool:
 
 
 def _operator(key: Any) -> str | None:
-    """`aten::silu` for `aten/silu/CPU`, for the operator and any overload of it; None for a key of
-    another kind.
+    """The operator of a key, `aten::silu` for `aten/silu/CPU`, for the operator and any overload;
+    None for a key of another kind.
     """
     if isinstance(key, torch._ops.OpOverload):
         return str(key._schema.name)
@@ -256,7 +260,7 @@ def config_values() -> dict[str, Any]:
 
 
 def _reachable(start: Any, steps: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
-    """`start`, and everything that the steps lead to from there, each once."""
+    """`start`, and everything that can be reached from it by the steps, each once."""
     seen: set[int] = set()
     todo = [start]
     while todo:
@@ -286,7 +290,7 @@ def _wrapped_by(value: Any) -> list[Any]:
 def reaches(outer: Any, inner: Any) -> bool:
     """True if calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
 
-    This tells the wrapper of a second import: it holds that of the first.
+    It detects the wrapper of a second import, which holds that of the first.
     """
     return outer is not inner and any(each is inner for each in _reachable(outer, _called_by))
 
@@ -321,12 +325,12 @@ def saved_after_replacing(changed: Changes) -> list[str]:
 
 
 def is_saved_original(key: Any) -> bool:
-    """True if the name says that a patch saved the original there."""
+    """True if the name shows that a patch saved the original there."""
     return isinstance(key, str) and key.lstrip("_").startswith(("orig", "old_", "saved_", "real_"))
 
 
 def _reads(function: Any, dotted: str) -> bool:
-    """True if the code of a function reads an attribute of that last name."""
+    """True if the code of a function reads an attribute with that last name."""
     return dotted.rpartition(".")[2] in getattr(getattr(function, "__code__", None), "co_names", ())
 
 
@@ -348,7 +352,7 @@ def wrapped_twice(changed: Changes) -> list[str]:
     """The changed names whose replacement wraps another made by the same code, so that the
     installer ran twice in one run.
 
-    Wrappers of one decorator that hold different arguments are different wrappers.
+    Wrappers of one decorator with different arguments are different wrappers.
     """
     return sorted(
         name for name, (old, now) in changed.items() if old is not None and _wraps_its_like(now)

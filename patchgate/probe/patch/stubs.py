@@ -1,7 +1,7 @@
-"""Stands in for modules that are not installed, and records every name that is used of them.
+"""Stands in for modules that are not installed, and records every use of their names.
 
-A stand-in has no behaviour to rely on: it is false in a test, and raises where its value would
-decide anything else. The record says which part of a patch was not judged.
+A stand-in has no behaviour to rely on: it is false in a test, and raises if its value would decide
+anything else. The record shows which part of a patch was not judged.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _DECIDING = """
 
 
 class StandsIn(Exception):
-    """A stand-in had to decide: the patch may do something else with the module installed.
+    """A stand-in had to decide something: with the module installed, the patch may behave
+    differently.
 
-    `missing` are the packages that are not installed, where they are known.
+    `missing` are the packages that are not installed, if they are known.
     """
 
     def __init__(self, text: str, missing: Sequence[str] = ()) -> None:
@@ -59,11 +60,10 @@ class StandsIn(Exception):
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
-    """Let each module of `names`, and all below it, be a stub, whether or not it is installed.
+    """Replace each module of `names`, and all below it, by a stub, even if it is installed.
 
-    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it are
-    as they are. A stub also stands for each module that is not installed, that a file below `root`
-    imports and cannot do without.
+    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it
+    stay. A stub also replaces each missing module that a file below `root` imports and needs.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -79,20 +79,18 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
 
 
 def uses() -> list[StubUse]:
-    """Every name that was used of a stub, with file:line, and whether the patch itself used it."""
+    """Every name of a stub that was used, with file:line, and true if the patch itself used it."""
     return [_USED[name] for name in sorted(_USED)]
 
 
 def are_used() -> bool:
-    """True if anything here stands for what is not there."""
+    """True if there are stubs or stand-ins here."""
     replaced = any(isinstance(finder, _Finder) and finder.wanted for finder in sys.meta_path)
     return bool(_USED or MISSING or replaced)
 
 
 def is_missed_by(file: str) -> bool:
-    """True if what is not there may be why a file fails: one of the project's, but not the
-    patch.
-    """
+    """True if a missing module may be why a file of the project, other than the patch, fails."""
     finders = [finder for finder in sys.meta_path if isinstance(finder, _Missing)]
     return are_used() and file not in _PATCHES and any(finder.is_own(file) for finder in finders)
 
@@ -102,7 +100,7 @@ class _Loader(Loader):
         return StubModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
+        """Do nothing, because there is nothing to run."""
 
 
 class _Finder(MetaPathFinder, _Loader):
@@ -126,7 +124,9 @@ class _Finder(MetaPathFinder, _Loader):
 
 
 class _Missing(MetaPathFinder, _Loader):
-    """Finds what nothing else has found, where a file of the project fails without it."""
+    """Provides a stub for a module that no other finder has, if a file of the project fails without
+    it.
+    """
 
     is_on = True
 
@@ -142,7 +142,7 @@ class _Missing(MetaPathFinder, _Loader):
         return ModuleSpec(fullname, self, is_package=True)
 
     def _is_needed(self, fullname: str) -> bool:
-        """True if a file of the project imports it, and nothing around that line goes on without
+        """True if a file of the project imports it, and no handler around that line goes on without
         it.
         """
         if fullname.partition(".")[0] in _INSTALLED:
@@ -168,13 +168,13 @@ class _Missing(MetaPathFinder, _Loader):
 
 
 def without_missing() -> AbstractContextManager[Any]:
-    """Within it, nothing stands for a module that is not installed."""
+    """Switch off all stand-ins for missing modules until the context ends."""
     return mock.patch.object(_Missing, "is_on", False)
 
 
 @functools.cache
 def _guarded_lines(file: str) -> tuple[range, ...]:
-    """Lines of a file that go on where an import fails."""
+    """Lines of a file in blocks after which it goes on even if an import in them fails."""
     try:
         with open(file, "rb") as source:
             nodes = list(ast.walk(ast.parse(source.read())))
@@ -226,7 +226,7 @@ def _use(name: str) -> Stub:
 
 
 class StubModule(ModuleType):
-    """A module whose every name is a `Stub`, but for the modules that lie in its folder."""
+    """A module whose every name is a `Stub`, except for the modules in its folder."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":  # `from stub import *`: the importer has every name too

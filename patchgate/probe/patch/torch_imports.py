@@ -1,7 +1,7 @@
-"""Keeps apart what a patch changes and what torch's own modules bring along when the patch is the
-first to import them.
+"""Separates the changes of a patch from those of torch's own modules that the patch is the first to
+import.
 
-A module is looked at when its own code has run and before the patch goes on, with all that the code
+A module is examined after its own code has run and before the patch goes on, with all that the code
 registered elsewhere. A patch may wait for a module with a finder of its own, and change it before
 the import has ended.
 """
@@ -18,8 +18,8 @@ from patchgate.probe.process.watched_imports import Execute, WatchedImports
 
 
 def torch_imports_added_to(before: Snapshot) -> WatchedImports:
-    """Within it, what importing a module of torch makes and changes is added to `before`, as if it
-    had been there.
+    """Until the context ends, everything that importing a module of torch makes and changes is
+    added to `before`, as if it had been there.
     """
     depth = 0
     # Modules whose import the patch changes, as their own code left them.
@@ -56,8 +56,8 @@ def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
 
 
 def _add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
-    """Bring what differs between two snapshots into `before`; what the patch had changed by then
-    stays a change.
+    """Copy the differences between two snapshots into `before`; earlier changes of the patch stay
+    changes.
     """
     for owner, attributes in new.items():
         was: dict[Any, Any] = old.get(owner, {})

@@ -54,7 +54,7 @@ def _opened(path: str, flags: int = 0, at: int | None = None) -> int:
 
 
 def _below(folder: str) -> Iterator[tuple[int, str]]:
-    """Each file below a folder, opened, and its place in it.
+    """Each file below a folder, opened, and its relative place.
 
     No link is followed, not even in place of the folder.
     """
@@ -75,7 +75,9 @@ def remove_folder(folder: str) -> subprocess.Popen[bytes]:
 
 
 def kill_children(known: set[int]) -> None:
-    """End every child of this process but the `known`, and what becomes its child by that."""
+    """End every child of this process except the `known`, and the orphans that become its children
+    by that.
+    """
     for _ in range(100):
         orphans = set(children_of(os.getpid())) - known
         if not orphans:

@@ -1,5 +1,5 @@
-"""Measures a child's time limit: wall time without the time in which it was ready to run and no
-core was free.
+"""Measures a child's time limit: wall time, less the time in which it was ready to run and no core
+was free.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _FAMILY_SIZE = 50
 class CpuWaitClock:
     """The clock of one child.
 
-    Read it often: the waiting time of a descendant is lost when that ends. Time in which the child
-    sleeps or computes counts in full.
+    Read it often, because the waiting time of a descendant is lost when that ends. Time in which
+    the child sleeps or computes counts in full.
     """
 
     def __init__(self, pid: int) -> None:
@@ -59,7 +59,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _seconds_waited(pid: int) -> float:
-    """The second number of `schedstat`, which is in nanoseconds; 0 where the kernel has none."""
+    """The second number of `schedstat`, which is in nanoseconds; 0 if the kernel has none."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     return 0.0

@@ -1,6 +1,6 @@
 """Checks requests, and replies of children, against the types of the protocol.
 
-A patch may have written a reply.
+A reply may have been written by a patch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _hints = cache(get_type_hints)
 
 
 def refusal(request: object) -> str | None:
-    """Why `request` is refused: no question of that name, a key too few or too many; None where it
-    is a request.
+    """The reason why `request` is refused: an unknown question, a missing or unknown key; None if
+    it is a request.
     """
     if not isinstance(request, dict):
         return "a request is a JSON object"
@@ -49,8 +49,8 @@ def _key_faults(kind: Any, value: Any) -> Iterator[str]:
 
 
 def reply_fault(do: str, reply: object) -> str | None:
-    """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of
-    another type; None where it is one.
+    """The reason why `reply` is no answer to the question `do`: a missing or unknown key, or a
+    value of another type; None if it is one.
     """
     has_failed = isinstance(reply, dict) and "failure" in reply
     kind = Failed if has_failed else QUESTIONS[do].answer

@@ -1,9 +1,9 @@
-"""Namespaces of a child's own: users, mounts, processes, System V's memory and networks, where the
-kernel gives them.
+"""Namespaces of a child's own: users, mounts, processes, System V's memory and networks, if the
+kernel offers them.
 
-A child has a root that holds nothing but what it may read and write, sees no other process and no
-network but a loopback. bubblewrap does the same for a program that it starts; a forked child has to
-do it itself.
+A child has a root that contains only paths that it may read or write; it sees no other process and
+no network but a loopback. bubblewrap does the same for a program that it starts; a forked child has
+to do it itself.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ libc.syscall.restype = ctypes.c_long
 
 
 def system_call(number: int, *arguments: object) -> int:
-    """Make a system call, and return what the kernel does."""
+    """Make a system call, and return the kernel's result."""
     return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def check(result: int, call: str) -> None:
-    """Raise the OSError of a call of the C library that failed."""
+    """Raise the OSError of a failed call of the C library."""
     if result != 0:
         raise OSError(ctypes.get_errno(), call)
 
@@ -67,7 +67,7 @@ def end_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Have the kernel make this process the parent of descendants whose own has ended."""
+    """Have the kernel make this process the parent of orphaned descendants."""
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -83,8 +83,8 @@ def close_all_but(*kept: int) -> None:
 def enter(level: Sequence[str], ended: int | None) -> None:
     """Enter new namespaces. With a namespace of processes, return in the only child of its init.
 
-    The caller and init wait for that and end as it does; init writes its status to the file
-    descriptor `ended`. Raises OSError where the kernel refuses.
+    The caller and init wait for that child and end with its status; init writes the status to the
+    file descriptor `ended`. Raises OSError if the kernel refuses.
     """
     if not level:
         return
@@ -111,7 +111,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:
-    """Wait for a process, whatever else ends meanwhile, and end as it did."""
+    """Wait for a process, whatever else ends meanwhile, and end with its status."""
     libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
     while True:
         found, status = os.waitpid(-1, 0)
@@ -128,10 +128,10 @@ def change_root(
     level: Sequence[str],
     known: Mapping[str, str],
 ) -> None:
-    """In an own namespace of mounts, change to a root that holds only these paths, all read-only
-    but `writable`.
+    """In a mount namespace of its own, change to a root that has only these paths, all read-only
+    except for `writable`.
 
-    It is made over the folder `base`, with the links that are `known`. Paths that are not there, or
+    It is made over the folder `base`, with the links that are `known`. Paths that do not exist, or
     that this user cannot reach, are left out.
     """
     _mount(b"none", "/", b"", _RECURSIVE | _PRIVATE)
@@ -185,7 +185,7 @@ def resolved(path: str, links: dict[str, str]) -> str:
 
 
 def without_inner(paths: Iterable[str]) -> list[str]:
-    """The paths that lie below no other."""
+    """The paths that are not below another one."""
     outer: list[str] = []
     for path in sorted(set(paths), key=len):
         if not any(path.startswith(f"{other.rstrip('/')}/") for other in outer):
@@ -217,9 +217,7 @@ def _mount(source: bytes, target: str, kind: bytes, flags: int, data: str = "") 
 
 
 def _set_read_only(path: str, value: bool) -> None:
-    """Make a folder and all that is mounted below it read-only, or only the mount there
-    writable.
-    """
+    """Make a folder and all mounts below it read-only, or only the mount there writable."""
     to_set, to_clear, below = (_READ_ONLY, 0, _AT_RECURSIVE) if value else (0, _READ_ONLY, 0)
     attributes = struct.pack("=4Q", to_set, to_clear, 0, 0)
     where = (_AT_FDCWD, os.fsencode(path), below)

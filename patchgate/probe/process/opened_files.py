@@ -1,9 +1,8 @@
-"""Notes the files that a child reads beside its environment: an answer that is kept depends on them
+"""Notes the files that a child reads in addition to its environment: a kept answer depends on them
 too.
 
-Python says of each file that it opens. What C code opens, and what another process does, it does
-not see: where the patch itself starts a process or loads a library, that is noted as a file without
-a name.
+Python reports each file that it opens, but not those of C code and other processes. If the patch
+itself starts a process or loads a library, that is noted as a file without a name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _abspath = os.path.abspath
 
 
 def note_opened_files(file: int, own: Iterable[str]) -> None:
-    """From now on note in `file` each other file that this process, or a fork of it, opens to read.
+    """From now on, note in `file` each file that this process, or a fork of it, opens to read.
 
     Files below `own`, folders of the child, and those of the interpreter and its packages are left
     out.
@@ -68,9 +67,7 @@ def _caller(frame: FrameType | None) -> str:
 
 
 def opened_files(file: int) -> list[str]:
-    """The opened files that were noted, read in the server: paths as a child gave them, which may
-    be anything.
-    """
+    """Read the noted files, in the server. A child wrote the paths, so they may be anything."""
     data = os.pread(file, _BYTES + 1, 0)
     names = sorted({os.fsdecode(name) for name in data.split(b"\0") if name})
     return names if len(data) <= _BYTES else [UNSEEN]

@@ -1,8 +1,8 @@
 """Writes the reply of a process, and describes failures: of an exception, and of a process that
 ended without a reply.
 
-A patch may replace anything once this module is imported, so what writing a reply needs is bound
-here.
+A patch may replace anything once this module is imported, so everything that writing a reply needs
+is bound here.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ def write_reply(reply: Mapping[str, Any], pipe: int) -> NoReturn:
 
 
 def line_in_patch(trace: str, patch: str | None) -> str | None:
-    """file:line of the innermost frame of the patch in what faulthandler wrote (innermost
-    first).
+    """The file:line of the innermost frame of the patch in faulthandler's output
+    (innermost first).
     """
     match = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
     return f"{patch}:{match[1]}" if match else None
 
 
 def one_line(error: BaseException, length: int = 200) -> str:
-    """An exception in one line of so many characters at most."""
+    """An exception in one line of at most so many characters."""
     return f"{type(error).__name__}: {error}".partition("\n")[0][:length]
 
 
 def failure(cause: str, signature: str, stage: str = "", **known: Any) -> dict[str, Any]:
-    """A `Failure` of which nothing else is known, or only `known`."""
+    """A `Failure` with only the `known` fields filled in."""
     named = {"cause": cause, "signature": signature, "stage": stage}
     return {**named, "detail": "", "where": None, "raised_at": None, "missing": [], **known}
 
@@ -92,11 +92,11 @@ def exit_failure(status: int) -> dict[str, str]:
 
 
 def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
-    """The failure that an exception means, but for its stage.
+    """The failure that an exception means, without its stage.
 
-    `where` is the innermost line of the patch that took part, or the patch where none did;
-    `raised_at` the innermost line of all, where that is another one. Neither goes through
-    `traceback` or `linecache`: a patch may replace them.
+    `where` is the innermost line of the patch in the traceback, or the patch if there is none;
+    `raised_at` the innermost line of all, if that is another one. Neither uses `traceback` or
+    `linecache`, which a patch may replace.
     """
     chain = list(_chain(error))
     root = chain[-1]
@@ -131,9 +131,9 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
 
 
 def _missing_of_torch(error: BaseException) -> list[str]:
-    """The name that torch does not have, if that is the error.
+    """The name that torch lacks, if that is the error.
 
-    A patch may raise an error of a class of its own, which is not looked into.
+    A patch may raise an error of a class of its own, which is not examined.
     """
     if type(error) is not AttributeError or error.obj is not sys.modules.get("torch"):
         return []
@@ -141,8 +141,8 @@ def _missing_of_torch(error: BaseException) -> list[str]:
 
 
 def lacks_a_module(error: BaseException) -> bool:
-    """True if what is not installed may be why it was raised: a stand-in decided, or the project's
-    own code failed.
+    """True if a missing module may be the reason for the error: a stand-in decided, or the
+    project's own code failed.
     """
     if not are_used():
         return False
@@ -161,9 +161,9 @@ def lacks_a_module(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, then what caused it: Dynamo and Inductor wrap what went wrong.
+    """The exception, then its causes, because Dynamo and Inductor wrap errors.
 
-    Each is given once.
+    Each is yielded once.
     """
     seen: set[int] = set()
     inner: Any = error
@@ -174,7 +174,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text_of(error: BaseException) -> str:
-    """The text of an exception; a patch may raise one that cannot be turned into text."""
+    """The text of an exception; a patch may raise one that has no text."""
     try:
         return str(error)
     except Exception:
@@ -182,7 +182,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _frames(trace: TracebackType | None) -> Iterator[_Frame]:
-    """Outermost first."""
+    """The frames of a traceback, outermost first."""
     while trace is not None:
         code = trace.tb_frame.f_code
         if not code.co_filename.startswith("<frozen "):  # Python's own import system
@@ -191,12 +191,12 @@ def _frames(trace: TracebackType | None) -> Iterator[_Frame]:
 
 
 def _place(frames: Sequence[_Frame]) -> str | None:
-    """file:line of the last frame."""
+    """The file:line of the last frame."""
     return f"{_short(frames[-1][0])}:{frames[-1][1]}" if frames else None
 
 
 def _described(chain: Sequence[BaseException]) -> Iterator[str]:
-    """Lines as a traceback has them, without source text; the innermost exception last."""
+    """Lines like those of a traceback, without source text; the innermost exception last."""
     for error in chain:
         for file, line, name in _frames(error.__traceback__):
             yield f'  File "{file}", line {line}, in {name}'
@@ -214,6 +214,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _short(filename: str) -> str:
-    """A path as a reader knows it: `torch/...` for torch's files, others as they are."""
+    """A path that a reader knows: `torch/...` for torch's files, others unchanged."""
     _, marker, below = filename.partition("/site-packages/")
     return below if marker else filename

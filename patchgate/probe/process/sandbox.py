@@ -1,8 +1,8 @@
 """The confinement of a child that runs a patch: Linux's Landlock, namespaces of its own, and
 limits.
 
-The kernel enforces them, against C code too; what this kernel or container lacks is left out, and
-reported. Which environment variables reach a child at all is decided in `runner/start_server.py`.
+The kernel enforces them, against C code too; parts that this kernel or container lacks are left
+out, and reported. `runner/start_server.py` decides which environment variables reach a child.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _COMPILE = ("-E", "-x", "c++", "-o", "/dev/null", "-")
 
 
 def version() -> int:
-    """The kernel's Landlock version; 0 where there is none."""
+    """The kernel's Landlock version; 0 if it has none."""
     return max(0, system_call(_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
@@ -109,8 +109,8 @@ class Sandbox:
     def confine(
         self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool
     ) -> None:
-        """Leave this process only these paths and take root's privileges from it; `base` is a
-        folder of its own.
+        """Leave this process only these paths and take root's privileges from it; `base` is its own
+        folder.
         """
         writes = [*writable, *self.devices]
         reads = [*self.system, *readable] if self.reads else ["/"]
@@ -125,7 +125,9 @@ class Sandbox:
 
 
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
-    """The strongest in which a child can still compile, or use the GPU, as one without can."""
+    """The strongest sandbox in which a child can still compile, or use the GPU, if an unconfined
+    child can.
+    """
     gpus = [path for pattern in _GPUS for path in glob.glob(pattern)] if gpu else []
     devices = (*_DEVICES, *gpus)
     links: dict[str, str] = {}
@@ -150,7 +152,7 @@ def can_be_entered(sandbox: Sandbox, home: str) -> bool:
 
 
 def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
-    """True if something works in a child in this sandbox."""
+    """True if `works` succeeds in a child in this sandbox."""
     folder = tempfile.mkdtemp(dir=home)
     pid = os.fork()
     if pid == 0:
@@ -226,15 +228,15 @@ def _allow(rules: int, path: str, access: int) -> None:
 
 
 def largest_file(limits: Limits) -> int:
-    """Bytes of the largest file that a child may leave; memory is not limited on a real device
-    alone.
+    """Bytes of the largest file that a child may leave; only on a real device is its memory
+    unlimited.
     """
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
 
 def limit_resources(limits: Limits, beside: int) -> None:
-    """Limit a child: no core dump, files of a bounded size, and private memory beyond what it has
-    and the bytes `beside` that it has yet to load.
+    """Limit a child: no core dump, files of a bounded size, and private memory beyond its present
+    one and the bytes `beside` that it has yet to load.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
@@ -244,11 +246,11 @@ def limit_resources(limits: Limits, beside: int) -> None:
 
 
 def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
-    """Leave a child its folder, the caches that its request names, and for reading what torch and
-    the patch need.
+    """Give a child its folder, the caches that its request names, and read access to everything
+    that torch and the patch need.
 
-    Call it before torch starts a thread: Landlock confines the one that calls it. Returns the
-    folder of precompiled headers, to which only trusted children write.
+    Call it before torch starts a thread: Landlock confines the calling thread. Returns the folder
+    of precompiled headers, to which only trusted children write.
     """
     readable = list(_read_by(request))
     # Each child has caches of its own unless the request names them: what a patch leaves there
@@ -268,8 +270,8 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
 
 
 def use_folder(folder: str, kept: Collection[str] = ()) -> None:
-    """Make a folder the place of temporary files, of the home and of the compiler's caches, but for
-    those `kept`.
+    """Make a folder the place of temporary files, of the home and of the compiler's caches, except
+    for those `kept`.
     """
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.environ["HOME"] = f"{folder}/home"
@@ -279,15 +281,17 @@ def use_folder(folder: str, kept: Collection[str] = ()) -> None:
 
 
 def headers_of(request: Request, sandbox: Sandbox) -> str:
-    """The folder of all children's precompiled C++ headers: beside the compiled C++ where the
-    request names that.
+    """The folder of all children's precompiled C++ headers; if the request names a folder of
+    compiled C++, it is beside that.
     """
     cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR") or request.get("libraries")
     return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
 
 
 def is_trusted(request: Request) -> bool:
-    """True if only code of ours runs; it makes the precompiled headers that all children read."""
+    """True if only code of ours runs; such a child makes the precompiled headers that all children
+    read.
+    """
     return not (request.get("patch") or request.get("foreign") or _plugin(request))
 
 
@@ -297,8 +301,8 @@ def _plugin(request: Request) -> str | None:
 
 
 def _read_by(request: Request) -> Iterator[str]:
-    """The folder or package of patches, the workload and a device; the project; both sides'
-    outputs.
+    """The paths that a request reads: files or packages of patches, the workload and a device; the
+    project; both sides' outputs.
     """
     for each in (request, *(request.get("after") or ())):
         patch, paths = each.get("patch"), each.get("paths") or ()
@@ -312,13 +316,13 @@ def _read_by(request: Request) -> Iterator[str]:
 
 
 def _or_alone(folder: str, path: str) -> str:
-    """The folder around a file, or the file alone where everything else lies in that folder too."""
+    """The folder around a file, or the file alone if everything else is in that folder too."""
     return path if _holds_everything(folder) else folder
 
 
 def _holds_everything(folder: str) -> bool:
-    """True if what is not the patch's lies there too: a home, what is shared, or what is installed
-    by hand.
+    """True if a folder contains more than the patch's files: a home, shared files, or manually
+    installed ones.
     """
     around = os.path.join(os.path.realpath(folder), "")
     return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes(), _INSTALLED))
@@ -337,7 +341,7 @@ def _homes() -> set[str]:
 def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
     """Each file of which a patch says that it is a part, or the package of the file.
 
-    A search has written such a patch, or `patchgate parts`; any other may say so too.
+    A search, or `patchgate parts`, has written such a patch; but any other may say so too.
     """
     wholes = [str(loaded.get("part_of") or "")]
     if loaded.get("patch"):
@@ -350,8 +354,8 @@ def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _system() -> Iterator[str]:
-    """The interpreter and its packages, programs and libraries of the system, and where what is
-    loaded comes from.
+    """The interpreter and its packages, programs and libraries of the system, and the folders of
+    everything that is loaded.
     """
     yield from _SYSTEM.split()
     yield from (f"/etc/{name}" for name in _ETC.split())
@@ -378,7 +382,7 @@ def _system() -> Iterator[str]:
 
 
 def _folders_of_compilers() -> Iterator[str]:
-    """The real folders of the compilers that torch may call; the path may have links to them."""
+    """The real folders of the compilers that torch may call; the path may contain links to them."""
     for name in (os.environ.get("CXX", "g++"), "gcc", "clang++", "cc", "c++"):
         program = shutil.which(name)
         if program:

@@ -12,10 +12,10 @@ Execute = Callable[[ModuleType], None]
 
 
 class WatchedImports(MetaPathFinder):
-    """Within it, modules are found by the other finders, and `execute` is called in their place to
-    run them.
+    """Until the context ends, modules are found by the other finders, and `execute` runs them in
+    their place.
 
-    It gets the module, the function that runs the module, and whether an import statement asked for
+    It gets the module, the function that runs the module, and true if an import statement asked for
     it: a patch may ask too, and then change the loader.
     """
 

@@ -1,4 +1,4 @@
-"""Answers the question of samples of operators."""
+"""Answers the question about samples of operators."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ _Handler = Callable[[Request, Stage], dict[str, Any]]
 
 
 class Ends(NamedTuple):
-    """The file descriptors that a child has of the server: a pipe, and files without a name."""
+    """The file descriptors that a child inherits from the server: a pipe, and files
+    without a name.
+    """
 
     reply: int  #: the writing end of the pipe for its one reply
     stage: int  #: holds the name of the step that runs now
@@ -91,8 +93,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
 
 
 def _detach(ends: Ends) -> None:
-    """Leave the server's process group and terminal, and send all output into a file, so that what
-    the patch prints is never taken for a reply.
+    """Leave the server's process group and terminal, and send all output into a file, so that
+    output of the patch is never taken for a reply.
     """
     os.setsid()
     end_with_parent()
@@ -105,7 +107,7 @@ def _detach(ends: Ends) -> None:
 
 
 def _prepare(request: Request, folder: str, headers: str) -> _Handler:
-    """Import the function that answers, and what its question wants of torch.
+    """Import the function that answers, and the parts of torch that its question needs.
 
     The compiler uses the libraries and headers that were built before; a script that the child
     starts finds them in its caches.
@@ -162,7 +164,7 @@ def _compare(
 
 
 def renew_thread_pool() -> None:
-    """Have one thread make torch's pool of threads anew, since no fork keeps it.
+    """Have one thread make torch's pool of threads anew, because no fork keeps it.
 
     The threads of a backward would ask for it at once; some then find none, and abort.
     """
@@ -186,8 +188,8 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 
 
 def link_headers(shared: Path, own: Path) -> str:
-    """Make the folder `own` with links to the precompiled headers of `shared`; a child makes there
-    what is missing.
+    """Make the folder `own` with links to the precompiled headers of `shared`; a child makes
+    missing headers in `own`.
     """
     own.mkdir(parents=True)
     for compiled in _finished(shared, "*.gch"):

@@ -1,8 +1,8 @@
 """Spares children the building of C++: a header is precompiled once for all, and the kernels of a
 module are built in one compile unit.
 
-A unit with torch's headers takes half a second and more even without a kernel. Any other header,
-and what cannot be built together, torch builds itself.
+A unit with torch's headers takes half a second and more even without a kernel. Torch itself builds
+any other header, and kernels that cannot be built together.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _asked: set[str] = set()
 
 
 def make_header(request: Request, folder: str) -> set[int]:
-    """In the server, before the first child that builds C++ for a profile: fork a process that
-    makes the header there; its number, if there is one.
+    """Fork a process that makes the header, before the first child that builds C++ for a profile;
+    return its number, if there is one. Called in the server.
     """
     asked = f"{folder} {request.get('profile')}"
     if asked in _asked or not builds_kernels(request):
@@ -75,7 +75,7 @@ def make_header(request: Request, folder: str) -> set[int]:
 
 
 def _make(request: Request, folder: str, writing: int) -> None:
-    """Ask for the header of an empty kernel; its name goes to the pipe `writing` as soon as it is
+    """Ask for the header of an empty kernel; write its name to the pipe `writing` as soon as it is
     known.
     """
     precompile = codecache._precompile_header.__wrapped__
@@ -107,8 +107,8 @@ def _make(request: Request, folder: str, writing: int) -> None:
 
 
 def use_header(folder: str) -> None:
-    """In a child that builds C++: a header of a known name is taken from the folder, once it is
-    made.
+    """Take a header of a known name from the folder, once it is made. Called in a child that builds
+    C++.
     """
     precompile, is_made = codecache._precompile_header, cache(partial(_is_made, folder))
 
@@ -120,9 +120,9 @@ def use_header(folder: str) -> None:
 
 
 def _is_made(folder: str, name: str) -> bool:
-    """True if a header is whole.
+    """True if a header is complete.
 
-    Whoever makes it holds its lock; a patch may hold that too, and for ever.
+    Its maker holds its lock; a patch may hold the lock too, and for ever.
     """
     compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
     with suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
@@ -179,8 +179,8 @@ _CHOICE = """
 
 
 def build_kernels_together() -> None:
-    """From now on build a module's kernels before it is loaded; nothing changes where a patch
-    replaces the building.
+    """From now on build a module's kernels before it is loaded; nothing changes if a patch replaces
+    the building.
     """
     load, build = PyCodeCache.load_by_key_path, cpp_builder.CppBuilder.build
     compile_cpp = codecache._worker_compile_cpp
@@ -195,8 +195,8 @@ def build_kernels_together() -> None:
 
 
 def _builders(path: str) -> dict[str, Any]:
-    """The file of torch's lock -> what builds the kernel, for those of a module that are not built
-    yet.
+    """The file of torch's lock -> the builder of the kernel, for those of a module that are not
+    built yet.
     """
     tasks: list[Any] = []
     for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))):
@@ -238,7 +238,7 @@ def _source(library: Path) -> Path:
 
 
 def _has_directives(text: str) -> bool:
-    """True if a kernel's source has a directive that would hold for the next source too."""
+    """True if a kernel's source has a directive that would also apply to the next source."""
     usual = {line.strip() for line in CppPythonBindingsCodeCache.suffix_template.splitlines()}
     lines = [line for line in text.splitlines() if line.strip().startswith("#")]
     return "_Pragma" in text or any(
@@ -248,7 +248,7 @@ def _has_directives(text: str) -> bool:
 
 
 def _unit(libraries: Iterable[Path]) -> str:
-    """The source of all: what any of them includes, each kernel in a namespace, and what chooses
+    """The source of all: the includes of any, each kernel in a namespace, and the code that chooses
     among them.
     """
     includes: dict[str, None] = {}

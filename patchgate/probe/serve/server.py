@@ -59,7 +59,7 @@ class _Child:
     below: float = 0.0  #: CPU seconds of processes that it started, as it says itself.
 
     def innermost(self) -> int:
-        """The process that answers: with an own namespace of processes the first child of its
+        """The process that answers: with a process namespace of its own, the first child of its
         init.
         """
         pid = self.pid
@@ -69,7 +69,7 @@ class _Child:
 
 
 class Server:
-    """Takes one JSON request a channel, forks, and sends one JSON reply."""
+    """Takes one JSON request from each channel, forks, and sends one JSON reply."""
 
     def __init__(
         self,
@@ -79,9 +79,8 @@ class Server:
         warm_up: float = 0.0,
         helpers: Collection[int] = (),
     ) -> None:
-        """`control` brings a new channel for every request; `loaded` is what this process has of
-        torch, for which it took `warm_up` seconds; `helpers` are processes that it starts and
-        needs.
+        """`control` brings a new channel for every request; `loaded` is the state of torch in this
+        process, which took `warm_up` seconds; `helpers` are processes that it starts and needs.
         """
         self._control, self._home, self._loaded, self._warm_up = control, home, loaded, warm_up
         self._selector = selectors.DefaultSelector()
@@ -109,7 +108,7 @@ class Server:
                 _kill(child.pid)
 
     def _start(self, control: socket.socket) -> bool:
-        """Fork a child for a new request. False where the host has gone."""
+        """Fork a child for a new request. False if the host is gone."""
         _, channels, _, _ = socket.recv_fds(control, 1, 1)
         if not channels:
             return False
@@ -128,7 +127,7 @@ class Server:
         return True
 
     def _sandbox(self, request: Request) -> Sandbox:
-        """The sandbox for the child of a request; found out once, since it takes a trial."""
+        """The sandbox for the child of a request; tried once and remembered."""
         gpu = request.get("profile", {}).get("kind") == "real"
         if gpu not in self._sandboxes:
             headers = f"{self._home}/headers"
@@ -140,7 +139,7 @@ class Server:
         return self._sandboxes[gpu]
 
     def _unconfined(self, request: Request) -> str | None:
-        """Why a request that is to be confined in full is refused."""
+        """The reason why a request for full confinement is refused."""
         if not request.get("confined") or not request.get("patch"):
             return None
         missing = self._sandbox(request).missing()
@@ -205,7 +204,7 @@ class Server:
                 _kill(child.pid)
 
     def _read(self, child: _Child) -> None:
-        """Read on in a child's reply; end a child whose reply is too long."""
+        """Continue to read a child's reply; end a child whose reply is too long."""
         if child.is_read:
             return
         with suppress(BlockingIOError):
@@ -257,10 +256,10 @@ class Server:
         _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
-        """True if the machine has failed, as a child says: the disk is full, or no sandbox can be
-        entered any more.
+        """True if the machine has failed, by the word of a child: the disk is full, or no sandbox
+        can be entered any more.
 
-        Asked once the child's own files are gone, since only then does it show whose fault it is.
+        Asked after the child's own files are deleted, because they may be the reason.
         """
         for process in self._removing:
             process.wait()
@@ -276,7 +275,9 @@ def _unnamed_file(folder: str) -> int:
 
 
 def _killed_for_memory() -> int:
-    """How many processes the kernel has killed because memory was short, since it began."""
+    """The number of processes that the kernel has killed since it began because memory
+    was short.
+    """
     with suppress(OSError, ValueError):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
@@ -284,7 +285,7 @@ def _killed_for_memory() -> int:
 
 
 def _read_request(connection: socket.socket) -> Any:
-    """The request on a channel; None when it is no JSON."""
+    """The request on a channel; None if it is not JSON."""
     with suppress(OSError, ValueError):
         return json.loads(connection.makefile("rb").readline())
     return None

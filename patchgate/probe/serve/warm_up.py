@@ -1,4 +1,4 @@
-"""Imports torch, and what a compile imports, once for every child of a server."""
+"""Imports torch, and all modules that a compile imports, once for every child of a server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 @contextmanager
 def _keeping_bytecode() -> Iterator[None]:
-    """Keep the bytecode of what is imported for later servers of this environment.
+    """Keep the bytecode of imported modules for later servers of this environment.
 
     uv installs torch without bytecode, and compiling its sources takes more than half of the time
     of a warm-up.
@@ -78,7 +78,7 @@ def import_torch() -> None:
 
 @_keeping_bytecode()
 def import_compiler() -> None:
-    """Import what a compile imports, and generate code for one small CPU graph."""
+    """Import the modules that a compile imports, and generate code for one small CPU graph."""
     gc.disable()
     _import_and_compile()
     gc.collect()
@@ -89,8 +89,8 @@ def import_compiler() -> None:
 
 
 def _keep_objects() -> None:
-    """Leave out what was imported when garbage is collected: a collection in a child would write
-    to, and so copy, every page that it shares with this process.
+    """Exclude imported objects from garbage collection: a collection in a child would write to, and
+    so copy, every page that it shares with this process.
     """
     gc.freeze()
     gc.enable()
@@ -132,7 +132,7 @@ def _import_and_compile() -> None:
 
 
 def _import_compiler() -> None:
-    """Import what a compile does, and fill the tables that it makes once."""
+    """Import the modules that a compile imports, and fill the tables that it makes once."""
     for name in _COMPILER:
         importlib.import_module(name)
     for name in _OPTIONAL:
@@ -156,8 +156,8 @@ def _import_compiler() -> None:
 
 
 def _use_huge_pages() -> None:
-    """Move this process's own memory to huge pages, as far as it fills them: a fork copies the
-    entry of every page. Without huge pages nothing happens.
+    """Move this process's own memory to huge pages, as far as it fills them, because a fork copies
+    the entry of every page. Without huge pages nothing happens.
     """
     try:
         size = int(Path(_PAGE_BYTES).read_text())

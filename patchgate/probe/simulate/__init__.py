@@ -1,1 +1,1 @@
-"""A device that is described instead of one that is there."""
+"""A device that is described instead of present."""

@@ -1,8 +1,8 @@
 """Choose the kernel that `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
 Torch makes this choice in C++ from the device's properties, and without a device takes none of the
-fused kernels. Here the same rules are asked of the profile; tests compare them with what an H200
-chose.
+fused kernels. Here the same rules are applied to the profile; tests compare the choices with those
+of an H200.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _MASK_ALIGNMENT = 16  # elements; the memory-efficient kernel reads a row of the
 
 @contextmanager
 def simulated_attention(profile: Profile) -> Iterator[None]:
-    """Within it, attention on the profile's device becomes the kernel that such a device runs."""
+    """Until the context ends, attention on the profile's device becomes the kernel that such a
+    device runs.
+    """
     capability = (profile["properties"]["major"], profile["properties"]["minor"])
 
     def attention(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +82,7 @@ def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
     """ "cudnn", "flash", "efficient" or "math", as torch chooses on a device of this capability.
 
     The rules are those of aten's sdp_utils.cpp in torch 2.11 and 2.12, and were compared with an
-    H200's choices. Raises NeedsDevice for a device that is older than what was compared.
+    H200's choices. Raises NeedsDevice for a device that is older than those compared.
     """
     if capability < (8, 0):
         raise NeedsDevice(f"scaled_dot_product_attention on capability {capability}")
@@ -95,7 +97,7 @@ def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
 
 
 def _fits_fused_kernels(call: Attention) -> bool:
-    """True if the inputs meet what every kernel but plain maths requires."""
+    """True if the inputs meet the requirements of every kernel but plain maths."""
     query, key, value = call.tensors
     return bool(
         all(tensor.dim() == 4 for tensor in call.tensors)
@@ -159,8 +161,8 @@ def _fits_efficient(call: Attention) -> bool:
 
 
 def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
-    """True if the numbers of one row lie side by side; of a row of one number, torch asks only some
-    kernels.
+    """True if the numbers of one row are adjacent; for a row of one number only some kernels
+    require that.
     """
     one = also_of_size_one and call.query.shape[-1] == 1
     return one or all(tensor.stride(-1) == 1 for tensor in call.tensors)

@@ -31,8 +31,8 @@ _functions_with_none: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _HookedNode:
-    """A node of the autograd graph whose hooks go to `hooks` (node -> before it runs, after it),
-    for `_run` to call.
+    """A node of the autograd graph. Its hooks go to `hooks` (node -> before it runs, after it), for
+    `_run` to call.
     """
 
     def __init__(self, node: Any, hooks: Hooks) -> None:
@@ -60,7 +60,7 @@ class _HookedNode:
 
 @contextmanager
 def backward_in_python() -> Iterator[None]:
-    """Within it, `torch.autograd.grad` does without the engine in C++.
+    """Until the context ends, `torch.autograd.grad` works without the engine in C++.
 
     Raises NotImplementedError for options of `grad` that compiled graphs never use.
     """
@@ -100,7 +100,7 @@ def backward_in_python() -> Iterator[None]:
 def gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Sequence[Any], hooks: Hooks
 ) -> tuple[Any, ...]:
-    """The gradient of each input, None where no output depends on it."""
+    """The gradient of each input; None if no output depends on it."""
     roots = [_edge(tensor) for tensor in outputs]
     wanted = [_edge(tensor) for tensor in inputs]
     needed, waits = _schedule([node for node, _ in roots], {node for node, _ in wanted})
@@ -142,8 +142,8 @@ def _edge(tensor: Any) -> Edge:
 
 
 def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
-    """(node on a path to a wanted one -> whether it must run, how many gradients each node waits
-    for).
+    """(node on a path to a wanted one -> true if it must run, the number of gradients that each
+    node waits for).
     """
     needed: dict[Any, bool] = {}
     stack = [(node, False) for node in roots]
@@ -180,7 +180,7 @@ def _run(node: Any, gradients: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
 
 
 def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
-    """The gradients that an own `torch.autograd.Function` gives, one for each of its edges.
+    """The gradients of a user's `torch.autograd.Function`, one for each of its edges.
 
     `backward` gets zeros for outputs without a gradient unless it asked for None, and returns one
     result for each argument of `forward`; only arguments that are tensors have an edge.
@@ -204,9 +204,7 @@ def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _fit(value: Any, edge: Edge) -> Any:
-    """A gradient in the shape and dtype of the tensor that it belongs to, as the engine makes
-    it.
-    """
+    """A gradient in the shape and dtype of its tensor, as the engine makes it."""
     node, index = edge
     if value is None or node is None:
         return value

@@ -1,5 +1,5 @@
-"""Builds models of fake tensors as a device would: conversions of modules (`.to(dtype)`,
-`.half()`, `.to("cuda")`), and numbers that a library reads off small tensors.
+"""Builds models of fake tensors as on a device: conversions of modules (`.to(dtype)`, `.half()`,
+`.to("cuda")`), and numbers that a library reads from small tensors.
 
 Torch swaps the contents of a fake parameter in place, which fails once something refers to it
 weakly, as the fake mode does. Here the parameter is replaced; a parameter that several modules
@@ -30,7 +30,7 @@ _SMALL = 1 << 16
 
 @contextmanager
 def convertible_modules() -> Iterator[None]:
-    """Within it, modules with fake parameters can be converted."""
+    """Until the context ends, modules with fake parameters can be converted."""
     converts = Module._apply
 
     def apply(module: Module, fn: Function, recurse: bool = True) -> Module:
@@ -67,8 +67,8 @@ def _convert(parameters: dict[str, Any], fn: Function, converted: dict[int, Any]
 
 @contextmanager
 def as_on_a_device() -> Iterator[None]:
-    """Within it, values computed from small constants alone can be read, and no tensor is known to
-    be fake.
+    """Until the context ends, values computed only from small constants can be read, and no tensor
+    is known to be fake.
     """
     with (
         mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})),
@@ -83,7 +83,7 @@ def as_on_a_device() -> Iterator[None]:
 
 
 class _SmallValues(TorchDispatchMode):
-    """Carries out on the CPU too every operation whose only inputs are small constants."""
+    """Also carries out on the CPU every operation whose only inputs are small constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,8 +134,8 @@ def _storage(tensor: Any) -> int:
 
 
 def _has_one_result(func: Any) -> bool:
-    """True if an operation gives the same values every time: no random numbers, no memory as it was
-    found.
+    """True if an operation gives the same values every time: no random numbers, no uninitialised
+    memory.
     """
     is_random = torch.Tag.nondeterministic_seeded in func.tags
     return not is_random and not func._schema.name.startswith("aten::empty")

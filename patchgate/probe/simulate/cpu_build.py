@@ -43,7 +43,7 @@ def is_cpu_only() -> bool:
 def register_cuda() -> None:
     """Register what is missing, once in a process and before it forks. Takes some seconds.
 
-    Raises RuntimeError with the compiler's message when there is no C++ compiler.
+    Raises RuntimeError with the compiler's message if there is no C++ compiler.
     """
     _register_guard()
     library = torch.library.Library("aten", "IMPL")
@@ -54,7 +54,7 @@ def register_cuda() -> None:
 
 @contextmanager
 def as_built_for_cuda() -> Iterator[None]:
-    """Within it, torch's Python code finds what a CUDA build has."""
+    """Until the context ends, torch's Python code finds the same as in a CUDA build."""
     enabled = "_cuda_cudaCachingAllocator_is_enabled"
     with (
         mock.patch.object(torch.version, "cuda", cuda_release()),
@@ -64,7 +64,7 @@ def as_built_for_cuda() -> Iterator[None]:
 
 
 def cuda_release() -> str:
-    """The release of CUDA that this torch's CUDA build is made with."""
+    """The release of CUDA of this torch's CUDA build."""
     return next(
         (cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first),
         _CUDA_RELEASES[-1][1],

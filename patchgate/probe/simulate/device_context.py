@@ -1,8 +1,8 @@
 """The device of a profile during a compile: real, simulated, an out-of-tree plugin, or generated
 C++ alone.
 
-`device_context` is what Inductor sees while it compiles; `fake_tensors` is what runs around it,
-eagerly.
+`device_context` is the device that Inductor sees while it compiles; `fake_tensors` covers the code
+around it, which runs eagerly.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from patchgate.probe.simulate.fake_device import fake_device, known_device
 
 
 def generates_triton(profile: Profile) -> bool:
-    """True if Inductor's kernels for the device are Triton's; loads and stores are read off those
-    only.
+    """True if Inductor's kernels for the device are Triton's; only these have counts of loads and
+    stores.
     """
     return bool(profile["backend"] == "cuda")
 
 
 def device_name(profile: Profile) -> str:
-    """As the driver reports it, or as the profile does where there is no device."""
+    """The name that the driver reports; without a device, that of the profile."""
     return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
 
 
 def device_context(profile: Profile) -> AbstractContextManager[Any]:
-    """Within it, Inductor compiles for the device of `profile`."""
+    """Until the context ends, Inductor compiles for the device of `profile`."""
     contexts: dict[str, Callable[[Profile], AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
@@ -63,7 +63,7 @@ def vector_isa(profile: Profile) -> Any:
 
 @contextmanager
 def _codegen_for_isa(profile: Profile) -> Iterator[None]:
-    """C++ is generated for the profile's vector ISA and threads, whatever this machine has."""
+    """Generate C++ for the profile's vector ISA and threads, whatever this machine has."""
     from torch._inductor import cpu_vec_isa
 
     isa = vector_isa(profile)
@@ -77,8 +77,8 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
 
 @contextmanager
 def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
-    """Within it, a workload is built and called without a device: fake tensors, attention,
-    backward.
+    """Until the context ends, a workload is built and called without a device: fake tensors,
+    attention, backward.
 
     On a real device nothing changes, and a plugin registers its own. `reads` are the values that
     `.item()` returns, call by call.
@@ -96,7 +96,9 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
 
 @contextmanager
 def traced_without_device(profile: Profile) -> Iterator[None]:
-    """Within it, forward and backward of fake tensors are traced as on the profile's device."""
+    """Until the context ends, forward and backward of fake tensors are traced as on the profile's
+    device.
+    """
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
@@ -109,7 +111,7 @@ def traced_without_device(profile: Profile) -> Iterator[None]:
 
 
 def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
-    """A fake tensor holds no values: the workload says what `.item()` gives."""
+    """Return the workload's values from `.item()`, because a fake tensor holds none."""
     implementations = fake_impls.op_implementations_dict
     values = iter(reads)
 

@@ -1,7 +1,7 @@
 """A simulated CUDA device, so that Inductor generates kernels for a GPU that is not there.
 
-All that torch and Triton learn of the device comes from its profile. docs/simulation.md tells what
-has to be replaced on torch 2.10 to 2.15.
+Everything that torch and Triton learn about the device comes from its profile. docs/simulation.md
+lists the replaced functions of torch 2.10 to 2.15.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _logged(name: str, function: Function, log: CallLog) -> Function:
 
 @contextmanager
 def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Within it, `torch.cuda` and Triton's driver answer as on the profile's device, whatever else
-    of torch is loaded.
+    """Until the context ends, `torch.cuda` and Triton's driver answer as on the profile's device,
+    whatever other parts of torch are loaded.
     """
     functions: dict[str, Any] = cuda_functions(profile, log)
     with (
@@ -95,8 +95,8 @@ def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[N
 
 @contextmanager
 def known_device(profile: Profile) -> Iterator[None]:
-    """Within it, a model that is built or traced finds the profile's capability, and its
-    convolutions cuDNN.
+    """Until the context ends, a model that is built or traced finds the profile's capability, and
+    its convolutions cuDNN.
 
     `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
     """
@@ -113,8 +113,8 @@ def known_device(profile: Profile) -> Iterator[None]:
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
-    """Constant folding runs tensor constructors for real; those of a simulated device run on the
-    CPU.
+    """Runs tensor constructors of a simulated device on the CPU, because constant folding runs them
+    for real.
     """
 
     def __init__(self, backend: str) -> None:
@@ -139,7 +139,7 @@ def _fold_on_cpu(deduce: Function, backend: str) -> Function:
 
 
 def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_format:
-    """The layout of a convolution's output: channels last where input or weight has it, but not in
+    """The layout of a convolution's output: channels last if input or weight has it, but not in
     float64.
     """
     layouts = [suggest_memory_format(tensor) for tensor in (input, weight)]
@@ -171,11 +171,10 @@ def _clear_device_caches() -> None:
 
 @contextmanager
 def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Within it, torch and Triton find the device that `profile` describes.
+    """Until the context ends, torch and Triton find the device that `profile` describes.
 
-    Args:
-        profile: a device profile as data; `properties` as torch reports them.
-        log: receives the name of every call that would have initialised a real device.
+    Args: profile: a device profile as data; `properties` as torch reports them. log: receives the
+    name of every call that would have initialised a real device.
     """
     import torch._dynamo.device_interface as interface
     from torch._inductor.fx_passes import joint_graph

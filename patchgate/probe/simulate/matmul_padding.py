@@ -1,8 +1,8 @@
 """Decide which matrix products Inductor pads to aligned sizes: it times both forms on the device
 and takes the faster.
 
-A simulated device has what the real one of its profile decided, by product; of any other it is said
-that nobody knows.
+A simulated device has the decisions of the real one of its profile, by product; any other product
+is unknown.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DECISION = {True: "padded", False: "kept"}
 
 
 def product_name(key: str) -> str:
-    """A product as facts and profiles call it, from the key of Inductor's cache:
+    """The name of a product in facts and profiles, from the key of Inductor's cache:
     `mm:bfloat16[4,768|768,1]:...:FT`.
 
-    Of each operand dtype, sizes and strides; then whether filling up the first or second costs
-    nothing.
+    It has dtype, sizes and strides of each operand; then, for the first and the second, if padding
+    costs nothing.
     """
     (operation,) = re.findall(r"op='aten\.(\w+)'", key)
     operands = re.findall(r"Size\(\[([^\]]*)\]\), \(([^)]*)\), torch\.(\w+)", key)
@@ -36,8 +36,8 @@ def product_name(key: str) -> str:
 
 @contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
-    """Within it, each product that is timed, or would be, is added to `decided`: "padded" or
-    "kept".
+    """Until the context ends, each product that is timed, or would be, is added to `decided`:
+    "padded" or "kept".
 
     Raises NeedsDevice at the end if the profile of a simulated device lacks one.
     """

@@ -8,14 +8,14 @@ from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE
 
 
 class NeedsDevice(Exception):
-    """An answer that only a real device can give; it is not guessed."""
+    """Only a real device can give this answer; it is not guessed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{NEEDS_DEVICE}: {what}")
 
 
 def missing_answer(error: BaseException) -> str | None:
-    """The answer that the simulation could not give, if that is why `error` was raised."""
+    """The answer that the simulation could not give, if that is the reason for `error`."""
     # Dynamo keeps the text of an error that it wraps, not always the error.
     match = re.search(f"{NEEDS_DEVICE}: [^'\"\n]*", str(error))
     if match:

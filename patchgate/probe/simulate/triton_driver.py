@@ -1,7 +1,7 @@
-"""Stands in for Triton's driver where no device is: a patch may ask for it as it is imported.
+"""Stands in for Triton's driver if there is no device: a patch may ask for it when it is imported.
 
 Without it Triton's answer depends on the machine: "0 active drivers", "libcuda.so cannot found", or
-that of a real device. `import torch` alone does not import Triton: where a patch is the first to do
+that of a real device. `import torch` alone does not import Triton: if a patch is the first to do
 that, the driver is replaced then.
 """
 
@@ -101,8 +101,8 @@ class _Driver:
         return True
 
     def get_benchmarker(self) -> Any:
-        """As the driver of a real device: an autotuner asks for it before it knows that it has one
-        candidate.
+        """Needed as by the driver of a real device: an autotuner asks for it before it knows that
+        it has one candidate.
         """
         from triton.testing import do_bench
 
@@ -116,8 +116,8 @@ class _Driver:
 
 @contextmanager
 def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Within it, Triton's active and default driver is that of the device that `profile`
-    describes.
+    """Until the context ends, Triton's active and default driver is that of the device that
+    `profile` describes.
     """
     driver, holder = _Driver(profile, log), None
 

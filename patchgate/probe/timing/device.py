@@ -1,4 +1,4 @@
-"""The device that is timed: one process at a time uses it, it is warmed up first, and its clocks,
+"""The device that is timed: one process at a time uses it; it is warmed up first, and its clocks,
 throttling and load are read.
 """
 
@@ -23,7 +23,7 @@ class DeviceQueue:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Within it no other case of the run uses the device."""
+        """Until the context ends, no other case of the run uses the device."""
         if not self._path or self._depth:
             yield
             return
@@ -38,7 +38,7 @@ class DeviceQueue:
 
     @contextmanager
     def alone_in(self, owner: type, name: str) -> Iterator[None]:
-        """Within it, the method of that name runs while the device is held alone.
+        """Until the context ends, the method of that name runs with the device held alone.
 
         Without a path the method stays as it is: a wrapper takes microseconds, which would be timed
         with a call on the CPU.
@@ -64,8 +64,8 @@ _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.a
 
 
 def warm_up(medians: Iterator[float]) -> str:
-    """Take blocks, each given as its median time, until two in a row are the same; how that went,
-    in words.
+    """Take blocks, each given as its median time, until two in a row are the same; return a text on
+    that.
     """
     deadline = time.perf_counter() + _SECONDS
     before = next(medians)
@@ -80,7 +80,7 @@ def warm_up(medians: Iterator[float]) -> str:
 
 
 def device_state(device: str) -> str:
-    """Clocks, temperature, power and throttle reasons, as the driver reports them; of the CPU, its
+    """Clocks, temperature, power and throttle reasons, as the driver reports them; for the CPU, its
     load.
     """
     if device == "cpu":

@@ -1,7 +1,7 @@
 """Times two compiled forms of one workload against each other, in pairs, on a real GPU or on the
 CPU.
 
-Pairs are taken so that drift of clocks, placement in memory and warm caches fall on both sides
+Pairs are taken so that drift of clocks, placement in memory and warm caches affect both sides
 alike. Times are returned raw.
 """
 
@@ -52,8 +52,8 @@ _RECORDING_CALLS = 4
 
 
 def time_workload(request: Time, stage: Stage) -> Times:
-    """Paired times of a workload, unpatched against patched; both sides are unpatched without a
-    patch.
+    """Paired times of a workload, unpatched against patched; without a patch both sides are
+    unpatched.
     """
     stage("compile")
     profile, mode = request["profile"], request.get("mode", "default")
@@ -94,7 +94,7 @@ def time_workload(request: Time, stage: Stage) -> Times:
 class Pair:
     """One workload compiled twice in one mode: as it is, and again after `change` has run.
 
-    `built` is a folder for each side's Triton kernels, `tuned` one for what the mode tunes.
+    `built` is a folder for each side's Triton kernels, `tuned` one for the choices of the mode.
     `first_call` has the seconds of each side's first call, `peak_memory` the bytes that a call
     allocates on a GPU, and `elapsed` the wall time of every call on the CPU, where `rounds` returns
     CPU time.
@@ -235,8 +235,8 @@ class Pair:
         return [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
 
     def _graph(self, side: int) -> Replay:
-        """A replay of one side: its inputs and buffers placed anew, and its code unless that would
-        tune it again.
+        """A replay of one side. Its inputs and buffers are placed anew, and its code too unless
+        that would tune it again.
         """
         compiled, args = self._compiled[side], _clone(self._args)
         stream = torch.cuda.Stream()
@@ -260,8 +260,8 @@ class Pair:
         return replay
 
     def _on_cpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
-        """In CPU time of this process: on a busy machine, a call waits for longer than a patch
-        costs.
+        """Time by the CPU time of this process: on a busy machine, a call waits for longer than a
+        patch costs.
         """
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8)
@@ -287,8 +287,8 @@ class Pair:
     def _time_calls(
         self, inputs: Sequence[Sequence[Any]], rng: random.Random, elapsed: Round
     ) -> Round:
-        """Microseconds of CPU time of a call of each side on each input; those that passed are
-        added to `elapsed`.
+        """Microseconds of CPU time of a call of each side on each input; wall times are added to
+        `elapsed`.
         """
         times: Round = {side: [] for side in SIDES}
         for args in inputs:
@@ -312,7 +312,7 @@ def _replays_graphs(mode: str) -> bool:
 
 @contextmanager
 def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
-    """Within it, everything is tuned once and kept in `folder`.
+    """Until the context ends, everything is tuned once and kept in `folder`.
 
     Both sides share the choice for a kernel that they share: tuned twice, equal code may come out
     unlike. Only choices are kept, by the kernel's source; every compile still generates its own
@@ -329,7 +329,7 @@ def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
 
 
 def _recorded_call(compiled: Function, args: Sequence[Any]) -> Callable[[], Any]:
-    """A call of what torch replays by itself, once it has recorded it."""
+    """A call that torch replays by itself, once it has recorded it."""
 
     def call() -> None:
         # Without it the other side's last outputs count as alive, and torch records a graph for

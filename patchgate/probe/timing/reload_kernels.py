@@ -1,7 +1,7 @@
-"""Loads the code that Inductor generated for one side again, so that its kernels lie elsewhere in
-the device's memory.
+"""Loads the code that Inductor generated for one side again, so that its kernels get other
+addresses in the device's memory.
 
-Loaded again it keeps the launch configs that it had, or those of kernels that both sides share.
+The new copy keeps its launch configs, or those of kernels that both sides share.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class KernelCache:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Within it, no other side's kernels are found, in this process or on disk."""
+        """Until the context ends, no other side's kernels are found, in this process or on disk."""
         CompiledTritonKernels.cache_clear()
         with (
             mock.patch.dict(os.environ, {"TRITON_CACHE_DIR": self._folder}),
@@ -91,8 +91,8 @@ def _kernels(module: ModuleType) -> list[CachingAutotuner]:
 
 @contextmanager
 def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterator[None]:
-    """Within it, modules that Inductor generates go to `codes`, pinned to `configs`, and are called
-    through it.
+    """Until the context ends, modules that Inductor generates go to `codes`, pinned to `configs`,
+    and are called through it.
     """
     load_by_key_path, compile_to_module = (
         PyCodeCache.load_by_key_path,
