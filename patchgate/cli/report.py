@@ -113,7 +113,7 @@ def report(
 
 
 def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None = None) -> int:
-    """Write every report of a run, the page to `html` if it is given, and print it; its exit
+    """Print a run and write its reports, the page to `html` if that is given; return the exit
     code.
     """
     judged = [JudgedPatch(**each._asdict()) for each in runs]

@@ -146,8 +146,8 @@ class Workload:
     `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()`
     gives, call by call. `needs_device` tells why no simulation can take its facts; `tokens` are the
     sizes at which it is timed.
-    `asks`: the question to the probe that its facts answer. `model` is what its file says, where it
-    is a public model; `count` is how often what is compiled occurs in the published network.
+    `asks`: the question to the probe that its facts answer. `model` is the content of the file of a
+    public model; `count` is how often the compiled part occurs in the published network.
     """
 
     name: str

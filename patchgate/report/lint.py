@@ -71,8 +71,8 @@ def _text(report: Report, details: bool) -> str:
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
-    """Three answers, then the findings in the order of time in which they hurt; those of old
-    releases alone only with `details`.
+    """Three answers, then the findings: those that hurt first come first. Findings about old
+    releases alone are shown only with `details`.
     """
     lines = list(_outlook(report))
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):

@@ -232,8 +232,8 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
-    """A name from another file of the project, looked up when it is used; from elsewhere, only a
-    name.
+    """A name from another file of the project, looked up when it is used; an import from elsewhere
+    gives only a name.
     """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)

@@ -106,8 +106,8 @@ class History:
         verdicts: list[Verdict],
         observations: list[Observation],
     ) -> None:
-        """Record the verdicts on one patch in a run that began `at` (ISO 8601); recorded again,
-        they are stored once.
+        """Record the verdicts on one patch in a run that began `at` (ISO 8601); a repeated call
+        changes nothing.
         """
         with self._file as file:  # one transaction
             file.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", (run, at))
