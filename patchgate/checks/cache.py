@@ -106,29 +106,17 @@ _VARIABLES = 2
     unchanged="none",
 )
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    case = telling_case(context, at.case)
+    patch, case = context.patch, telling_case(context, at.case)
     answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
     # A failure of the other processes is no reason to judge nothing.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
     if failed:
         return [failed]
-    in_key = EDITED in answers and (
-        _changes_graph(context, case) or _only_sets_options(context, case)
-    )
-    return judge_cache(case, context.patch, answers, in_key=in_key)
-
-
-def _changes_graph(context: CheckContext, case: Case) -> bool:
-    """True if the patch changes the graph that Dynamo captures: torch's own key contains it."""
-    return _changes_facts(context, case, "graph")
-
-
-def _only_sets_options(context: CheckContext, case: Case) -> bool:
-    """True for a scope in which nothing of torch is replaced: torch's own key contains
-    its options.
-    """
-    return bool(context.patch.claims.scope) and not context.apply(case.torch)["changed"]
+    # Torch's own key has the graph that Dynamo captures, and the options that a scope sets.
+    only_options = bool(patch.claims.scope) and not context.apply(case.torch)["changed"]
+    in_key = EDITED in answers and (_changes_facts(context, case, "graph") or only_options)
+    return judge_cache(case, patch, answers, in_key=in_key)
 
 
 def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:

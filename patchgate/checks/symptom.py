@@ -29,8 +29,7 @@ from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, load_golden, values_by_release
 from patchgate.inputs.manifest import Symptom
 from patchgate.lint.index.release import releases
-from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
-from patchgate.model.predicates import parse_predicate
+from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value, parse_predicate
 from patchgate.model.records import Command, Facts, FactValue, Unmeasured
 from patchgate.model.versions import in_order, range_text
 

@@ -20,9 +20,8 @@ from packaging.specifiers import SpecifierSet
 
 from patchgate.inputs.toml import line_of
 from patchgate.model.budgets import BUDGETS
-from patchgate.model.facts import UNPATCHED
+from patchgate.model.facts import UNPATCHED, parse_predicate
 from patchgate.model.paths import display_path
-from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics, record
 from patchgate.model.serialization import (
     Invalid,

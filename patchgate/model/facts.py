@@ -1,11 +1,14 @@
-"""The algebra of facts: their text, their default in a histogram, the check that owns them, and
-which of them a run may leave out.
+"""The algebra of facts: their text, their default in a histogram, the check that owns them, those
+that a run may leave out, and predicates on one of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeasured
 
@@ -119,3 +122,39 @@ def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}
+
+
+#: Comparisons by their operators.
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_OPERATORS = ORDER | {"contains": operator.contains}
+_FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
+
+
+def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
+    """Parse a predicate, as manifests and bisect write it: `> 4`, `== 13`, `contains 6`.
+
+    A fact that was not measured satisfies none. Raises ValueError.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and a number"
+        )
+    compare, number = _OPERATORS[match.group(1)], match.group(2)
+    bound = float(number) if "." in number else int(number)
+
+    def holds(value: FactValue | float) -> bool:
+        if isinstance(value, (Unmeasured, str)):
+            return False
+        if isinstance(value, tuple) != (match.group(1) == "contains"):
+            return False
+        return compare(value, bound)
+
+    return holds

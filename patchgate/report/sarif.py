@@ -96,19 +96,16 @@ def _fingerprint(result: SarifResult) -> str:
 
 def _location(place: Place) -> dict[str, object]:
     region = {"startLine": place.line}
+    # Whatever bytes its names have.
+    uri = quote(Path(place.path).as_posix(), errors="surrogateescape")
     if place.columns:
         region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": _uri(place.path)},
+            "artifactLocation": {"uri": uri},
             "region": region,
         }
     }
-
-
-def _uri(path: str) -> str:
-    """A path as a URI, whatever bytes its names have."""
-    return quote(Path(path).as_posix(), errors="surrogateescape")
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:

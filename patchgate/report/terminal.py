@@ -97,7 +97,8 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
         for block in view.blocks
         if block.colour is Colour.GREY and block.kind not in _ELSEWHERE
     ]
-    counts = ((sum(map(len, view.changes.values())), "accepted change"), (_notes(grey), "note"))
+    notes = sum(len(block.entries) for block in grey if not block.unjudged)
+    counts = ((sum(map(len, view.changes.values())), "accepted change"), (notes, "note"))
     noted = [counted(count, noun) for count, noun in counts if count]
     if noted:
         console.print(Text(f"{', '.join(noted)}: in the report"))
@@ -118,10 +119,6 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     for line in last[:-1]:
         console.print(Text(escape_control(line)))
     console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
-
-
-def _notes(grey: Sequence[Block]) -> int:
-    return sum(len(block.entries) for block in grey if not block.unjudged)
 
 
 def _problems(view: RunView) -> Iterator[str]:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -34,7 +35,6 @@ from patchgate.runner.cache_keys import (
     stands_alone,
 )
 from patchgate.runner.costs import COSTS, note_cost, note_kept
-from patchgate.runner.locks import Locks
 from patchgate.runner.run_settings import ResultStore, Run
 from patchgate.runner.start_server import Connect, Servers
 
@@ -154,6 +154,24 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
         return answer
     said = f"patchgate's own step `{do}`: {failure['signature']}"
     return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
+
+
+class Locks:
+    """A lock for each key: threads that want the same answer ask for it once.
+
+    Calling it with a key gives a context that only one thread at a time can enter.
+    """
+
+    def __init__(self) -> None:
+        self._all = threading.Lock()
+        self._by_key: dict[str, threading.Lock] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, key: str) -> Iterator[None]:
+        with self._all:
+            lock = self._by_key.setdefault(key, threading.Lock())
+        with lock:
+            yield
 
 
 @record

@@ -41,7 +41,7 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 from patchgate.lint.interpret.version_gates import as_known, fold, traps_in
-from patchgate.model.predicates import ORDER
+from patchgate.model.facts import ORDER
 
 _OPERATORS = dict(zip((ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq), ORDER, strict=True))
 _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

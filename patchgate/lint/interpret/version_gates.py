@@ -23,7 +23,7 @@ from patchgate.lint.interpret.values import (
     constant,
     unknown,
 )
-from patchgate.model.predicates import ORDER
+from patchgate.model.facts import ORDER
 
 # How torch's version is asked for: names, calls that give it, and calls that give the distribution
 # that has it.

@@ -247,7 +247,11 @@ def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
     """
     lines = enumerate(source.splitlines(), 1)
     line = next((number for number, text in lines if "sys.modules[" in text), None)
-    own = (key for key, value in vars(old).items() if _is_from(value, old.__name__))
+    own = (
+        key
+        for key, value in vars(old).items()
+        if getattr(value, "__module__", None) == old.__name__
+    )
     lost = {key for key in own if not hasattr(new, key)}
     wanted = _importers(old.__name__, lost) if lost else {}
     actual = f"not in {new.__name__}, which replaces the module"
@@ -257,10 +261,6 @@ def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
     if not wanted:
         subject = f"module {old.__name__}"
         yield _finding(subject, line, "has what is imported from it", "has it")
-
-
-def _is_from(value: Any, module: str) -> bool:
-    return bool(getattr(value, "__module__", None) == module)
 
 
 def _importers(module: str, names: set[str]) -> dict[str, str]:

@@ -20,8 +20,7 @@ from patchgate.model.facts import UNPATCHED, check_of, format_value, not_request
 from patchgate.model.records import Colour, FactValue, Observation, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
-from patchgate.report.html.code_diff import compare_code
-from patchgate.report.html.kernel_calls import compare_calls
+from patchgate.report.html.code_diff import compare_calls, compare_code
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
 from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults, TimeRatio

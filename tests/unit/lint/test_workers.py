@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from toytorch import TORCHES
 
-from patchgate.lint import workers
+from patchgate.lint import run
 from patchgate.lint.find_patches import Place
 from patchgate.lint.interpret.values import OwnFiles
-from patchgate.lint.run import lint
 
 
 @pytest.fixture(autouse=True)
 def _small_files_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_WORTH", 1)
+    monkeypatch.setattr(run, "_WORTH", 1)
 
 
 @pytest.fixture
@@ -28,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_findings_are_the_same_in_the_same_order(folder: Path) -> None:
-    alone = lint([folder], TORCHES)
+    alone = run.lint([folder], TORCHES)
     assert len(alone.findings) == 14
-    assert lint([folder], TORCHES, jobs=3) == alone
+    assert run.lint([folder], TORCHES, jobs=3) == alone
 
 
 def test_what_a_dead_process_was_to_judge_is_judged_here(folder: Path) -> None:
@@ -42,6 +41,6 @@ def test_what_a_dead_process_was_to_judge_is_judged_here(folder: Path) -> None:
         return place.file.name, os.getpid() == here
 
     places = [Place(file=file, releases=(), own=OwnFiles()) for file in sorted(folder.iterdir())]
-    answers = workers.shared_out(judge, places, 3)
+    answers = run.shared_out(judge, places, 3)
     assert [name for name, _ in answers] == [f"p{at}.py" for at in range(7)]
     assert {is_here for _, is_here in answers} == {True, False}

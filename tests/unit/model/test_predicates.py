@@ -5,7 +5,7 @@ from expecttest import assert_expected_inline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.predicates import parse_predicate
+from patchgate.model.facts import parse_predicate
 from patchgate.model.records import Unmeasured
 
 

@@ -1,6 +1,6 @@
 """Calls of kernels side by side: what is stored more, read less, or there on one side only."""
 
-from patchgate.report.html.kernel_calls import compare_calls
+from patchgate.report.html.code_diff import compare_calls
 
 KERNEL = """
 {name} = async_compile.triton('{name}', '''
