@@ -101,7 +101,7 @@ def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
     if finding["expected"] == ADDED and kind == "target":
         near = near_name(_release(torch), owner, last)
         if near:
-            actual = f"added by the patch, and no name of torch; did you mean `{near}`?"
+            actual = f"not a name of torch, so the patch adds it; did you mean `{near}`?"
             return finding | {"code": "PG101", "expected": "exists", "actual": actual}
     if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
         actual = f"{finding['actual']}, but no call in torch passes it by name"

@@ -87,8 +87,8 @@ def _pair(
         bound = max(before["distance"], error_factor(patch) * error)
         agrees = after["distance"] <= bound
         expected = (
-            f"the two forms differ by at most {bound:.3g}: as without the patch, or as "
-            "eager or unpatched from float64"
+            f"the two forms differ by at most {bound:.3g}, as without the patch, or as eager or "
+            "unpatched code differs from float64"
         )
     actual = (
         f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ",

@@ -64,7 +64,7 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     ]
     unpatched, patched = modules
     if unpatched is None or patched is None:
-        raise NothingToJudge("it does not compile on one side, which the facts of its kernels tell")
+        raise NothingToJudge("one side does not compile: see the result of kernels")
     if ast.dump(unpatched) == ast.dump(patched):
         return [
             verdict(
@@ -157,6 +157,6 @@ def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
             f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]
         )
         expected = (
-            "loads what was written, inside of its buffers, and stores one value to an address"
+            "loads only written elements, inside its buffers, and stores one value to each address"
         )
         yield verdict("PG516", Kind.REGRESSED, case, "memory", expected, places)

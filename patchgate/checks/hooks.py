@@ -92,7 +92,7 @@ def judge_hooks(
     if not lost and not changed:
         count = len(unpatched["called"])
         actual = (
-            f"{count} hooks are called and {len(unpatched['asked'])} ways to compile taken, "
+            f"{count} hooks are called, and {len(unpatched['asked'])} ways to compile are alike, "
             "as without the patch"
         )
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")

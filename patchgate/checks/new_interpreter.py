@@ -87,5 +87,5 @@ def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Ans
         fact = f"environment {effect['name']}"
         yield verdict("PG215", kind, case, fact, "something reads it", effect["what"], place)
     if not answer["missing"] and not answer["dead"]:
-        actual = f"{len(applied['changed'])} names, as where the compiler is loaded"
-        yield verdict("PG211", Kind.PASS, case, fact, "as where the compiler is loaded", actual)
+        actual = f"{len(applied['changed'])} names, as with the compiler loaded"
+        yield verdict("PG211", Kind.PASS, case, fact, "as with the compiler loaded", actual)

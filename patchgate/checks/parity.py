@@ -153,8 +153,8 @@ def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list
     if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
         return verdicts
     actual = (
-        f"not acted on here: on {case.device} the same code runs on both sides, and no line "
-        "of the patch for it"
+        f"the patch does not act here: on {case.device} both sides run the same code, and no line "
+        "of the patch runs for it"
     )
     return [verdict("PG518", Kind.WARNING, case, "", "code that the patch changes", actual)]
 

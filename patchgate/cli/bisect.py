@@ -122,7 +122,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def ask(
     *,
     torch: str | None = option(
-        metavar="TORCH", help="The release to ask; made when there is no --row for it."
+        metavar="TORCH", help="The release to ask; without a --row for it, it is installed."
     ),
     **given: Any,
 ) -> NoReturn:
@@ -154,7 +154,7 @@ def ask(
 def bisect(
     *,
     releases: str | None = option(
-        "--torch", metavar="A..B", help="Search the releases; on which --row or --on else."
+        "--torch", metavar="A..B", help="Search the releases from A to B."
     ),
     commits: str | None = option(
         metavar="GOOD..BAD", help="Search the commits of the repository that PATCH lies in."
@@ -163,8 +163,8 @@ def bisect(
         metavar="GOOD..BAD",
         help="Search torch's commits in --checkout, as sources over --on.",
     ),
-    hunks: bool = option(help="Search the hunks of a diff for those that do it."),
-    targets: bool = option(help="Search what PATCH replaces for those that do it."),
+    hunks: bool = option(help="Find the hunks of a diff that make the difference."),
+    targets: bool = option(help="Find the targets of PATCH that make the difference."),
     on: str | None = option(
         metavar="TORCH", help="The torch that commits, hunks and targets are asked on."
     ),

@@ -53,7 +53,7 @@ def lint(
     since: str | None = option(
         "--from",
         metavar="RELEASE",
-        help="This release, as 2.12, and newer ones; it looks upward only.",
+        help="Only this release, such as 2.12, and newer ones.",
     ),
     details: bool = option(help="Three-way views, full lists of holders and of names."),
     sources: tuple[Path, ...] = option(
@@ -148,7 +148,7 @@ def _without_known(baseline: Path, report: Report) -> Report:
     left, stale = without_known(baseline, report.findings, report.files)
     for each in stale:
         click.echo(
-            f"stale in {baseline}: {each.path}: {each.code} {each.about}: nothing says it now",
+            f"stale in {baseline}: {each.path}: {each.code} {each.about}: no longer found",
             err=True,
         )
     hidden = len(report.findings) - len(left)

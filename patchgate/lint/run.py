@@ -207,7 +207,7 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
             replace(
                 each,
                 severity=Severity.NOTE,
-                message=f"{each.message}; it is otherwise on others, not judged",
+                message=f"{each.message}; on releases that are not judged it is not so",
             )
             if each in red and each.span.line in otherwise
             else each

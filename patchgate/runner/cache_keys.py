@@ -103,9 +103,11 @@ def read_environment(python: str) -> dict[str, str]:
     except ValueError:
         said = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
         told = (
-            said[0][:200] if said else f"it said nothing and ended with status {ended.returncode}"
+            said[0][:200]
+            if said
+            else f"it printed nothing and ended with status {ended.returncode}"
         )
-        raise _no_torch("not a Python that says what torch it has", f"{python}: {told}") from None
+        raise _no_torch("not a Python that reports its torch", f"{python}: {told}") from None
     if not isinstance(environment, dict):
         raise _no_torch("no torch in this environment", python)
     return environment

@@ -119,7 +119,7 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
             "nowhere to put a workflow",
             where=display_path(patch),
             got="no git repository around it",
-            next="git init, where the workflows shall be",
+            next="git init, in the folder that shall have the workflows",
         )
     if leaves_project(root / ".github" / "workflows", root):
         raise UsageError(

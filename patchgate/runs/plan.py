@@ -302,11 +302,11 @@ def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, s
                 version, prereleases=True
             ):
                 raise UsageError(
-                    "this interpreter lacks what a model wants",
+                    "this interpreter lacks a package that a model needs",
                     where="--row",
                     got=(
                         f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; "
-                        f"a model wants {each}"
+                        f"a model needs {each}"
                     ),
                     next=f"--torch {torch} in place of --row makes an environment that has it",
                 )

@@ -66,8 +66,8 @@ def run_task(task: Task) -> TaskResult:
     """Judge the patches of a task in a temporary folder."""
     if input_digests() != task.digests:
         return TaskResult(
-            problem="the patchgate there is another than here, or has other workloads or golden "
-            "files"
+            problem="a node has another version of patchgate than this machine, or other workloads "
+            "or golden files"
         )
     with tempfile.TemporaryDirectory(prefix="patchgate-share-") as temporary:
         folder = Path(temporary).resolve()

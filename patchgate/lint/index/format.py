@@ -175,7 +175,7 @@ class IndexFiles:
         return UsageError(
             "a damaged index of torch's API",
             where=str(self.folder / path),
-            got="cut short, changed or missing: names that are there would be called missing",
+            got="cut short, changed or missing: lint would report names as missing that exist",
             next="install patchgate anew; of an index of your own: patchgate index add",
         )
 

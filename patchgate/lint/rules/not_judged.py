@@ -31,6 +31,6 @@ PG142 not judged in time
 
 
 def out_of_time(seconds: float, path: str, source: str, what: str = "it") -> Finding:
-    message = f"not judged: to read {what} takes more than {seconds:g} s"
+    message = f"not judged: reading {what} takes more than {seconds:g} s"
     found = finding_in_file(OUT_OF_TIME, path, Span(line=1, column=1), message, source)
     return replace(found, severity=Severity.NOTE)

@@ -136,13 +136,13 @@ QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
     ),
     QuestionKind.CODE: QuestionOption(
         metavar="PGxxx",
-        help="whether the gate gives PATCH this red result",
+        help="the gate gives PATCH this red result",
         parse=parse_code,
         needs_patch=True,
     ),
     QuestionKind.API: QuestionOption(
         metavar="NAME",
-        help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'",
+        help="torch has NAME, or a function a parameter: 'torch.a.f(x)'",
         parse=parse_has,
     ),
 }

@@ -55,7 +55,7 @@ case "$2" in *metadata.version*sys.argv*) echo '["4.57.0"]';; *) echo '{"torch":
     assert rows_of(["2.11.0=./python"], Project())
     with pytest.raises(UsageError) as error:
         rows_of(["2.11.0=./python"], project)
-    assert "with transformers 4.57.0; a model wants transformers>=5.17,<5.18" in str(error.value)
+    assert "with transformers 4.57.0; a model needs transformers>=5.17,<5.18" in str(error.value)
     assert "--torch 2.11.0" in str(error.value)
 
 

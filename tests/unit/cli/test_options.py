@@ -67,9 +67,9 @@ def test_a_wrong_label_is_reported_with_the_right_one(interpreter):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("exit 0", "not a Python that says what torch it has"),
-        ("echo oh >&2; exit 1", "not a Python that says what torch it has"),
-        ("head -c 9 /dev/urandom", "not a Python that says what torch it has"),
+        ("exit 0", "not a Python that reports its torch"),
+        ("echo oh >&2; exit 1", "not a Python that reports its torch"),
+        ("head -c 9 /dev/urandom", "not a Python that reports its torch"),
     ],
 )
 def test_what_is_no_python_is_refused(interpreter, text, what):

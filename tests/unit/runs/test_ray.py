@@ -150,5 +150,5 @@ def test_a_job_done_elsewhere_is_known_here(patches, judged, folder):
 
 def test_another_patchgate_judges_nothing(patches, judged):
     other = Task(torch="2.11.0", patches={}, folder="sweep", digests=["other"], template=TEMPLATE)
-    assert run_task(other).problem.startswith("the patchgate there is another")
+    assert run_task(other).problem.startswith("a node has another version of patchgate")
     assert judged == []

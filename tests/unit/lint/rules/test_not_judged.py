@@ -31,7 +31,7 @@ def test_a_file_that_takes_too_long_is_a_note_and_the_next_is_judged(
     monkeypatch.setattr(run, "SECONDS", 0.0)
     report = lint([tmp_path], TORCHES)
     assert [(each.code, each.severity.value) for each in report.findings] == [("PG142", "note")]
-    assert "not judged: to read it takes more than 0 s" in report.findings[0].message
+    assert "not judged: reading it takes more than 0 s" in report.findings[0].message
     assert report.exit_code == 3  # nothing was judged
 
 
@@ -49,7 +49,7 @@ def test_files_for_which_no_time_is_left_are_named(
     report = lint([tmp_path], TORCHES)
     assert [each.code for each in report.findings if each.code == "PG142"] == codes
     assert report.exit_code == exit_code
-    assert all("to read all files takes more than 0 s" in each.message for each in report.findings)
+    assert all("reading all files takes more than 0 s" in each.message for each in report.findings)
 
 
 def test_one_file_that_is_not_judged_is_not_made_good_by_another(
