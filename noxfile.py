@@ -180,9 +180,10 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def tests_nightly(session: nox.Session) -> None:
     """Run what takes too long before a merge: every test on every row, played pipelines, mutated
-    patches, the corpus.
+    patches and other inputs, the corpus.
     """
     _test(session, ".", "-m", "nightly or fuzz or pipeline")
+    _run(session, "python", "-m", "benchmarks.mutations")
     _run(session, "python", "-m", "benchmarks.corpus", *_rows(session, PREMERGE))
 
 

@@ -22,6 +22,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
+from patchgate.inputs.patch_source import Unreadable, parse
 
 FAMILY = "reach"
 CODES = read_codes("""
@@ -119,8 +120,8 @@ def condition_place(patch: Patch) -> str:
     """
     lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
     try:
-        nodes = [node for node in ast.walk(ast.parse(patch.source)) if isinstance(node, ast.If)]
-    except (SyntaxError, ValueError, RecursionError):
+        nodes = [node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.If)]
+    except (Unreadable, RecursionError):
         return ""
     around = [
         node.lineno

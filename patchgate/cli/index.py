@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import click
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.cli.parameters import argument, option, options
 from patchgate.lint.index.build import SourceRelease, add
@@ -131,7 +131,7 @@ def add_command(*, version: str = argument(), folder: Folder) -> None:
 
     try:
         release = str(Version(version))
-    except InvalidVersion:
+    except ValueError:
         raise UsageError(
             "not a version", where="index add", got=version, next="patchgate index add 2.16.0"
         ) from None

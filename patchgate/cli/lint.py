@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import click
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.toml import read_toml
@@ -168,7 +168,7 @@ def _release(text: str | None) -> str:
 
     try:
         return str(Version(text)) if text else ""
-    except InvalidVersion:
+    except ValueError:
         raise UsageError(
             "not a release", where="--from", got=str(text), next="--from 2.12"
         ) from None

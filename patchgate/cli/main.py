@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import shlex
 import signal
@@ -71,8 +72,8 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         click.echo("interrupted: no result\n  next: run the same command again", err=True)
         sys.exit(MACHINE)
     except Exception as error:
-        if _is_of_a_database(error):
-            click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
+        if bad_input := _bad_input(error):
+            show_usage_error(bad_input)
             sys.exit(2)
         if not _reader_has_gone(error, output):
             show_failure(error)
@@ -109,12 +110,16 @@ def _distrust_working_folder() -> None:
         )
 
 
-def _is_of_a_database(error: Exception) -> bool:
-    """True for an error of sqlite3. The test is by name, so that no command imports what only a
-    history needs.
-    """
-    sqlite3 = sys.modules.get("sqlite3")
-    return sqlite3 is not None and isinstance(error, sqlite3.DatabaseError)
+def _bad_input(error: Exception) -> UsageError | None:
+    """The message for an error that the input caused, and not we or the machine."""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return UsageError(
+            "no file has so long a name", got=str(error.filename), next="another path"
+        )
+    sqlite3 = sys.modules.get("sqlite3")  # no command imports it only to ask this
+    if sqlite3 is not None and isinstance(error, sqlite3.DatabaseError):
+        return UsageError(f"a damaged history: {error}", next="another --folder")
+    return None
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -11,6 +11,7 @@ import atexit
 import functools
 import hashlib
 import io
+import os
 import shutil
 import tempfile
 import tokenize
@@ -51,13 +52,15 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
 
     Raises UsageError if there is no patch.
     """
-    if not path.exists():
-        siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
+    if not os.path.exists(path):  # a name of 5,000 characters is no error of the machine
+        near = path.parent.iterdir() if os.path.isdir(path.parent) else ()
+        siblings = {each.name for each in near}
+        is_link = os.path.islink(path)
         raise UsageError(
             "no such patch",
-            where=str(path) if path.is_symlink() else display_path(path),
+            where=str(path) if is_link else display_path(path),
             got=f"a link to {path.readlink()}, which is not there"
-            if path.is_symlink()
+            if is_link
             else "nothing at that path",
             next=did_you_mean(path.name, siblings - {path.name}) or _FORM,
         )

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.markers import InvalidMarker, Marker
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
 
+from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
@@ -211,7 +212,7 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
                 yield re.sub(
                     r"\+[\w.]+", "", str(SpecifierSet(_PRERELEASE.sub(r"==\2.*", specifier)))
                 )
-            except InvalidSpecifier:
+            except ValueError:  # also a number that is too long for Python
                 continue
 
 
@@ -223,7 +224,7 @@ def _has_wheels(marker: str) -> bool:
         return True
     try:
         condition = Marker(marker)
-    except InvalidMarker:
+    except ValueError:
         return True
     names = "sys_platform", "platform_system", "platform_machine"
     return any(
@@ -256,8 +257,8 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
             pass
     if setup.is_file():
         try:
-            tree = ast.parse(_text(setup))
-        except (SyntaxError, ValueError, RecursionError):
+            tree = parse(_text(setup))
+        except Unreadable:
             return
         # Every bounded requirement that is written out; a bare "torch" may be the name of anything.
         yield (

@@ -16,8 +16,8 @@ from enum import Enum
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, FactValue, Failure, Observation, Unmeasured
@@ -136,7 +136,10 @@ def _read_scalar(kind: Any, value: Any) -> Any:
     fits = isinstance(value, (int, float) if kind is float else kind)
     if not fits or (isinstance(value, bool) and kind is not bool):
         raise Invalid(f"not a {_SCALARS[kind][0]}")
-    return kind(value)
+    try:
+        return kind(value)
+    except OverflowError:
+        raise Invalid("too large a number") from None
 
 
 def read_string(value: Any) -> str:
@@ -146,40 +149,43 @@ def read_string(value: Any) -> str:
 
 def read_version(value: Any) -> str:
     """The text of a PEP 440 version. Raises Invalid."""
+    text = read_string(value)
     try:
-        _parse_version(read_string(value))
-    except InvalidVersion:
+        _parse_version(text)
+    except ValueError:  # also a number that is too long for Python
         raise Invalid("not a version") from None
-    return str(value)
+    return text
 
 
 _parse_version = cache(Version)
 
 
 def read_requirement(value: Any) -> str:
-    """Read the text of a requirement of torch in pip's syntax. Raises Invalid."""
+    """Read the text of a requirement in pip's syntax, of anything but torch. Raises Invalid."""
     # Takes longer to import than a small file to lint.
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import Requirement
 
+    text = read_string(value)
     try:
-        name = Requirement(read_string(value)).name
-    except InvalidRequirement:
+        name = Requirement(text).name
+    except ValueError:
         raise Invalid("not a requirement as pip takes it") from None
     if name.lower() == "torch":
         raise Invalid(
             "torch itself: the gate installs each release of it",
             next='releases = ["2.11.0", "2.12.1"]',
         )
-    return str(value)
+    return text
 
 
 def read_specifier(value: Any) -> str:
     """The text of a PEP 440 specifier. Raises Invalid."""
+    text = read_string(value)
     try:
-        SpecifierSet(read_string(value))
-    except InvalidSpecifier:
+        SpecifierSet(text)
+    except ValueError:
         raise Invalid("not a PEP 440 specifier") from None
-    return str(value)
+    return text
 
 
 def _read_enum(kind: type[Enum], value: Any) -> Enum:
@@ -260,7 +266,12 @@ def _check_case(case: Case) -> None:
     results.
     """
     for step, name in (("workload", case.workload), ("device", case.device), ("patch", case.patch)):
-        if name and (_NO_NAME.search(name) or not name.isprintable() or not name.strip(".")):
+        if name and (
+            _NO_NAME.search(name)
+            or not name.isprintable()
+            or not name.strip(".")
+            or len(name.encode()) > _LONGEST_NAME
+        ):
             raise Invalid("not a name", path=(step,), got=repr(name)[:80])
     if case.torch:
         _read_at("torch", read_version, case.torch, "")
@@ -275,6 +286,10 @@ def _check_facts(observation: Observation) -> None:
 
 # A separator of folders, of words, or of the sections of a golden file.
 _NO_NAME = re.compile(r"[/\\\s\[\]]")
+# Bytes of a name; a file system takes 255 for a file, whose name has several of them.
+_LONGEST_NAME = 200
+# In JSON: half of a character beyond U+FFFF, which is one only together with the other half.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 # These are held to more than their types: somebody may have written the file by hand.
 _CHECKS: dict[Any, Callable[[Any], None]] = {Case: _check_case, Observation: _check_facts}
 
@@ -307,9 +322,16 @@ def fact_to(value: FactValue) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError also if it is nested too deep."""
+    """The value of a JSON text.
+
+    Raises ValueError also for one that is nested too deep, and for one with half a character, which
+    could be neither written nor the name of a file.
+    """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if _HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError:
         raise ValueError("nested too deep") from None
 

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.model.errors import UsageError
@@ -67,7 +67,7 @@ def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
     """The known releases that `--torch SPEC` allows. Raises UsageError."""
     try:
         allowed = SpecifierSet(spec)
-    except InvalidSpecifier:
+    except ValueError:
         raise UsageError(
             "not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.9,<2.13"'
         ) from None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
@@ -149,7 +149,7 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
     for torch in torches:
         try:
             Version(torch)
-        except InvalidVersion:
+        except ValueError:
             raise UsageError(
                 "not a torch release", where=str(folder), got=torch[:80], next="run the gate"
             ) from None

@@ -245,7 +245,7 @@ def load_times(folder: Path) -> dict[str, float]:
     try:
         times = parse_json(read_result(folder / TIMES))
         return {str(cell): float(seconds) for cell, seconds in times.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return {}
 
 
@@ -352,4 +352,7 @@ def _observation_in(path: Path) -> Observation:
         raise UsageError(
             "not an observation", where=str(path), got=str(error), next="run the gate again"
         ) from None
-    return from_dict(Observation, data, where=str(path))
+    observation = from_dict(Observation, data, where=str(path))
+    if not observation.case.torch:
+        raise UsageError("facts of no release", where=str(path), next="run the gate again")
+    return observation

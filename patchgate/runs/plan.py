@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import all_checks
 from patchgate.inputs.devices import device_names, load_profile
@@ -350,7 +350,7 @@ def _checked(torch: str, python: str) -> str:
 def _public(torch: str) -> str | None:
     try:
         return Version(torch).public
-    except InvalidVersion:
+    except ValueError:
         return None
 
 

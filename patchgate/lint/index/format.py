@@ -29,6 +29,7 @@ from patchgate.lint.index.records import (
 from patchgate.lint.index.resolve import module_of
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
+from patchgate.model.serialization import parse_json
 from patchgate.model.versions import ReleaseSets
 
 Value = TypeVar("Value")
@@ -147,7 +148,7 @@ class IndexFiles:
         digests = folder / _DIGESTS
         try:
             #: Path below the folder -> digest.
-            self._digests: dict[str, str] = json.loads(digests.read_bytes())
+            self._digests: dict[str, str] = parse_json(digests.read_text(encoding="utf-8"))
         except FileNotFoundError:
             self._digests = {}
         except ValueError:

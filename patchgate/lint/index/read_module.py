@@ -545,7 +545,7 @@ def _spelled(text: str) -> str:
     try:
         tree = ast.parse(text, mode="eval")
         return ast.unparse(ast.fix_missing_locations(_Modern().visit(tree)))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.lint.interpret.references import Traps
 from patchgate.lint.interpret.values import (
@@ -51,7 +51,7 @@ def _by_version(compare: Operator) -> Operator:
         right = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
         try:
             return bool(compare(Version(str(text)), Version(right)))
-        except InvalidVersion:
+        except ValueError:
             return bool(compare(str(text), right))
 
     return compared
@@ -327,5 +327,5 @@ def _as_version(number: float, release: str) -> str:
 def _misorders(symbol: str, first: str, second: str, result: object) -> bool:
     try:
         return bool(ORDER[symbol](Version(first), Version(second))) != bool(result)
-    except InvalidVersion:
+    except ValueError:
         return False

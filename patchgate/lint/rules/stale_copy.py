@@ -230,7 +230,7 @@ def body_of(text: str) -> str:
         is_indented = text[:1].isspace()
         node = ast.parse(f"if 1:\n{text}" if is_indented else text).body[0]
         node = node.body[0] if isinstance(node, ast.If) and is_indented else node
-    except (SyntaxError, ValueError, IndexError, RecursionError):
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         return text
     body = getattr(node, "body", [node])
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Lambda):

@@ -103,7 +103,7 @@ def _parsed(path: str | Path, *words: str) -> ast.Module:
     """The syntax tree of a file; empty if it is not Python, cannot be read, or has none of the
     `words`.
     """
-    with suppress(OSError, SyntaxError, ValueError, RecursionError):
+    with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         text = Path(path).read_bytes()
         if not words or any(word.encode() in text for word in words):
             return ast.parse(text)

@@ -178,7 +178,7 @@ def _guarded_lines(file: str) -> tuple[range, ...]:
     try:
         with open(file, "rb") as source:
             nodes = list(ast.walk(ast.parse(source.read())))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     return tuple(
         range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import parse_hunks, read_source
@@ -33,7 +33,7 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
     first, dots, last = text.partition("..")
     try:
         bounds = Version(first), Version(last)
-    except InvalidVersion:
+    except ValueError:
         raise UsageError(
             "not a range of releases", where="--torch", got=text, next="--torch 2.10.0..2.15.0"
         ) from None

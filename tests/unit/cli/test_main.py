@@ -210,3 +210,10 @@ def test_what_is_no_command_gets_the_one_that_was_meant(command, typed, meant):
     status, printed, wrong = command(typed)
     assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: patchgate: no such command")
     assert meant in wrong
+
+
+@pytest.mark.parametrize("typed", [("gate",), ("lint",), ("sweep",), ("report", "--folder")])
+def test_a_name_that_no_file_can_have_is_wrong_usage(command, typed):
+    code, _, wrong = command(*typed, "a" * 300 + ".py")
+    assert code == 2
+    assert "machine failed" not in wrong

@@ -1,0 +1,1 @@
+"""Damaged inputs: `python -m benchmarks.mutations`."""
