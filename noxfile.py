@@ -121,7 +121,7 @@ def corpus(session: nox.Session) -> None:
 @nox.session
 def attacks(session: nox.Session) -> None:
     """Patches that attack the gate, three times each: with and without root, Landlock and
-    namespaces.
+    namespaces. Then commands that are killed, run on full disks and started twice.
     """
     session.install("-e", ".")
     rows = _rows(session, PREMERGE[:1])
@@ -130,6 +130,8 @@ def attacks(session: nox.Session) -> None:
     for without in ((), *filter(None, missing)):
         for _ in range(3):
             _run(session, "python", "benchmarks/corpus/machine_without.py", *without, "--", *corpus)
+    if not session.posargs:
+        _run(session, "python", "-m", "benchmarks.disturbed", *rows)
 
 
 @nox.session

@@ -122,15 +122,15 @@ def differences(first: Judged, other: Judged) -> Difference:
     problems = [run.problem or "no verdicts" for run in (first, other) if not run.verdicts]
     if problems:
         return [], problems
-    sides = [_by_subject(run.verdicts) for run in (first, other)]
+    sides = [by_subject(run.verdicts) for run in (first, other)]
     found: list[str] = []
     untold: list[str] = []
     for about in sorted({*sides[0], *sides[1]}):
         one, two = (side.get(about, Counter()) for side in sides)
         if any(json.loads(said)[1] in _NOT_JUDGED for said in (*one, *two)):
-            untold.append(f"{_subject_text(about)}: {_said(one)} and {_said(two)}")
+            untold.append(f"{subject_text(about)}: {said_text(one)} and {said_text(two)}")
         elif one != two:
-            found.append(f"{_subject_text(about)}: {_said(one - two)} -> {_said(two - one)}")
+            found.append(f"{subject_text(about)}: {said_text(one - two)} -> {said_text(two - one)}")
     return [*found, *_unlike_answers(first.answers, other.answers)], untold
 
 
@@ -157,7 +157,7 @@ def _first_unlike(one: Any, two: Any, at: str = "entry") -> list[str]:
     return next(filter(None, places))
 
 
-def _by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
+def by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
     """Count each result by the subject of its verdict; leave out what is allowed to differ."""
     said: dict[str, Counter[str]] = {}
     for verdict in verdicts:
@@ -170,14 +170,14 @@ def _by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
     return said
 
 
-def _subject_text(about: str) -> str:
+def subject_text(about: str) -> str:
     check, item, case, fact = json.loads(about)
     return " ".join(
         filter(None, [case["torch"], check, case["workload"], case["device"], item, fact])
     )
 
 
-def _said(counts: Counter[str]) -> str:
+def said_text(counts: Counter[str]) -> str:
     """`PG601 over 471,824 -> 472,316`, or what there is instead of verdicts."""
     texts = []
     for said, count in sorted(counts.items()):
@@ -397,16 +397,16 @@ def compared(ways: Mapping[str, Judge]) -> Iterator[Comparison]:
             yield Comparison(way, patch, judged, shared, *found)
 
 
-def _tree() -> str:
+def tree_text() -> str:
     """The commit that is run, with a mark where files differ from it."""
     with contextlib.suppress(GitFailed, FileNotFoundError):
         return run_git(ROOT, "describe", "--always", "--dirty", "--exclude", "*").decode().strip()
     return "no checkout"
 
 
-def _title(rows: Mapping[str, str], options: Sequence[str]) -> str:
+def run_title(rows: Mapping[str, str], options: Sequence[str]) -> str:
     return (
-        f"# {time.strftime('%Y-%m-%d %H:%M')}, {_tree()}, torch {', '.join(rows)}, "
+        f"# {time.strftime('%Y-%m-%d %H:%M')}, {tree_text()}, torch {', '.join(rows)}, "
         f"{len(os.sched_getaffinity(0))} cores, gate {' '.join(options)}"
     )
 
@@ -447,7 +447,7 @@ def repeat(
             way: judge for way, judge in ways.items() if way == _FIRST or way in only or not only
         }
         found = untold = 0
-        _say(_title(pythons, options), table)
+        _say(run_title(pythons, options), table)
         for each in compared(chosen):
             found, untold = found + len(each.different), untold + len(each.problems)
             _say(str(each), table)

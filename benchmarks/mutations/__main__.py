@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import tempfile
 import time
 import traceback
@@ -24,16 +23,14 @@ import click
 
 from benchmarks.mutations.damage import mutated
 from benchmarks.mutations.readers import KINDS, Read
-from benchmarks.repeat import _tree
-from patchgate.cli.main import end_by_exit_code
+from benchmarks.repeat import tree_text
+from patchgate.cli.main import bad_input, end_by_exit_code
 from patchgate.model.errors import UsageError
 
 #: Seconds of CPU time for one input.
 SECONDS = 10.0
 # Mutations of one kind that a process makes before it takes other ones.
 _AT_ONCE = 250
-# A history in which SQLite finds the damage: the command says so.
-REFUSED = (UsageError, sqlite3.DatabaseError)
 
 
 class _Hung(BaseException):
@@ -58,9 +55,11 @@ def fault_of(read: Read, folder: Path, data: bytes) -> str:
     try:
         with _time_limit():
             read(folder, data)
-    except REFUSED as error:
+    except UsageError as error:
         return "" if len(str(error)) < 8000 else f"{len(str(error))} characters of an error"
     except (Exception, _Hung) as error:
+        if isinstance(error, Exception) and bad_input(error):
+            return ""
         last = [
             at for at in traceback.extract_tb(error.__traceback__) if "patchgate" in at.filename
         ]
@@ -123,7 +122,7 @@ def mutations(count: int, seed: int, kinds: tuple[str, ...], shown: int | None, 
                 click.echo(f"--kind {kind!r} --seed {seed} --show {number}: {fault}")
     total = each * len(chosen)
     click.echo(
-        f"{time.strftime('%Y-%m-%d')}, {_tree()}, seed {seed}: {total:,} mutated inputs of "
+        f"{time.strftime('%Y-%m-%d')}, {tree_text()}, seed {seed}: {total:,} mutated inputs of "
         f"{len(chosen)} kinds, {found} findings"
     )
     raise SystemExit(1 if found else 0)

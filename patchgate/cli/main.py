@@ -72,8 +72,8 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         click.echo("interrupted: no result\n  next: run the same command again", err=True)
         sys.exit(MACHINE)
     except Exception as error:
-        if bad_input := _bad_input(error):
-            show_usage_error(bad_input)
+        if wrong := bad_input(error):
+            show_usage_error(wrong)
             sys.exit(2)
         if not _reader_has_gone(error, output):
             show_failure(error)
@@ -110,7 +110,7 @@ def _distrust_working_folder() -> None:
         )
 
 
-def _bad_input(error: Exception) -> UsageError | None:
+def bad_input(error: Exception) -> UsageError | None:
     """The message for an error that the input caused, and not we or the machine."""
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError(

@@ -203,6 +203,12 @@ class IndexFiles:
         """Module -> the releases that have it."""
         return _masks((name, mask) for mask, (name,), _ in self._facts("modules"))
 
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The modules that have others in them."""
+        parts = (name.split(".") for name in self.modules)
+        return frozenset(".".join(part[:end]) for part in parts for end in range(1, len(part)))
+
     def modules_in(self, bit: int) -> frozenset[str]:
         """The modules of one release, and the packages around them."""
         names = [name for name, mask in self.modules.items() if mask & bit]

@@ -229,8 +229,8 @@ class Release:
 
     def _file(self, module: str) -> tuple[str, str | None]:
         """Path and text of a module."""
-        package = any(name.startswith(f"{module}.") for name in self.index.modules)
-        path = f"{module.replace('.', '/')}{'/__init__' if package else ''}.py"
+        is_package = module in self.index.packages
+        path = f"{module.replace('.', '/')}{'/__init__' if is_package else ''}.py"
         return path, self._sources.text(self.version, path) if self._sources is not None else None
 
     def _origin(self, dotted: str) -> str:

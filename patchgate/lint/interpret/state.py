@@ -58,6 +58,8 @@ class PendingFunction:
     gates: tuple[Span, ...] = ()
     #: Each reference so far is a call in a `try` that catches what a missing name raises.
     attempted: bool = True
+    #: Among functions of one turn, those that came first are walked first.
+    came: int | None = None
 
     @property
     def runs(self) -> Reachability:
@@ -69,7 +71,8 @@ class PendingFunction:
 class State:
     """One point of the walk. It is passed along and never changed: another point has another state.
 
-    All points share `usage` and `pending`, which are filled; all points of one block share `scope`.
+    All points share `usage`, `pending` and `moved`, which are filled; all points of one block share
+    `scope`.
     """
 
     release: Release
@@ -87,6 +90,8 @@ class State:
     #: As Reference has it.
     path: tuple[int, ...] = (0,)
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
+    #: The functions that became pending, or were used, since their turns were last asked for.
+    moved: list[PendingFunction] = field(default_factory=list)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
     #: The file is of a backend that has code generators of its own; torch's may not be the ones
@@ -134,10 +139,10 @@ class State:
 
     def define(self, function: LocalFunction) -> None:
         """Put the body of `function` on the list of bodies to walk."""
-        if not self.inlined:
-            self.pending.setdefault(
-                function.node, PendingFunction(function, self.reachability, gates=self.gates)
-            )
+        if not self.inlined and function.node not in self.pending:
+            pending = PendingFunction(function, self.reachability, gates=self.gates)
+            self.pending[function.node] = pending
+            self.moved.append(pending)
 
     def use(self, value: Value, *, called: bool = False) -> None:
         """Note that the patch uses one of its own functions or classes here: its bodies run at
@@ -157,6 +162,7 @@ class State:
         attempted = called and self.attempt is not None and pending.attempted
         if pending.reachability is None or self.reachability > pending.reachability:
             pending.reachability, pending.gates = self.reachability, self.gates or pending.gates
+            self.moved.append(pending)
         pending.attempted = attempted
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ast
 import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 
 from patchgate.lint.index.read_module import last_name, nodes_of
@@ -123,22 +126,19 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
     mentions = Counter[str]()
     for node in state.pending if lines is None else ():
         mentions.update(_words_by_function(tree)[node] - {getattr(node, "name", "")})
-    count = 0
+    walked, chosen, turns = 0, sorted(lines or ()), _Turns(state, mentions)
     while state.pending:
-        first = _first(state, mentions)
-        del state.pending[first.function.node]
-        count += 1
+        first = turns.take()
+        walked += 1
         node = first.function.node
-        if lines is not None and not any(
-            node.lineno <= line <= (node.end_lineno or line) for line in lines
-        ):
+        if lines is not None and not _has_line(node, chosen):
             continue
         here = replace(
             state,
             scope=Scope(parent=first.function.scope),
             reachability=first.runs,
             gates=first.gates,
-            path=(count,),
+            path=(walked,),
             attempt=Attempt() if first.reachability is not None and first.attempted else None,
         )
         _assign_parameters(first.function, here)
@@ -148,18 +148,40 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
             execute_block(node.body, here)
 
 
-def _first(state: State, mentions: Counter[str]) -> PendingFunction:
-    """The pending function with the lowest turn; among equal ones, the first."""
-    waiting = iter(state.pending.values())
-    first = next(waiting)
-    lowest = _turn(first, mentions)
-    for each in waiting:
-        if not lowest:
-            break
-        turn = _turn(each, mentions)
-        if turn < lowest:
-            lowest, first = turn, each
-    return first
+class _Turns:
+    """The order in which pending functions are walked: by their turns, equal ones as they came.
+
+    A turn is worked out when a function comes and when it is used, and not for all at each step.
+    """
+
+    def __init__(self, state: State, mentions: Counter[str]) -> None:
+        self._state, self._mentions = state, mentions
+        self._queue: list[tuple[int, int, int, PendingFunction]] = []
+        self._pushed = count()
+
+    def take(self) -> PendingFunction:
+        """Take the first pending function out of the state."""
+        while True:
+            for each in self._state.moved:
+                pushed = next(self._pushed)
+                each.came = pushed if each.came is None else each.came
+                turn = _turn(each, self._mentions)
+                heappush(self._queue, (turn, each.came, pushed, each))
+            self._state.moved.clear()
+            turn, _, _, first = heappop(self._queue)
+            node = first.function.node
+            is_pending = self._state.pending.get(node) is first
+            if is_pending and turn == _turn(first, self._mentions):
+                del self._state.pending[node]
+                return first
+
+
+def _has_line(
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lines: Sequence[int]
+) -> bool:
+    """True if a function has one of the lines, which are sorted."""
+    at = bisect_left(lines, function.lineno)
+    return at < len(lines) and (function.end_lineno is None or lines[at] <= function.end_lineno)
 
 
 def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:

@@ -191,6 +191,8 @@ _FIELDS = frozenset({
     "is_prerelease", "is_devrelease", "is_postrelease",
 })  # fmt: skip
 _MAX_TEXT = 200
+# The time for one comparison grows with the square of the bounds.
+_MAX_BOUNDS = 50
 
 
 def pure_function(dotted: str) -> Callable[..., Any] | None:
@@ -257,6 +259,8 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
     except Exception:
         raise NotKnown from None
     if isinstance(value, (str, tuple, list)) and len(value) > _MAX_TEXT:
+        raise NotKnown
+    if isinstance(value, SpecifierSet) and len(value) > _MAX_BOUNDS:
         raise NotKnown
     return value
 

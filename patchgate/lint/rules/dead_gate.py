@@ -70,8 +70,13 @@ def _always_left(views: Sequence[View]) -> Iterator[Finding]:
                 left.setdefault(rebinding.left_by, set()).add(rebinding.span)
             if rebinding.reachable:
                 installed.add(rebinding.span)
+    gates_at: dict[Span, list[tuple[View, Gate]]] = {span: [] for span in left}
+    for view in views:
+        for gate in view.usage.gates:
+            if gate.span in gates_at:
+                gates_at[gate.span].append((view, gate))
     for span, waiting in left.items():
-        gates = [(view, gate) for view in views for gate in view.usage.gates if gate.span == span]
+        gates = gates_at[span]
         if waiting & installed or not all(gate.holds_everywhere for _, gate in gates):
             continue
         for view, gate in gates:

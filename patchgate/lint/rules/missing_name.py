@@ -163,10 +163,17 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
     """
     again = reference.path[0] > 0 and reference.path != definition.path[: len(reference.path)]
     in_time = definition.path[0] != reference.path[0] or definition.after <= at or again
-    return in_time and same_name(view, reference, definition.owner, definition.name)
+    return in_time and _same_name(view, reference, definition.owner, definition.name)
 
 
-def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
+def family(view: View, owner: str) -> str:
+    """The owners that a name of this one may be of: a module is alone, any two classes may be
+    related.
+    """
+    return owner if owner in view.release.modules() else ""
+
+
+def _same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
     """True if a reference can mean `owner.name`: a class of the family counts as the owner, another
     module does not.
     """
@@ -174,8 +181,7 @@ def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
         return reference.owner == owner or (owner == "*" and reference.kind == "config")
     if reference.name != name:
         return False
-    modules = view.release.modules()
-    return owner in ("*", reference.owner) or not {reference.owner, owner} & modules
+    return owner == "*" or family(view, owner) == family(view, reference.owner)
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reachability
-from patchgate.lint.rules.missing_name import in_some_release, near_name, same_name
+from patchgate.lint.rules.missing_name import family, in_some_release, near_name
 from patchgate.model.records import read_codes
 
 (TARGET_MISSING,) = read_codes("""
@@ -26,6 +26,7 @@ _LIBRARY = sys.stdlib_module_names
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
+        reads = {(each.name, family(view, each.owner)) for each in view.usage.references}
         for rebinding in view.usage.rebindings:
             if (
                 rebinding.presence is not Presence.MISSING
@@ -33,10 +34,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             ):
                 continue
             owner = rebinding.target.rpartition(".")[0]
-            if any(
-                same_name(view, reference, owner, rebinding.name)
-                for reference in view.usage.references
-            ):
+            if (rebinding.name, family(view, owner)) in reads:
                 continue
             if rebinding.target in view.usage.tested:
                 continue  # it asked whether the name is there, and adds it

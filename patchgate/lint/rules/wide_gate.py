@@ -32,20 +32,24 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             by_version = missing.setdefault(reference.gates[-1], {})
             by_version.setdefault(view.version, set()).add(reference.name)
     known = [view.version for view in views]
+    running = {view.version: _running(view) for view in views if missing}
+    false = {
+        view.version: {each.span for each in view.usage.gates if each.holds is False}
+        for view in views
+        if missing
+    }
     for gate, names_by_version in missing.items():
         good = [
             view.version
             for view in views
-            if view.version not in names_by_version and _runs(view, gate)
+            if view.version not in names_by_version and gate in running[view.version]
         ]
         names = sorted(set().union(*names_by_version.values()))
         shown = ", ".join(f"`{name}`" for name in names[:3]) + (" ..." if len(names) > 3 else "")
         fix = f"the names are there: {show_releases(good, known)}" if good else ""
         for view in views:
             if view.version in names_by_version:
-                otherwise = any(
-                    each.span == gate and each.holds is False for each in view.usage.gates
-                )
+                otherwise = gate in false[view.version]
                 message = (
                     f"the version check is {'false' if otherwise else 'true'} on releases "
                     f"without {shown}"
@@ -54,10 +58,11 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield view.finding(WIDE_GATE, gate, message + more, fix=fix)
 
 
-def _runs(view: View, gate: Span) -> bool:
-    return any(
-        gate in reference.gates
-        and reference.reachable
-        and reference.presence is not Presence.MISSING
+def _running(view: View) -> set[Span]:
+    """The version checks around code that runs and whose names are there."""
+    return {
+        gate
         for reference in view.usage.references
-    )
+        if reference.reachable and reference.presence is not Presence.MISSING
+        for gate in reference.gates
+    }
