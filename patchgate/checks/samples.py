@@ -223,7 +223,8 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
     )
-    changed = dict.fromkeys((*applied.get("changed", ()), *filter(_PASS.match, options)))
+    replaced = (*applied.get("changed", ()), *applied.get("edited", ()))
+    changed = dict.fromkeys((*replaced, *filter(_PASS.match, options)))
     passes = [*filter(_PASS.match, changed)]
     helpers = [*filter(_HELPER.match, changed)]
     known = {*passes, *helpers, *filter(_is_operator, changed)}

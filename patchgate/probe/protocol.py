@@ -433,6 +433,7 @@ class ChangesByVersion(TypedDict):
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
     torchs: list[str]  #: Changed names that are another object of torch's own now.
+    edited: list[str]  #: Functions of torch that are the same objects, and that it wrote into.
     overrides: list[str]  #: Changed names that their owner did not have itself.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.

@@ -57,7 +57,7 @@ _AS_RECORDED = "every fact is as recorded, with the patch as without it"
 
 def is_changed(answer: Answer) -> bool:
     """True if running the patch had a visible effect."""
-    return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
+    return any(answer.get(kind) for kind in ("changed", "edited", "defined", "effects", "held"))
 
 
 @record
@@ -373,6 +373,7 @@ class CheckContext:
             self.patch.diff
             or not functions
             or applied["effects"]
+            or applied.get("edited")
             or not set(applied["changed"]) <= set(functions)
         ):
             return True

@@ -130,6 +130,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
     with fake_device(request["profile"], note_call), faked_version(request["version"]):
         stage("patch")
         before, settings, held = _before_the_patch(request, recorder)
+        consisted = snapshot.contents(before)
         with torch_imports_added_to(before):
             with recorder.recording():
                 module = import_patch(path, request)
@@ -146,6 +147,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             **_changes(request, before, after, changed, recorder),
             "holders": holders.holders(changed, after),
             "torchs": holders.replaced_by_torchs_own(changed, before),
+            "edited": snapshot.edited(consisted, after),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),
             # Within a scope a setting is meant for the code in the scope.

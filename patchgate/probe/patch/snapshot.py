@@ -198,6 +198,54 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     return changed
 
 
+#: Identity of a function -> the objects that it, and the functions that it wraps, consist of.
+Contents = dict[int, list[Any]]
+
+
+def contents(taken: Snapshot) -> Contents:
+    """The code, the defaults and the closure of every function, and of those that it wraps: a patch
+    can write there without replacing any name.
+    """
+    found: Contents = {}
+    for owner in taken.values():
+        for value in owner.values():
+            if type(value) is FunctionType and identity(value) not in found:
+                is_plain = value.__closure__ is None and not vars(value)
+                every = [value] if is_plain else with_wrapped(value)
+                found[identity(value)] = [part for each in every for part in _parts(each)]
+    return found
+
+
+def _parts(value: Any) -> list[Any]:
+    if not isinstance(value, FunctionType):
+        return [value]
+    return [value, value.__code__, value.__defaults__, value.__kwdefaults__]
+
+
+def edited(before: Contents, taken: Snapshot) -> list[str]:
+    """The functions that are the same objects as before, and consist of others: of each the first
+    name.
+    """
+    unlike = {
+        which: now[0]
+        for which, now in contents(taken).items()
+        if not _is_same_list(before.get(which, now), now)
+    }
+    names: dict[int, str] = {}
+    for dotted, owner in taken.items() if unlike else ():
+        for key, value in owner.items():
+            if unlike.get(identity(value), _ABSENT) is value:
+                is_table = dotted.endswith("[]")
+                name = f"{dotted[:-1]}{_entry(key, value)}]" if is_table else f"{dotted}.{key}"
+                names.setdefault(identity(value), name)
+    return sorted(names.values())
+
+
+def _is_same_list(was: list[Any], now: list[Any]) -> bool:
+    """True also for another function that lies where one has been freed."""
+    return was[0] is not now[0] or (len(was) == len(now) and all(map(operator.is_, was, now)))
+
+
 def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
     """The operators that are in the second snapshot only, as `namespace::name`."""
     return sorted(set(map(top_level, after[OPERATORS].keys() - before[OPERATORS].keys())))
