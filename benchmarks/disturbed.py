@@ -41,7 +41,14 @@ _GATE = (
 )
 _SWEEP = ("sweep", "mine", "--workload", "pointwise", "--folder", "results")
 _ACCEPT = ("accept", "--yes", "--reason", "disturbed", "--folder", "results")
-_MAKE = "from patchgate.runner.torch_environments import cached_environment as make; make('2.11.0')"
+# A gate says that such an environment could not be made.
+_MAKE = """
+from patchgate.runner.torch_environments import NotInstallable, cached_environment
+try:
+    cached_environment("2.11.0")
+except NotInstallable:
+    raise SystemExit(4)
+"""
 _MACHINE, _USAGE = 4, 2
 # Parts of the bytes that an undisturbed run leaves: the disks that are too small for it.
 _DISKS = (0.0, 0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
@@ -350,7 +357,7 @@ def disturb(
                 disturbed,
                 disturbed.scenes[name],
                 int(count),
-                disks and is_gate,
+                disks and name in ("gate", "environment"),
                 pairs if is_gate else 0,
             )
             for told, fault in found:

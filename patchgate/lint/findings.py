@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -239,9 +240,10 @@ def _other_wordings(
             yield f"{message} [{show_releases(versions, known)}]"
 
 
-def lines_of(source: str) -> list[str]:
+@lru_cache(maxsize=2)  # each finding of a file asks for them
+def lines_of(source: str) -> tuple[str, ...]:
     """Split lines as Python's parser does, which does not end one at a form feed."""
-    return re.split(r"\r\n|\r|\n", source)
+    return tuple(re.split(r"\r\n|\r|\n", source))
 
 
 def _line(lines: Sequence[str], span: Span) -> str:

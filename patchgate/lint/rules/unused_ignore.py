@@ -55,16 +55,12 @@ def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[F
     """Remove the findings that a comment ignores, and add one for each comment that silences
     nothing.
     """
-    left = list(findings)
-    for ignore in ignores_in(source):
-        silenced = {
-            each.code
-            for each in left
-            if each.span.line == ignore.span.line and each.code in ignore.codes
-        }
-        left = [
-            each for each in left if each.span.line != ignore.span.line or each.code not in silenced
-        ]
+    ignores = ignores_in(source)
+    ignored = {(ignore.span.line, code) for ignore in ignores for code in ignore.codes}
+    found = {(each.span.line, each.code) for each in findings}
+    left = [each for each in findings if (each.span.line, each.code) not in ignored]
+    for ignore in ignores:
+        silenced = {code for code in ignore.codes if (ignore.span.line, code) in found}
         in_vain = [code for code in ignore.codes if code not in silenced]
         if in_vain or not ignore.codes:
             what = f"silences nothing: {', '.join(in_vain)}" if in_vain else "names no code"
