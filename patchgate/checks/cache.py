@@ -21,6 +21,7 @@ from patchgate.checks.framework.find_checks import (
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
+from patchgate.checks.samples import sampled_names
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, check_of
 from patchgate.model.records import Case, Kind, Verdict, read_codes
@@ -207,14 +208,18 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
             do="cached",
             unasked="both sides generate the same code",
         )
+    is_other_code = answers[PATCHED]["code"] != answers[UNPATCHED]["code"]
     if is_stale(answers):
         answers[TAGGED] = compiled("one", patch.path, tag="patchgate")
-    elif answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
+    elif is_other_code:
         next_version = folder / "edited.py"
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
+    if EDITED in answers or (
+        not is_other_code and sampled_names(context.apply(case.torch))["passes"]
+    ):
         # A fork has the hashes of its server: only another interpreter has other ones, as a user's
-        # next process does.
+        # next process does. The identity of a pass is in the key also where it changes no code.
         answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
         varied = answers[VARIED.format(f"{name}={value}")] = compiled(
@@ -396,7 +401,8 @@ def judge_cache(
             "the patch does not change the code of this workload, so its cache key cannot be "
             "judged here"
         )
-        return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
+        same = verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)
+        return [_missed(case, where, answers) or same]
     return [_key(case, where, answers, in_key)]
 
 
@@ -443,18 +449,16 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
 
 def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> Verdict:
     """The verdict on the key: it must follow the patch's text, and nothing but its text."""
-    after_edit, again = answers[EDITED], answers[AGAIN]
+    after_edit = answers[EDITED]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]) and not in_key:
         actual = (
             f"an edited patch got the cached code of this one ({_counts(after_edit['answers'])})"
         )
         return verdict("PG703", Kind.REGRESSED, case, "", "a key of its own", actual, where)
-    if not _hits(again["answers"]):
-        actual = f"the second process with this patch compiled again ({_counts(again['answers'])})"
-        return verdict(
-            "PG704", Kind.REGRESSED, case, "", "its own code, from the cache", actual, where
-        )
+    missed = _missed(case, where, answers)
+    if missed:
+        return missed
     actual = (
         "each side ran its own code, and the second patched process used the cached code of "
         "the first"
@@ -462,6 +466,15 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) ->
     if failure:
         actual += f"; an edited patch could not be tried: {failure.text}"
     return verdict("PG705", Kind.PASS, case, "", "its own code on either side", actual)
+
+
+def _missed(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict | None:
+    """PG704 where a second process, with other hashes, did not find the code of the first."""
+    again = answers.get(AGAIN)
+    if again is None or failure_of(again) or _hits(again["answers"]):
+        return None
+    actual = f"the second process with this patch compiled again ({_counts(again['answers'])})"
+    return verdict("PG704", Kind.REGRESSED, case, "", "its own code, from the cache", actual, where)
 
 
 def _hits(counts: Mapping[str, int]) -> int:

@@ -163,6 +163,8 @@ def test_cache_is_judged_where_the_patch_changes_code(
         ({EDITED: ran(THEIRS, NONE | {"autograd_hit": 1})}, ["PG703"]),
         ({EDITED: FAILURE}, ["PG705"]),
         ({AGAIN: ran(THEIRS, MISS)}, ["PG704"]),
+        (SAME | {AGAIN: ran(OURS, MISS)}, ["PG704"]),
+        (SAME | {AGAIN: ran(OURS, HIT)}, ["PG705"]),
         (SAME, ["PG705"]),
     ],
 )
