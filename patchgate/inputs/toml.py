@@ -130,9 +130,16 @@ def load_toml_record(
         where, got = display_path(path), fault.got
         if fault.path:
             where += f":{line_of(read_text(path), (*below, *fault.path))}"
-            got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
+            got = got or shorten(f"{fault.path[-1]} = {_shown(table, fault.path)}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record
+
+
+def _shown(table: Any, path: KeyPath) -> str:
+    try:
+        return repr(value_at(table, path))
+    except RecursionError:  # `a.a.a...`
+        return "a table of very many levels"
 
 
 def value_at(table: Any, path: KeyPath) -> Any:

@@ -43,6 +43,13 @@ _AROUND = 2
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
 
+# Escape sequences, and characters that turn the direction of a text, which a patch can bring.
+_INVISIBLE = {
+    code: chr(code).encode("unicode_escape").decode()
+    for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\t\r"
+}
+
 
 def render_html(
     title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None
@@ -84,7 +91,8 @@ def _releases(patch: Patch) -> list[tuple[str, str, bool]]:
 
 def render_page(template: str, **contents: object) -> str:
     """One of the `templates` with its contents, style and script."""
-    return _templates().get_template(template).render(contents)
+    page = _templates().get_template(template).render(contents)
+    return page.translate(_INVISIBLE)
 
 
 @cache

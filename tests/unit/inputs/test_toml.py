@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.inputs.manifest import Claims
 from patchgate.inputs.toml import line_of, load_toml_record, read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.serialization import Invalid
@@ -147,3 +148,9 @@ def test_a_key_of_a_table_is_looked_for_inside_it(start, table, number):
 )
 def test_a_key_that_begins_no_line_of_its_table_is_where_the_table_is(text):
     assert line_of(text, ("symptom", "title")) == 2
+
+
+def test_a_key_of_very_many_levels_is_named(folder):
+    (folder / "patch.toml").write_text(f"a{'.a' * 3000} = 1\n")
+    with pytest.raises(UsageError, match="a table of very many levels"):
+        load_toml_record(Claims, folder / "patch.toml")

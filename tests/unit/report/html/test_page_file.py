@@ -224,3 +224,9 @@ def test_a_page_says_what_made_it_and_on_which_releases_the_defect_is():
     assert '<li class="red"><strong>2.12.1</strong> defect<br>patch off</li>' in text
     assert '<li class="green"><strong>2.11.0</strong> defect<br>patch on</li>' in text
     assert '<li class="grey"><strong>2.14.0</strong> not recorded<br>patch off</li>' in text
+
+
+def test_control_characters_of_a_title_are_shown_as_escapes():
+    text = made("stack", "a\x1b[31m\u202eb")
+    assert r"a\x1b[31m\u202eb" in text
+    assert "\x1b" not in text
