@@ -111,6 +111,13 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         return [
             verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)
         ]
+    patched = failure_of(answers["patched"])
+    if patched and patched.cause is Cause.RAISED and patched.stage == "run":
+        # Each sample's own error is a result: this one is of the code around them.
+        text = f"patched: {patched.text}"
+        return [
+            verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)
+        ]
     failures = broken, failure_of(answers["patched"]) or comparison_failure(answers["compared"])
     failed = judge_failed(
         FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples"

@@ -29,6 +29,7 @@ from patchgate.probe.numerics.derived_samples import (
     trained_alone,
 )
 from patchgate.probe.numerics.sample_differences import shown_tensor
+from patchgate.probe.patch.load import built_outside
 
 # Samples of one operator, by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
@@ -97,7 +98,7 @@ class Sample:
         """
         if not self.is_module:
             return None
-        with torch.random.fork_rng(devices=[]):
+        with built_outside(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             args, kwargs = self.made
             module = named(self.function.removeprefix(_MODULE))(*args, **kwargs)

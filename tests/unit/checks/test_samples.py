@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from patchgate.checks.samples import judge_samples, sampled_names
+from patchgate.checks.framework.find_checks import Instance
+from patchgate.checks.samples import ask_samples, judge_samples, sampled_names
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Colour, Numerics
 
@@ -143,3 +145,19 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
     (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
     assert verdict.code == code
     assert "1 in the second call of add()" in verdict.actual
+
+
+@pytest.mark.parametrize(("stage", "code"), [("run", "PG515"), ("patch", "PG513")])
+def test_an_error_of_the_code_around_samples_is_not_held_against_the_patch(stage, code):
+    failure = {"cause": "raised", "stage": stage, "signature": "RuntimeError: on meta"}
+    answers = {
+        "unpatched": {"operators": {"torch.add": ["add"]}, "unmeasured": ""},
+        "patched": {"failure": failure},
+        "compared": {},
+    }
+    context: Any = SimpleNamespace(
+        apply=lambda torch: {"changed": ["torch.add"]},
+        once_a_run=lambda name, ask: answers,
+    )
+    (found,) = ask_samples(context, Instance(case=CASE))
+    assert found.code == code
