@@ -116,12 +116,14 @@ def built_outside() -> Iterator[None]:
     for patched in reversed(entered):
         patched.leave()
     torch.set_rng_state(generator)  # a scope may put back the seed of before it
-    yield
-    for patched in entered:
-        patched.enter()
-    if entered:
-        # The workloads name their dtypes; a scope's default is for its user's code.
-        _set_default_dtype(_DEFAULT_DTYPE)
+    try:
+        yield
+    finally:  # a module of a sample may refuse to be made: what follows is judged in the scope too
+        for patched in entered:
+            patched.enter()
+        if entered:
+            # The workloads name their dtypes; a scope's default is for its user's code.
+            _set_default_dtype(_DEFAULT_DTYPE)
 
 
 def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
