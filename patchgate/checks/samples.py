@@ -72,8 +72,8 @@ _OPERATOR = re.compile(
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
-# Helpers of training, which stand around operators.
-_HELPER = re.compile(
+# Functions of training, which stand around operators: optimizers, autocast, state of modules.
+_TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
@@ -82,8 +82,6 @@ _HELPER = re.compile(
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
-# Names of what makes code, which may be another for a GPU.
-_OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|codegen)\b")
 # Groups of samples are compiled forward and backward, and halved where one raises.
 _COMPILES = 8
 _SHOWN = 3
@@ -96,29 +94,18 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         raise NothingToJudge("the patch replaces no operator, and offers no backend and no pass")
     answers = sampled(context, torch)
     unpatched = answers["unpatched"]
+    broken, changed = failure_of(unpatched), failure_of(answers["patched"])
     reason = _not_judged(unpatched)
+    if broken and broken.cause is Cause.CRASHED:
+        # torch's own samples crash torch here, on every run.
+        reason = f"unpatched: {broken.text}"
+    elif changed and changed.cause is Cause.RAISED and context.patch.claims.scope:
+        # A scope may change how any tensor is made, so that the code around the samples fails.
+        reason = f"within the scope: {changed.text}"
     if reason:
-        return [
-            verdict(
-                "PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason
-            )
-        ]
-    broken = failure_of(unpatched)
-    if (
-        broken and broken.cause is Cause.CRASHED
-    ):  # torch's own samples crash torch here, on every run
-        text = f"unpatched: {broken.text}"
-        return [
-            verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)
-        ]
-    patched = failure_of(answers["patched"])
-    if patched and patched.cause is Cause.RAISED and patched.stage == "run":
-        # Each sample's own error is a result: this one is of the code around them.
-        text = f"patched: {patched.text}"
-        return [
-            verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)
-        ]
-    failures = broken, failure_of(answers["patched"]) or comparison_failure(answers["compared"])
+        expected = "samples of what the patch replaces"
+        return [verdict("PG515", Kind.ASSUMED, at.case, "", expected, reason)]
+    failures = broken, changed or comparison_failure(answers["compared"])
     failed = judge_failed(
         FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples"
     )
@@ -143,7 +130,7 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
     with TemporaryDirectory() as folder:
         made, ours, theirs = (Path(folder, name) for name in ("made", "unpatched", "patched"))
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
-        simulated = _simulated(context) if any(map(_OF_CODE.match, names["names"])) else None
+        simulated = _simulated(context)
         compare = partial(context.differences, torch, "differ samples")
         mentions = _mentions(context.patch) if names["passes"] or names["offers"] else []
         making = {**names, "mentions": mentions}
@@ -224,7 +211,7 @@ print(torch.compile(call)(given()))
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made: `names` are changed ones that are operators, functions
-    that handle them, or options that hold a pass; `passes` and `helpers` are some of these;
+    that handle them, or options that hold a pass; `passes` and `training` are some of these;
     `offers` are backends and passes that nothing calls by itself.
     """
     options = (
@@ -233,12 +220,12 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     replaced = (*applied.get("changed", ()), *applied.get("edited", ()))
     changed = dict.fromkeys((*replaced, *filter(_PASS.match, options)))
     passes = [*filter(_PASS.match, changed)]
-    helpers = [*filter(_HELPER.match, changed)]
-    known = {*passes, *helpers, *filter(_is_operator, changed)}
+    training = [*filter(_TRAINING.match, changed)]
+    known = {*passes, *training, *filter(_is_operator, changed)}
     return {
         "names": [name for name in changed if name in known],
         "passes": passes,
-        "helpers": helpers,
+        "training": training,
         "offers": [*applied.get("offers", ())],
     }
 
@@ -307,7 +294,7 @@ def judge_samples(
     ]
 
 
-# What grew -> the code of the check that judges it in workloads, and what there is more of.
+# A count that grew -> the code of the check that judges it in workloads, and its name.
 _GROWN = {"graphs": ("PG411", "graphs compiled"), "breaks": ("PG422", "graph breaks")}
 
 

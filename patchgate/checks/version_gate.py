@@ -179,7 +179,7 @@ def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
         return False
     kind = failure.signature.partition(":")[0].rpartition(".")[2]
     path, _, line = (failure.where or "").rpartition(":")
-    if kind not in _MISREAD or path != patch.path:
+    if kind not in _MISREAD or path != patch.path or patch.diff:
         return False
     raising = (node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.Raise))
     return all(not node.lineno <= int(line) <= (node.end_lineno or 0) for node in raising)

@@ -76,7 +76,7 @@ class Loading(TypedDict, total=False):
     """How a patch is imported and installed."""
 
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
-    #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
+    #: Calls that install it after its import, in order: `function`, `module:function(arguments)`.
     install: list[str]
     stubs: list[str]  #: Modules that a stub stands for.
     part_of: str  #: File in whose place the patch is imported; empty for its own.
@@ -153,7 +153,7 @@ class RunOffers(Compile):
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
     passes: list[str]  #: Those of `names` that any graph may reach.
-    helpers: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
+    training: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
     offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
@@ -162,7 +162,7 @@ class RunOperators(Sample, total=False):
         int
     ]  #: Without a patch: its samples that are compiled; where both are empty, the first.
     only_simulated: list[int]  #: Without a patch: those whose code for `simulated` is run.
-    simulated: Profile | None  #: A simulated GPU for which the patch may change code.
+    simulated: Profile | None  #: The GPU for which code is run too, if the patch changes any.
 
 
 class CheckOperators(Patched):
@@ -448,8 +448,8 @@ class Applied(Changes):
     ]
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
-    #: What in the project runs the patch a second time; empty where nothing does, or none is
-    #: nested.
+    #: The place in the project that runs the patch a second time; empty if there is none, or if no
+    #: name is nested.
     runs_again: str
     added: list[str]  #: Changed names that torch does not have, inherit or look up.
     again: str  #: What the second run raised; empty where it raised nothing.
@@ -470,7 +470,7 @@ class RunAnewResult(TypedDict, total=False):
 
     missing: list[str]  #: Of the names that were asked about, those that it does not replace.
     dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.
-    #: Of the holders that were asked about, those whose module nothing had loaded when it had run.
+    #: The holders, of those that were asked about, whose module nothing had loaded when it had run.
     later: list[str]
     unmeasured: str  #: In place of the others: why only a machine with the device can tell.
     failure: Failure  #: In place of the others: of the new interpreter.
@@ -495,7 +495,7 @@ class Undone(TypedDict):
     undone: list[str]  #: Names that the first patches replaced and the last one took back.
 
 
-#: What a process that answers has of torch: the whole compiler, `import torch` alone, or nothing.
+#: A process that answers has loaded the whole compiler, `import torch` alone, or nothing of torch.
 LOADED = ("compiler", "torch", "nothing")
 
 

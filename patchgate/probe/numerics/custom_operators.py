@@ -17,7 +17,7 @@ from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
 
-# What opcheck tests. Whether an autograd kernel is registered as it advises hurts nobody by itself.
+# The tests of opcheck, but for that of how an autograd kernel is registered: it hurts nobody.
 _TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 # Shapes of the tensors of a call, in their order; the last one is for all that follow.
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (

@@ -123,7 +123,7 @@ def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
         "changed_sequences": int(diverged.sum()),
         "changed_tokens": int(changed.sum()),
         "drawn_alike": int(alike.sum()),
-        # Where the first of them part: sequence, token, and what each side drew there.
+        # The place where the first of them part, and the token that each side drew there.
         "first_sequence": first,
         "first_token": at,
         "first_before": int(ours[first, at]),

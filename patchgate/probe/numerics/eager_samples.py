@@ -26,7 +26,7 @@ from patchgate.probe.numerics.sample_calls import (
 _PLAIN, _TRAINED = 24, 8
 _HALVES = (torch.bfloat16, torch.float16)
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-# What tensors are multiplied by between two calls: whatever a call accepts, it still accepts.
+# Tensors are multiplied by this between two calls, which leaves them arguments of the call.
 _WRITTEN = 0.75
 
 

@@ -46,7 +46,7 @@ _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # Operators, calls of each, those around which something is written, and rows of two operators, at
 # most.
 _MOST, _CALLS, _WRITTEN, _ROWS = 14, 4, 2, 40
-# What makes a tensor of numbers is called for these first: float32 is what it makes unasked.
+# Functions that make a tensor of numbers are called for these first: unasked they make float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
 _LETTERS = "abcdeghijklmnopqrstuvw"

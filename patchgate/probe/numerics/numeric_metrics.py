@@ -52,7 +52,7 @@ def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, 
 
 def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
     reference, eager, unpatched = ours["reference"], ours["eager"], ours["compiled"]
-    # Where eager mode or the unpatched code errs without bound, that would admit any error
+    # An error without bound of eager mode or of the unpatched code would admit any error
     # elsewhere.
     bounded = [
         torch.isfinite(differences(a, exact) + differences(b, exact))
@@ -195,5 +195,5 @@ def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict
 
 
 def _special_class(tensor: torch.Tensor) -> torch.Tensor:
-    """Of each element: 0 finite, 1 NaN, 2 infinite, 3 minus infinite."""
+    """The kind of each element: 0 finite, 1 NaN, 2 infinite, 3 minus infinite."""
     return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3

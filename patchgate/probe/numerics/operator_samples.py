@@ -112,7 +112,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Few programs are wrong as torch traces them: these are compiled without the patch too.
         is_pass_alone = {*names} <= {*request["passes"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
-        # What torch itself does not trace is not judged.
+        # Samples that torch itself does not trace are not judged.
         failed = [
             f"{samples[i].text}: raises {result} unpatched"
             for i, result in traced.items()
@@ -137,6 +137,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "compiled": {},
         "simulated": {},
         "unjudged": failed,
+        "makes_code": any(map(_OF_CODE.match, names)),
         "acts_before_code": not all(map(_OF_CODE.match, names)),
         "acts_eagerly": acts_eagerly,
         "compiles": not all(map(_OF_TRITON.match, names)),
@@ -147,8 +148,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
 
 def _acts_eagerly(request: RunOperators) -> bool:
     """True if a replaced name can act where nothing is compiled."""
-    helpers = request["helpers"]
-    return any(name in helpers or not _OF_COMPILES.match(name) for name in request["names"])
+    training = request["training"]
+    return any(name in training or not _OF_COMPILES.match(name) for name in request["names"])
 
 
 def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:
@@ -199,18 +200,18 @@ def _with_noise(generator: torch.Generator, value: Any) -> Any:
 
 def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
     """Name -> what its samples are of, and the samples of each source, the closest first."""
-    helpers, passes = request["helpers"], [*request["passes"], *request["offers"]]
+    training, passes = request["training"], [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
-    apart = {*helpers, *passes}
+    apart = {*training, *passes}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
-    training = {"helpers of training": _training(helpers)} if helpers else {}
+    around = {"functions of training": _training(training)} if training else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
-        if name in helpers:
-            of_name = training
+        if name in training:
+            of_name = around
         elif name in passes:
             of_name = programs
         elif name in found:
@@ -232,7 +233,7 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
 
 
 def _training(names: Sequence[str]) -> list[Sample]:
-    """Programs that call one of the helpers of training."""
+    """Programs that call one of the functions of training."""
     generator = torch.Generator().manual_seed(SEED)
     return [
         Sample(text, args, {}, traced=is_compiled)
@@ -267,7 +268,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         # First of all, for what a process does at its first call shows here.
         counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
         now = _traced(samples) if written["acts_before_code"] else {}
-        # What is traced tells where to look; what is compiled is judged.
+        # Traces tell where to look; compiled code is judged.
         excess = {
             i: min(departure(now[i], each[i], spread[i])["excess"] for each in (eager, before))
             for i in now
@@ -275,13 +276,15 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
         raising = [i for i in telling if isinstance(now[i], str)]
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
-        # Where all are as they were when traced, code can be wrong alone.
+        # If all traces are as before, only code can be wrong.
         few = _COMPILED // 2 if now else _COMPILED
         others = [i for i in range(len(samples)) if i not in telling]
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
-        simulated = _simulated(samples, chosen[:_SIMULATED], request)
+        simulated = _simulated(
+            samples, chosen[:_SIMULATED] if written["makes_code"] else [], request
+        )
         eagerly = written["samples"] if written["acts_eagerly"] else []
         called = _called(eagerly, eager, spread)
         offered = {
@@ -301,8 +304,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
-    """Of the first programs the results with a backend or pass that the patch offers, or what it
-    raises; not of those that it refuses, and of none where it compiles nothing.
+    """Run the first programs with a backend or pass that the patch offers: each one's results, or
+    its error. Programs that it refuses are left out; all of them if it compiles nothing.
     """
     run: OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
     compiler = compiler_of(offer, module_of(patch), run, dynamic=None)
@@ -376,8 +379,8 @@ def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> 
 def _simulated(
     samples: Sequence[Sample], chosen: Sequence[int], request: RunOperators
 ) -> dict[int, Any]:
-    """Of each sample the results of its code for the simulated GPU, or what it raises; not of those
-    that only a real one can run. Sizes are constants there.
+    """Run the samples' code for the simulated GPU: each one's results, or its error. Those that
+    only a real GPU can run are left out. Sizes are constants there.
     """
     profile = request["simulated"]
     chosen = [at for at in chosen if not samples[at].first]
@@ -518,8 +521,8 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
-    """Of one sample: what it gives, the gradients and the inputs after the call, or what it
-    raises.
+    """Run one sample: its results, the gradients and the inputs after the call, or the error that
+    it raises.
     """
     try:
         return _results(samples, run)[0]
@@ -535,8 +538,8 @@ def _raised(error: Exception) -> str:
 
 
 def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[Results]:
-    """Of each sample the outputs, the gradients along one direction, the tensors that were passed,
-    and the state of its module.
+    """Run samples: each one's outputs, gradients along one direction, tensors that were passed, and
+    state of its module.
     """
     modules = [sample.module() for sample in samples]
     functions = [_call(*each) for each in zip(samples, modules, strict=True)]
@@ -638,8 +641,8 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
 
 
 def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
-    """Of each sample the results of its graph after all passes, run without code, or what it
-    raises; of a group that raises each is run alone, at most so many.
+    """Run the samples' graphs after all passes, without code: each one's results, or its error. If
+    a group raises, its samples are run one by one, at most so many.
     """
     outcomes: dict[int, Any] = {}
     groups, alone = _groups(samples, range(len(samples))), 0
@@ -676,8 +679,8 @@ def _without_code(graph: Any, inputs: Any) -> Any:
 def _compiled(
     samples: Sequence[Sample], groups: list[Sequence[int]], backend: Any = "inductor"
 ) -> dict[int, Any]:
-    """Of each sample the results of a compile of many together, or what it raises alone; not of
-    those that were not run, or that need a device.
+    """Compile many samples together and run them: each one's results, or its error when it is run
+    alone. Those that were not run, or that need a device, are left out.
     """
     outcomes: dict[int, Any] = {}
     compiles, failed, found = 0, False, False

@@ -35,7 +35,7 @@ from patchgate.probe.patch.load import built_outside
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
 _HALVES = (torch.bfloat16, torch.float16)
-# What takes the place of an argument of a type: values at which code often branches.
+# Values that take the place of an argument of a type: code often branches at them.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
     int: (-1, 0, 1, 2),
     bool: (True, False),
@@ -292,9 +292,9 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     for at, leaf in enumerate(leaves):
         if torch.is_tensor(leaf) and leaf.is_floating_point() and leaf.numel() > 1:
-            changed = leaf.detach().clone()
-            changed.view(-1)[: changed.numel() // 2] = torch.nan
-            new = [*leaves[:at], changed, *leaves[at + 1 :]]
+            changed = leaf.detach().flatten().clone()
+            changed[: changed.numel() // 2] = torch.nan
+            new = [*leaves[:at], changed.reshape(leaf.shape), *leaves[at + 1 :]]
             args, kwargs = pytree.tree_unflatten(new, spec)
             yield replace(sample, args=args, kwargs=kwargs, how="with NaN")
 
@@ -365,7 +365,7 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
 
 
 def _by_form(samples: Iterable[Sample]) -> list[Sample]:
-    """Of each form the first, in turns, those with the most arguments first; without large ones."""
+    """The first of each form, in turns, those with the most arguments first; without large ones."""
     by_form: dict[str, list[Sample]] = {}
     for sample in samples:
         tensors = tensors_in((sample.args, sample.kwargs))

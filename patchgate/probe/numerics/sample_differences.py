@@ -11,7 +11,7 @@ import torch
 
 from patchgate.probe.numerics.numeric_metrics import differences
 
-# What rounding explains of an element: absolutely, and relative to its size. In half precision 8
+# Rounding explains so much of an element, absolutely and relative to its size. In half precision 8
 # units in the last place, as a manifest that says nothing of `largest_ulps` admits: attention in
 # bfloat16 moved 4.
 _ATOL = {torch.float64: 1e-8}
@@ -28,10 +28,10 @@ _LONGEST = 1 << 20
 _MOVES = 16
 #: Part of results -> for each of its tensors how far elements move.
 Spread = Mapping[str, Sequence[torch.Tensor]]
-#: Of each step of Dynamo's the graphs that were compiled, and the breaks.
+#: The graphs that were compiled, and the breaks, in each step of Dynamo's.
 Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
-# Where code is compiled for -> what a sample's text says of it.
+# A way to compile -> the words that a sample's text has for it.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
 # Samples that were not judged and are named: a reply has a limit.
 _NAMED = 20
@@ -106,8 +106,8 @@ def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
     """
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
     for step, (graphs, breaks), (now, broken) in zip(STEPS, unpatched, patched, strict=False):
-        # A function around one that breaks the graph in torch too breaks it once more.
-        if broken > breaks == 0:
+        # If torch itself breaks the graph, a function around that one breaks it once more.
+        if broken > 2 * breaks:
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
         if step == STEPS[0]:
             own = max(0, now - graphs)

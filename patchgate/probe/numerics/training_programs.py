@@ -1,5 +1,5 @@
-"""Small programs of the helpers of training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls.
+"""Small programs of the functions of training: clipping and optimizers, checkpoints, autocast,
+state of modules, functional calls.
 
 A replaced function is judged by those of them that call it. They stand between empty lines and read
 inputs by their names, as fragments of models do.

@@ -147,9 +147,9 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
     assert "1 in the second call of add()" in verdict.actual
 
 
-@pytest.mark.parametrize(("stage", "code"), [("run", "PG515"), ("patch", "PG513")])
-def test_an_error_of_the_code_around_samples_is_not_held_against_the_patch(stage, code):
-    failure = {"cause": "raised", "stage": stage, "signature": "RuntimeError: on meta"}
+@pytest.mark.parametrize(("scope", "code"), [("within", "PG515"), (None, "PG513")])
+def test_an_error_of_the_code_around_samples_is_not_held_against_a_scope(scope, code):
+    failure = {"cause": "raised", "stage": "run", "signature": "RuntimeError: on meta"}
     answers = {
         "unpatched": {"operators": {"torch.add": ["add"]}, "unmeasured": ""},
         "patched": {"failure": failure},
@@ -158,6 +158,7 @@ def test_an_error_of_the_code_around_samples_is_not_held_against_the_patch(stage
     context: Any = SimpleNamespace(
         apply=lambda torch: {"changed": ["torch.add"]},
         once_a_run=lambda name, ask: answers,
+        patch=SimpleNamespace(claims=SimpleNamespace(scope=scope)),
     )
     (found,) = ask_samples(context, Instance(case=CASE))
     assert found.code == code
