@@ -267,7 +267,7 @@ def define_by_call(node: ast.Call, state: State) -> None:
             )
         elif known and isinstance(text, Known) and isinstance(owner, (Unknown, LocalObject)):
             state.usage.define("*", str(text.values[0]), state.path)
-        elif isinstance(owner, Unknown) and chain(owners[0]) not in ("self", "cls"):
+        elif owners and isinstance(owner, Unknown) and chain(owners[0]) not in ("self", "cls"):
             state.usage.define("", "*", state.path)
 
 

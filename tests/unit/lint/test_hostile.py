@@ -19,6 +19,11 @@ def test_a_number_that_python_cannot_write_is_read() -> None:
     assert codes(source) == ["PG121", "PG110"]
 
 
+@pytest.mark.parametrize("call", ["setattr(*pair)", "owner.__setattr__(pair)", "setattr(owner)"])
+def test_a_setattr_without_a_name_to_read_is_no_crash(call: str) -> None:
+    assert codes(f"def set_one(owner, pair):\n    return {call}\n{OLD}") == ["PG110"]
+
+
 def test_a_name_that_no_file_can_have_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(f"from .{'a' * 300} import b\nimport {'c' * 300}\nb()\n{OLD}")
     assert [each.code for each in lint([tmp_path], TORCHES).findings] == ["PG110"]
