@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from patchgate.lint.index.format import write
-from patchgate.lint.index.read_module import parsed, read_module
+from patchgate.lint.index.read_module import parsed, read_module, read_stub
 from patchgate.lint.index.records import ALONE, SCOPE, Module, ReleaseRecords
 from patchgate.lint.index.release import Index, opened
 from patchgate.lint.index.resolve import Found, resolve
@@ -31,13 +31,19 @@ Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
 def in_scope(path: str) -> bool:
     """True if the index covers the file at this path below site-packages."""
     name = module_name(path)
-    return path.endswith(".py") and (
+    return (path.endswith(".py") or is_stub(path)) and (
         name in ALONE or any(name == root or name.startswith(f"{root}.") for root in SCOPE)
     )
 
 
+def is_stub(path: str) -> bool:
+    """True for what says which names an extension in C has, as that has no source to read."""
+    return path.startswith("torch/_C/") and path.endswith(".pyi")
+
+
 def module_name(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    without = path.removesuffix(".pyi").removesuffix(".py")
+    return without.removesuffix("/__init__").replace("/", ".")
 
 
 def files_in_scope(site_packages: Path) -> dict[str, Path]:
@@ -55,7 +61,9 @@ def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -
     built = ReleaseRecords(version=version, triton=triton)
     for path, text in sorted(files):
         name, tree = module_name(path), parsed(text)
-        if tree is not None:
+        if tree is not None and is_stub(path):
+            built.modules[name] = read_stub(name, tree)
+        elif tree is not None:
             built.modules[name], built.calls[name] = read_module(
                 name, tree, package=path.endswith("__init__.py")
             )

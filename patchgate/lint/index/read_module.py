@@ -37,6 +37,13 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     return reader.record(held=tuple(sorted(held)), makes_names=_makes_names(tree)), reader.calls
 
 
+def read_stub(name: str, tree: ast.Module) -> Module:
+    """Read the names of an extension in C. Their signatures are not: a stub often has others."""
+    named = (each.name for each in tree.body if isinstance(each, (*DEFINITIONS, ast.ClassDef)))
+    assigned = (target for each in tree.body for target, _, _ in _assigned(each))
+    return Module(name=name, attributes=dict.fromkeys((*named, *assigned)))
+
+
 def imported_names(
     node: ast.Import | ast.ImportFrom, module: str = "", *, package: bool = False
 ) -> Iterator[tuple[str, str]]:
@@ -345,7 +352,7 @@ def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt,
         if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
             if not (
                 isinstance(node, ast.If)
-                and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+                and ast.unparse(node.test).rpartition(".")[2].lstrip("_") == "TYPE_CHECKING"
             ):
                 yield from flat(node.body, False)
             yield from flat(getattr(node, "orelse", []), False)

@@ -8,32 +8,87 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SCOPE = (
-    "torch._inductor",
+    "torch._C",
+    "torch._awaits",
+    "torch._classes",
+    "torch._compile",
+    "torch._custom_class_base",
+    "torch._custom_op",
+    "torch._custom_ops",
+    "torch._native",
+    "torch._decomp",
+    "torch._dispatch",
     "torch._dynamo",
+    "torch._export",
     "torch._functorch",
-    "torch._subclasses",
-    "torch._higher_order_ops",
     "torch._guards",
-    "torch._ops",
+    "torch._higher_order_ops",
+    "torch._inductor",
+    "torch._jit_internal",
+    "torch._lazy",
     "torch._library",
     "torch._logging",
-    "torch._decomp",
-    "torch._refs",
+    "torch._meta_registrations",
+    "torch._native",
+    "torch._opaque_base",
+    "torch._ops",
+    "torch._precompile",
+    "torch._precompile_driver",
     "torch._prims",
     "torch._prims_common",
-    "torch._meta_registrations",
-    "torch._export",
+    "torch._python_dispatcher",
+    "torch._refs",
+    "torch._sources",
+    "torch._streambase",
+    "torch._strobelight",
+    "torch._subclasses",
     "torch._tensor",
+    "torch._tensor_iterator",
+    "torch._tensor_str",
+    "torch._utils",
+    "torch._utils_internal",
+    "torch._vmap_internals",
+    "torch._weights_only_unpickler",
+    "torch.accelerator",
+    "torch.amp",
+    "torch.ao",
     "torch.autograd",
     "torch.compiler",
+    "torch.contrib",
+    "torch.cpu",
     "torch.cuda",
     "torch.distributed",
     "torch.export",
+    "torch.func",
+    "torch.functional",
+    "torch.futures",
     "torch.fx",
+    "torch.hub",
+    "torch.jit",
     "torch.library",
+    "torch.masked",
+    "torch.monitor",
+    "torch.mps",
+    "torch.mtia",
+    "torch.multiprocessing",
+    "torch.nativert",
+    "torch.nested",
     "torch.nn",
+    "torch.numa",
+    "torch.onnx",
+    "torch.optim",
     "torch.overrides",
+    "torch.package",
+    "torch.profiler",
+    "torch.quantization",
+    "torch.random",
+    "torch.serialization",
+    "torch.signal",
+    "torch.sparse",
+    "torch.storage",
+    "torch.types",
     "torch.utils",
+    "torch.xpu",
     "triton.runtime",
     "triton.compiler",
     "triton.backends",
@@ -42,7 +97,7 @@ SCOPE = (
 # imported.
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Only the package's own __init__ of these, not the modules below it.
-ALONE = ("triton",)
+ALONE = ("torch", "triton")
 # `import torch` loads these of the indexed modules, and what they import; tests/torch holds it
 # against torch.
 WITH_TORCH = (
@@ -59,6 +114,9 @@ WITH_TORCH = (
         for each in ("intrinsic.quantized.modules.bn_relu", "qat.modules.embedding_ops")
     ),
     *(f"torch.nn.{each}" for each in ("quantizable", "quantized")),
+    "torch._custom_ops",
+    "torch.ao.nn.sparse.quantized",
+    "torch._native",
     "torch._library.simple_registry",
     "torch._logging._registrations",
     "torch._meta_registrations",
@@ -70,6 +128,15 @@ WITH_TORCH = (
     "torch.utils.data.graph_settings",
     "torch.utils.dlpack",
 )
+
+
+# `import torch` loads this one only where an environment variable asks for it.
+ON_REQUEST = "torch.cuda._sanitizer"
+
+
+def in_extension(dotted: str) -> bool:
+    """True for torch's extensions in C, of which the index knows the names that stubs state."""
+    return dotted == "torch._C" or dotted.startswith("torch._C.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchgate.lint.index.format import IndexFiles
-from patchgate.lint.index.records import WITH_TORCH, CallSite, Module, ReleaseRecords
+from patchgate.lint.index.records import (
+    ON_REQUEST,
+    WITH_TORCH,
+    CallSite,
+    Module,
+    ReleaseRecords,
+    in_extension,
+)
 from patchgate.lint.index.resolve import Found, member, module_of, resolve
 from patchgate.lint.index.sources import Sources
 from patchgate.model.paths import GOLDEN
@@ -155,7 +162,7 @@ class Release:
             name = todo.pop()
             while name and name not in known:
                 name = name.rpartition(".")[0]
-            if name and name not in loaded:
+            if name and name not in loaded and not in_extension(name) and name != ON_REQUEST:
                 loaded.add(name)
                 todo.append(name.rpartition(".")[0])
                 todo += (

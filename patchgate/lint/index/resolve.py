@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Container, Iterator
 from typing import Protocol
 
-from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.records import Class, Function, Module, in_extension
 from patchgate.model.records import record
 
 # Bases outside the index -> the names that they bring.
@@ -114,12 +114,12 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
-    """The object of a name that a star import brings; a star import from outside the index may
-    bring any name.
+    """The object of a name that a star import brings; a star import from outside the index, or
+    from an extension in C, may bring any name.
     """
     for local in here.imports:
         if local.endswith(".*"):
-            known = local[:-2] in release.modules()
+            known = local[:-2] in release.modules() and not in_extension(local)
             found = (
                 resolve(release, local[:-1] + rest, depth + 1)
                 if known

@@ -6,12 +6,21 @@ Each step of a chain is present, missing, or possibly there; its value is known 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module, Parameter
+from patchgate.lint.index.records import (
+    OPEN,
+    SCOPE,
+    Class,
+    Function,
+    Module,
+    Parameter,
+    in_extension,
+)
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found, member_names, module_of
 from patchgate.lint.interpret.references import Presence
@@ -28,7 +37,7 @@ _BELOW_TRITON = frozenset({
 
 # Torch's C++ side puts these into a module: types of tensors, and names that are there once the
 # device is initialised.
-_WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse"})
+_WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse", "torch.sparse"})
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
 # Functions that decorators put others in the place of: chosen by the first argument's type, filled
@@ -70,15 +79,24 @@ def covered(release: Release, dotted: str) -> bool:
     """True if the index of this release can show that `dotted` does not exist."""
     modules = release.modules()
     owner, _, name = dotted.rpartition(".")
-    if owner in ALONE:
+    if owner == "triton":
         return owner in modules and name not in _BELOW_TRITON
     for package in OPEN:
         inner = dotted[len(package) + 1 :].partition(".")[0]
         if dotted.startswith(f"{package}.") and f"{package}.{inner}" not in modules:
             return False
-    return dotted.startswith(SCOPE) and any(
-        root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE
-    )
+    if in_extension(dotted):
+        return _left_extension(release, owner, name)
+    ever = release.index.modules if dotted.startswith("torch.") else modules
+    return any(root in ever and f"{dotted}.".startswith(f"{root}.") for root in SCOPE)
+
+
+def _left_extension(release: Release, owner: str, name: str) -> bool:
+    """True if an older release of an extension in C has the name. One that came later says
+    nothing: torch writes many of them down some releases after it has them.
+    """
+    older = itertools.takewhile(lambda each: each.version != release.version, release.others())
+    return any(each.resolve(f"{owner}.{name}") is not None for each in older)
 
 
 def has_module(release: Release, dotted: str) -> bool:

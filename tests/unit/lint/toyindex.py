@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from patchgate.lint.index.build import build
 from patchgate.lint.index.format import write
-from patchgate.lint.index.records import ReleaseRecords
+from patchgate.lint.index.records import ReleaseRecords, in_extension
 from patchgate.lint.index.release import Index, Release
 from patchgate.lint.index.sources import Sources
 
@@ -27,7 +27,8 @@ def files_of(modules: dict[str, str]) -> dict[str, str]:
     }
     texts = {**dict.fromkeys(parents, ""), **modules}
     return {
-        f"{name.replace('.', '/')}{'/__init__' * (name in parents)}.py": text
+        f"{name.replace('.', '/')}{'/__init__' * (name in parents)}.py"
+        + "i" * in_extension(name): text
         for name, text in texts.items()
     }
 

@@ -122,9 +122,12 @@ def test_scope() -> None:
         "torch/fx/__init__.py",
         "triton/__init__.py",
         "torch/_ops.py",
+        "torch/__init__.py",
+        "torch/onnx/__init__.py",
+        "torch/_C/_cpu.pyi",
     ]
     other = [
-        "torch/onnx/__init__.py",
+        "torch/testing/__init__.py",
         "triton/language/core.py",
         "torch/fx/a.pyi",
         "torch/_opsx.py",
@@ -136,7 +139,7 @@ def test_the_shipped_index_is_small_and_whole() -> None:
     from patchgate.lint.index.release import FOLDER
 
     assert len(releases()) == 14
-    assert sum(file.stat().st_size for file in FOLDER.rglob("*.json*")) < 17_000_000
+    assert sum(file.stat().st_size for file in FOLDER.rglob("*.json*")) < 21_000_000
     for version in releases():
         assert load(version).resolve("torch._inductor.ir.StorageBox.num_reads") is not None
 

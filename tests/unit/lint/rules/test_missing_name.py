@@ -419,3 +419,60 @@ def test_an_object_that_hides_a_module_of_its_name() -> None:
     ]
     hiding = driver | {"triton.runtime": "from .driver import driver\n"}
     assert found(used, toy_releases({"2.10.0": hiding})) == []
+
+
+_STUBS = toy_releases(
+    {
+        "2.10.0": {
+            "torch._C._cpu": "def _init_tile() -> bool: ...\nclass Tile: ...\nwidth: int\n",
+            "torch._C": "def _kept(): ...\n",
+        },
+        "2.11.0": {
+            "torch._C._cpu": "def _later() -> bool: ...\n",
+            "torch._C": "def _kept(): ...\n",
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("name", ["_init_tile", "Tile", "width"])
+def test_a_name_that_left_an_extension_in_c(name: str) -> None:
+    assert found(f"import torch\ntorch._C._cpu.{name}\n", _STUBS) == [
+        f"2: PG111 red `{name}` missing on `torch._C._cpu` [from 2.11]"
+    ]
+
+
+@pytest.mark.parametrize("name", ["_later", "_never", "_kept", "_sub._name"])
+def test_a_name_of_an_extension_that_no_older_release_has(name: str) -> None:
+    assert found(f"import torch\ntorch._C._cpu.{name}()\ntorch._C._kept()\n", _STUBS) == []
+
+
+def test_a_star_from_an_extension_may_bring_any_name() -> None:
+    of = {"torch.monitor": "from torch._C._monitor import *\n", "torch._C._monitor": "x: int\n"}
+    torches = toy_releases({"2.10.0": of})
+    assert found("from torch.monitor import Stat\nfrom torch.monitor import x\n", torches) == []
+
+
+_TORCH_ITSELF = "def compile(model=None, *, fullgraph=False{more}): ...\nglobals()['add'] = 1\n"
+_ITSELF = toy_releases(
+    {
+        version: {"torch": _TORCH_ITSELF.format(more=more), "torch._inductor.ir": ""}
+        for version, more in (("2.12.0", ""), ("2.13.0", ", recompile_limit=None"))
+    }
+)
+
+
+def test_an_argument_that_a_function_of_torch_itself_does_not_take() -> None:
+    source = "import torch\ntorch.compile(f, {0}=1)\ntorch.add(1, {0}=1)\ntorch.absent\n"
+    [told] = found(source.format("recompile_limit"), _ITSELF)
+    assert told.startswith("2: PG115 red ") and told.endswith("[2.12 and before]")
+    assert found(source.format("fullgraph"), _ITSELF) == []
+
+
+def test_a_module_that_left_with_its_package() -> None:
+    old = {"torch._opaque": "", "torch._inductor.ir": "", "torch.onnx._internal.jit": ""}
+    torches = toy_releases({"2.8.0": old, "2.9.0": {"torch.onnx": "", "torch._inductor.ir": ""}})
+    source = "from torch.onnx._internal import jit\nimport torch._inductor.ir\n"
+    assert found(source, torches) == [
+        "1: PG110 red module `torch.onnx._internal` missing [from 2.9]"
+    ]
