@@ -141,7 +141,7 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
     package = tmp_path / "pkg"
     (package / ".hidden").mkdir(parents=True)
     (package / ".hidden" / "bad.py").write_text(RED)
-    (package / "quiet.py").write_text("import torch\nx = torch.onnx.export\n")
+    (package / "quiet.py").write_text("import torch\nx = torch.fft.fft\n")
     (package / "template.py").write_text("import torch._inductor.ir\n{{ cookiecutter }} = \n")
     (package / "bad.py").write_text(
         f"from torch._inductor.ir import Box\n{RED}Box.should_realise\nBox.should_realise\n"
