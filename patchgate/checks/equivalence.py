@@ -1,5 +1,5 @@
-"""Do equivalent forms of a workload agree as closely with the patch as without it? On the CPU, and
-on a real GPU.
+"""Do equivalent forms of a workload agree as closely with the patch as without it? On the CPU, on a
+real GPU, and by Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from patchgate.checks.framework import (
     CheckContext,
     Instance,
     Kind,
+    NothingToJudge,
     Numerics,
     Patch,
     Verdict,
     Verdicts,
     read_codes,
     verdict_of,
+)
+from patchgate.checks.generated_kernels import (
+    interpreted_sides,
+    is_same_code,
+    modules_of,
+    simulated_devices,
 )
 from patchgate.checks.parity import (
     acted_on,
@@ -30,39 +37,56 @@ from patchgate.checks.parity import (
     numeric_devices,
     outputs_of,
 )
+from patchgate.model.statistics import share_interval
+from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 CODES = read_codes("""
 PG507 mathematically equal configurations agree less than without the patch
     Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque
-    and eager attention, or two ranks that split a model by its columns or its rows differ from each
-    other more with the patch than without it.
+    and eager attention, or two ranks that split a model by its columns or its rows agree in every
+    bit without the patch, and no longer with it; or they differ by more than rounding, or change
+    more of the tokens that heads with random weights draw from them. A patch that claims
+    `numerics = "rounding"` may change bits and tokens.
     Why: Users mix these: the same prompt then gives another answer, depending on what it is batched
     with.
     Fix: Base the decisions of the patch on what is the same in all of these configurations, not on
     size hints or graph boundaries.
 """)
 verdict = partial(verdict_of, FAMILY)
+#: The difference between two forms on one side, as `differ_variants` of the probe has it.
+Figures = Mapping[str, float]
 # Both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4
+
+
+def _devices(run: Run) -> list[str]:
+    return [*numeric_devices(run), *simulated_devices(run)]
 
 
 @Check(
     axes=("torch", "device", "workload"),
     workloads="equivalence",
-    devices=numeric_devices,
+    devices=_devices,
     seconds=4,
     unchanged="none",
 )
 def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:
-    def ask(patch: Patch | None, path: Path) -> Answer:
-        return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)
+    case = at.case
 
-    with TemporaryDirectory() as folder:
-        metrics = compared_sides(context, at.case, ask, "differ forms", Path(folder))
+    def ask(patch: Patch | None, path: Path) -> Answer:
+        return outputs_of(context, case, "forms", patch, path, compiles=_COMPILES)
+
+    if context.run.profile(case.device)["kind"] == "simulated":
+        if is_same_code(*modules_of(context, case)):
+            raise NothingToJudge("the same code is generated")
+        metrics = interpreted_sides(context, case, ask, "differ forms")
+    else:
+        with TemporaryDirectory() as folder:
+            metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
     if isinstance(metrics, Verdict):
         return [metrics]
-    return acted_on(context, at.case, judge_equivalence(at.case, context.patch, metrics))
+    return acted_on(context, case, judge_equivalence(case, context.patch, metrics))
 
 
 def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
@@ -70,27 +94,31 @@ def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict
     both alike.
     """
     return [
-        _pair(case, patch, name, sides, metrics["error"])
+        _pair(case, patch, name, sides["unpatched"], sides["patched"], metrics["error"])
         for name, sides in metrics["forms"].items()
     ]
 
 
 def _pair(
-    case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, float]], error: float
+    case: Case, patch: Patch, name: str, before: Figures, after: Figures, error: float
 ) -> Verdict:
-    """Compare bit for bit, or within the error of eager and unpatched code, as the patch claims."""
-    before, after = sides["unpatched"], sides["patched"]
+    """Compare bit for bit if the patch claims to change none and the forms agreed; otherwise within
+    the error of eager and unpatched code.
+    """
+    bound = max(before["distance"], error_factor(patch) * error)
+    agrees = after["distance"] <= bound
+    expected = (
+        f"the two forms differ by at most {bound:.3g}, as without the patch, or as eager or "
+        "unpatched code differs from float64"
+    )
     if patch.claims.numerics is Numerics.BIT_IDENTICAL:
-        agrees = after["differing"] <= before["differing"]
-        expected = f"at most {before['differing']:.1%} differ, as without the patch"
-    else:
-        bound = max(before["distance"], error_factor(patch) * error)
-        agrees = after["distance"] <= bound
-        expected = (
-            f"the two forms differ by at most {bound:.3g}, as without the patch, or as eager or "
-            "unpatched code differs from float64"
-        )
+        if before["differing"]:
+            agrees = agrees and not _draws_more(before, after)
+            expected += "; no more tokens change than without the patch"
+        else:
+            agrees, expected = not after["differing"], "equal in every bit, as without the patch"
     actual = (
+        *_change_of_tokens(before, after),
         f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ",
         f"the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}",
     )
@@ -100,3 +128,21 @@ def _pair(
     where = patch.place_of("numerics")
     growth = after["differing"] - before["differing"]
     return say("PG507", Kind.REGRESSED, where=where, share=growth)
+
+
+def _draws_more(before: Figures, after: Figures) -> bool:
+    """True if more tokens change than the scatter of so many explains: the intervals are apart."""
+    if not (before["tokens"] and after["tokens"]):
+        return False
+    known, now = (
+        share_interval(int(side["changed_tokens"]), int(side["tokens"])) for side in (before, after)
+    )
+    return now[0] > known[1]
+
+
+def _change_of_tokens(before: Figures, after: Figures) -> tuple[str, ...]:
+    """How many tokens depend on the form, without and with the patch; nothing if none does."""
+    if not after["changed_tokens"]:
+        return ()
+    counts = f"{before['changed_tokens']} -> {after['changed_tokens']}"
+    return (f"{counts} of {after['tokens']} tokens of random heads change",)

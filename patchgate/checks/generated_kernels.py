@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from patchgate.checks.framework import (
     Answer,
@@ -25,7 +26,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.checks.parity import compared_sides, judge_numbers, outputs_of
+from patchgate.checks.parity import AskSide, compared_sides, judge_numbers, outputs_of
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
@@ -59,13 +60,8 @@ def simulated_devices(run: Run) -> list[str]:
 def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")
-    modules = [
-        _code(context, observed.case) for observed in context.observations(at.case, measured=True)
-    ]
-    unpatched, patched = modules
-    if unpatched is None or patched is None:
-        raise NothingToJudge("one side does not compile: see the result of kernels")
-    if ast.dump(unpatched) == ast.dump(patched):
+    modules = modules_of(context, at.case)
+    if is_same_code(*modules):
         return [
             verdict(
                 "PG503",
@@ -76,20 +72,44 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
                 "not run: the same code is generated",
             )
         ]
-    with TemporaryDirectory() as folder:
-        metrics = compared_sides(
-            context, at.case, partial(_run, context, at.case), "differ", Path(folder)
-        )
+    metrics = interpreted_sides(context, at.case, partial(_run, context, at.case), "differ")
     if isinstance(metrics, Verdict):
-        # If unpatched code fails too, it is the interpreter that fails.
-        return [_not_run(at.case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics]
-    if "unmeasured" in metrics:
-        return [_not_run(at.case, metrics["unmeasured"])]
-    line = first_changed_line(unpatched, patched)
+        return [metrics]
+    line = first_changed_line(*modules)
     return [
         *(_with_line(each, line) for each in judge_numbers(at.case, context.patch, metrics)),
         *judge_memory(at.case, metrics["memory"]),
     ]
+
+
+def modules_of(context: CheckContext, case: Case) -> tuple[ast.Module, ast.Module]:
+    """The code that is generated for a case without and with the patch.
+
+    Raises NothingToJudge if there is none.
+    """
+    unpatched, patched = (
+        _code(context, observed.case) for observed in context.observations(case, measured=True)
+    )
+    if unpatched is None or patched is None:
+        raise NothingToJudge("one side does not compile: see the result of kernels")
+    return unpatched, patched
+
+
+def is_same_code(one: ast.Module, other: ast.Module) -> bool:
+    """True if the two modules differ in comments and layout at most."""
+    return ast.dump(one) == ast.dump(other)
+
+
+def interpreted_sides(
+    context: CheckContext, case: Case, ask: AskSide, question: str
+) -> dict[str, Any] | Verdict:
+    """The figures of `compared_sides`; PG517 if Triton's interpreter cannot run the code."""
+    with TemporaryDirectory() as folder:
+        metrics = compared_sides(context, case, ask, question, Path(folder))
+    if isinstance(metrics, Verdict):
+        # If unpatched code fails too, it is the interpreter that fails.
+        return _not_run(case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics
+    return _not_run(case, metrics["unmeasured"]) if "unmeasured" in metrics else metrics
 
 
 def _not_run(case: Case, reason: str) -> Verdict:

@@ -302,10 +302,13 @@ class MemoryFault(TypedDict):
     what: str
 
 
-class Ran(Completed):
-    code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
+class Interpreted(Completed):
     #: Why code for a simulated device cannot be run; empty where it was, or for another device.
     unmeasured: str
+
+
+class Ran(Interpreted):
+    code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
 
 
 class OfferRun(TypedDict):
@@ -531,7 +534,7 @@ QUESTIONS = {
     "run": Exchange(Run, Ran, "numerics.outputs:run"),
     "offers": Exchange(RunOffers, Offered, "numerics.outputs:run_offers"),
     "plain run": Exchange(Run, RanPlainly, "compile.plain_run:run_plainly", loaded="nothing"),
-    "forms": Exchange(Run, Completed, "numerics.metamorphic:run_variants"),
+    "forms": Exchange(Run, Interpreted, "numerics.metamorphic:run_variants"),
     "trace": Exchange(Run, Completed, "numerics.first_divergence:trace"),
     "sample": Exchange(Sample, Completed, "numerics.decoder:sample"),
     "operators": Exchange(RunOperators, Operators, "serve.answers:run_operators"),

@@ -19,15 +19,17 @@ from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 
-CHECK = all_checks()["generated_kernels"]
-WORKLOADS = load_workloads(WORKLOAD)
+CHECKS = all_checks()
+WORKLOADS = {**load_workloads(), **load_workloads(WORKLOAD)}
 # Before a merge one fault of each code.
 FIRST = ("loses NaN in a maximum", "sums in bfloat16", "no store")
 
 
 @pytest.fixture
 def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
-    def verdicts(source: str) -> list[Verdict]:
+    def verdicts(
+        source: str, workload: str = "odd_sizes", check: str = "generated_kernels"
+    ) -> list[Verdict]:
         path = tmp_path / "patch.py"
         path.write_text(source)
         (tmp_path / "patch.toml").write_text('title = "Edits kernels"\nnumerics = "rounding"\n')
@@ -37,8 +39,8 @@ def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
         )
         asking = replace(runner, run=given, identities={torch: environment_digest(run.rows[torch])})
         context = CheckContext(given, patch, WORKLOADS, asking)
-        case = Case(torch=torch, device="h200", workload="odd_sizes", patch=patch.id)
-        return list(CHECK.ask(context, Instance(case=case)))
+        case = Case(torch=torch, device="h200", workload=workload, patch=patch.id)
+        return list(CHECKS[check].ask(context, Instance(case=case)))
 
     return verdicts
 
@@ -66,3 +68,28 @@ def test_a_sound_edit_of_the_same_place_is_green(judge, name):
     verdicts = judge(FAULTS[name].patch(faulty=False))
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}, verdicts
     assert [verdict for verdict in verdicts if "same code" not in verdict.actual]
+
+
+# Edits every kernel; what it computes changes for a batch of one row alone, or not at all.
+_ONE_ROW = """from torch._inductor.codegen.triton import TritonKernel
+
+original = TritonKernel.codegen_kernel
+
+
+def edited(self, *args, **kwargs):
+    text = original(self, *args, **kwargs)
+    factor = "FACTOR * " if "xnumel = 1\\n" in text else "1.0 * "
+    return text.replace("libdevice.rsqrt(", factor + "libdevice.rsqrt(")
+
+
+TritonKernel.codegen_kernel = edited
+"""
+
+
+@pytest.mark.parametrize(("factor", "codes"), [("1.02", {"PG507"}), ("1.0", set())])
+def test_a_kernel_that_is_another_for_single_rows_is_red_with_the_device(judge, factor, codes):
+    verdicts = judge(_ONE_ROW.replace("FACTOR", factor), "residual_chain", "equivalence")
+    red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
+    assert {verdict.code for verdict in red} == codes, verdicts
+    assert all(verdict.subject == "residual_chain.h200 batch and single rows" for verdict in red)
+    assert len(verdicts) == 3

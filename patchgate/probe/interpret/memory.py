@@ -152,6 +152,8 @@ class Memory:
 
     def _by_buffer(self, number: Any, offset: Any) -> list[tuple[int, Any]]:
         """(address of the storage, offsets in bytes) of each tensor that is accessed."""
+        if number.size and (number == number[0]).all():  # nearly always, and far faster
+            return [(int(self._starts[number[0]]), offset.astype(np.int64))]
         return [
             (int(self._starts[one]), offset[number == one].astype(np.int64))
             for one in np.unique(number)

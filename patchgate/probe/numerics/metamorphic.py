@@ -7,6 +7,7 @@ Rows are compared only where eager in float64 confirms that each gives its own r
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,36 +17,45 @@ from torch.fx.passes.split_module import split_module
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
 from patchgate.probe.numerics.outputs import (
+    backend_of,
     build_seeded,
     in_float64,
     reproducible,
     save_outputs,
     tensors,
+    unmeasured,
 )
-from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.protocol import Completed, Run, Stage
+from patchgate.probe.protocol import Function, Interpreted, Run, Stage
 
-ROWS = 4
+# The fewest rows of an input that are compiled one by one, and the most.
+_FEWEST, _MOST = 4, 16
+# Heads with random weights that take a row for a hidden state, and the tokens of each.
+_HEADS, _VOCABULARY = 64, 128
 # Largest relative difference in float64 at which rows count as independent: some thousand
 # roundings.
 _SAME = 1e-12
 
 
-def run_variants(request: Run, stage: Stage) -> Completed:
+def run_variants(request: Run, stage: Stage) -> Interpreted:
     """Write what each variant gives as (plain outputs, its own), and eager and float64 outputs.
 
     With a patch, which may never meet float64, rows count as independent if float64 fails.
     """
-    apply_patch(request, stage)
-    stage("run")
+    missing = unmeasured(request, stage, partial(_write_variants, request))
+    return {"environment": environment(), "unmeasured": missing}
+
+
+def _write_variants(request: Run) -> None:
     build, dynamic = load_build(request), request["dynamic"]
     with reproducible(request["profile"]):
+        compiled = partial(torch.compile, backend=backend_of(request["profile"], {}))
         module, args = build_seeded(build, request, request["seeds"][0])
-        plain = tensors(torch.compile(module, dynamic=dynamic)(*args))
+        plain = tensors(compiled(module, dynamic=dynamic)(*args))
         torch._dynamo.reset()
-        other = tensors(torch.compile(module, dynamic=not dynamic)(*args))
+        other = tensors(compiled(module, dynamic=not dynamic)(*args))
         torch._dynamo.reset()
-        pieces = tensors(torch.compile(module, dynamic=dynamic, backend=_in_pieces)(*args))
+        in_pieces = partial(_in_pieces, compiled)
+        pieces = tensors(torch.compile(module, dynamic=dynamic, backend=in_pieces)(*args))
         variants = {
             "static and dynamic shapes": (plain, other),
             "whole graph and pieces": (plain, pieces),
@@ -53,16 +63,15 @@ def run_variants(request: Run, stage: Stage) -> Completed:
         for name, variant in getattr(sys.modules[build.__module__], "FORMS", {}).items():
             torch._dynamo.reset()
             function, inputs = build_seeded(variant, request, request["seeds"][0])
-            variants[name] = (plain, tensors(torch.compile(function, dynamic=dynamic)(*inputs)))
+            variants[name] = (plain, tensors(compiled(function, dynamic=dynamic)(*inputs)))
         reference, by_row = _reference(module, args, exact=not request.get("patch"))
         if by_row:
             torch._dynamo.reset()
-            rows = _row_by_row(torch.compile(module), args)
-            variants["batch and single rows"] = ([t[:ROWS] for t in plain], rows)
+            rows = _row_by_row(compiled(module), args)
+            variants["batch and single rows"] = ([t[:_MOST] for t in plain], rows)
     eager = tensors(module(*args))
     written = {"forms": variants, "eager": eager, "plain": plain, "reference": reference}
     save_outputs(written, request["outputs"])
-    return {"environment": environment()}
 
 
 def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outputs, bool]:
@@ -84,11 +93,8 @@ def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
     ours, theirs = load_files(unpatched, patched)
     metrics = {
         name: {
-            side: {"differing": share_differing(*pair), "distance": distance(*pair)}
-            for side, pair in (
-                ("unpatched", pair),
-                ("patched", theirs["forms"].get(name, (pair[0], []))),
-            )
+            "unpatched": _difference(*pair),
+            "patched": _difference(*theirs["forms"].get(name, (pair[0], []))),
         }
         for name, pair in ours["forms"].items()
     }
@@ -96,7 +102,31 @@ def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
     return {"forms": metrics, "error": max(errors)}
 
 
-def _in_pieces(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+def _difference(one: Outputs, other: Outputs) -> dict[str, float]:
+    """How far two outputs differ; and the tokens that heads draw from them, and how many change."""
+    drawn = [_tokens(outputs) for outputs in (one, other)]
+    changed = len(drawn[0]) if drawn[0].shape != drawn[1].shape else (drawn[0] != drawn[1]).sum()
+    return {
+        "differing": share_differing(one, other),
+        "distance": distance(one, other),
+        "tokens": len(drawn[0]),
+        "changed_tokens": int(changed),
+    }
+
+
+def _tokens(outputs: Outputs) -> torch.Tensor:
+    """The likeliest token of each head for each of the first rows of the outputs."""
+    drawn = [torch.zeros(0, dtype=torch.int64)]
+    for tensor in outputs:
+        if tensor.is_floating_point() and tensor.dim() and tensor.numel():
+            rows = tensor.reshape(-1, tensor.shape[-1])[:_MOST].float()
+            weights = torch.Generator().manual_seed(0)
+            heads = torch.randn(rows.shape[1], _HEADS * _VOCABULARY, generator=weights)
+            drawn.append((rows @ heads).view(-1, _VOCABULARY).argmax(-1))
+    return torch.cat(drawn)
+
+
+def _in_pieces(compiled: Function, module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
     """Cut the graph in the middle and compile each half by itself, as serving engines do around
     attention.
     """
@@ -107,13 +137,14 @@ def _in_pieces(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         _LazyGraphModule.force_recompile(
             half
         )  # Dynamo does not look into a forward that is not generated yet
-        setattr(halves, name, torch.compile(half, fullgraph=True))
+        setattr(halves, name, compiled(half, fullgraph=True))
     return halves
 
 
 def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
     first, *rest = args
-    rows = [tensors(module(first[i : i + 1], *rest)) for i in range(ROWS)]
+    count = min(first.shape[0], _MOST)
+    rows = [tensors(module(first[i : i + 1], *rest)) for i in range(count)]
     return [torch.cat(column) for column in zip(*rows, strict=True)]
 
 
@@ -121,7 +152,7 @@ def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs
     """True if each row of the first input alone gives a row of every output, as tried in
     float64.
     """
-    if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < ROWS:
+    if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < _FEWEST:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):
         return False
@@ -129,7 +160,7 @@ def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs
         rows = _row_by_row(module, args)
     except (RuntimeError, ValueError):
         return False
-    expected = [t[:ROWS] for t in reference]
+    expected = [t[:_MOST] for t in reference]
     return [t.shape for t in rows] == [t.shape for t in expected] and distance(
         rows, expected
     ) < _SAME

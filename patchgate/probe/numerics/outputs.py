@@ -122,16 +122,29 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
 
 def run(request: Run, stage: Stage) -> Ran:
     """Write eager and compiled outputs (twice, to see determinism) of every seed."""
+
+    def write() -> None:
+        _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
+
+    missing = unmeasured(request, stage, write)
+    code = [] if missing else loaded_code()
+    return {"environment": environment(), "code": code, "unmeasured": missing}
+
+
+def unmeasured(request: Run, stage: Stage, write: Callable[[], None]) -> str:
+    """Run the patch and then `write`; return why its code for a simulated device cannot be run,
+    empty if it was.
+    """
     try:
         apply_patch(request, stage)
         stage("run")
-        _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
+        write()
     except Exception as error:
         missing = missing_answer(error) if request["profile"]["kind"] == "simulated" else None
         if missing is None:
             raise
-        return {"environment": environment(), "code": [], "unmeasured": missing}
-    return {"environment": environment(), "code": loaded_code(), "unmeasured": ""}
+        return missing
+    return ""
 
 
 def run_offers(request: RunOffers, stage: Stage) -> Offered:
@@ -172,6 +185,7 @@ def _write_outputs(
     faults: dict[Any, MemoryFault] = {}
     sizes = dict(SMALL) if small else {}
     training = request.get("training", False) and compiler is None
+    is_interpreted = request["profile"]["kind"] == "simulated"
     if compiler is None:
         backend = backend_of(request["profile"], faults)
         compiler = partial(torch.compile, dynamic=request["dynamic"], backend=backend)
@@ -189,10 +203,15 @@ def _write_outputs(
                 # Compiled once, run with the weights of every seed.
                 module.load_state_dict(other.state_dict())
             calls = _calls(compiled, module, args, exact=not request.get("patch"))
+            if is_interpreted:
+                del calls["again"]
             for side, call in calls.items():
                 outputs, gradients = _outputs_and_gradients(*call, dtype)
                 written["outputs"][side] += outputs
                 written["gradients"][side] += gradients
+        if is_interpreted:  # one program after the other: two runs cannot differ
+            for sides in written.values():
+                sides["again"] = sides["compiled"]
         changed = {
             "special": {name: _change_floats(change, args) for name, change in SPECIAL.items()},
             "small": {name: _change_size(change, args) for name, change in sizes.items()},

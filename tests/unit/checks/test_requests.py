@@ -53,7 +53,7 @@ COUNTS = dict.fromkeys(
 )
 STEP = {"graphs": 1, "symbolic": 0}
 STEPS = {"first call": STEP, "another size": STEP}
-SAME = {"differing": 0.0, "distance": 0.0}
+SAME = {"differing": 0.0, "distance": 0.0, "tokens": 64, "changed_tokens": 0}
 NUMBERS = {
     **{
         "differing": 0.5,
