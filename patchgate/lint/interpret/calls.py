@@ -93,6 +93,7 @@ from patchgate.lint.interpret.version_gates import (
     traps_of_helper,
 )
 
+_MODULES_BY_NAME = frozenset({"importlib.import_module", "importlib.util.find_spec"})
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
 _TRANSPARENT = frozenset(
@@ -211,6 +212,10 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
             if isinstance(base, Symbol) and base.kind == "class"
             else UNKNOWN
         )
+    if dotted in _MODULES_BY_NAME and first is None and node.args:
+        for each in (*node.args, *(keyword.value for keyword in node.keywords)):
+            read(each, state)
+        return Unknown(PRESENCE)  # a module whose name cannot be read may be one of torch
     if dotted == "importlib.import_module" and first is not None:
         is_known = state.release.ask(covered, first) or first.split(".")[0] == "torch"
         there = import_module(first, Span.of(node.args[0]), state)

@@ -137,6 +137,31 @@ def test_what_a_check_does_not_decide_is_a_note() -> None:
     assert "red" in found(gated.replace("check()", "print()"))[0]
 
 
+_PROBE = """
+import importlib
+def has(modules, names):
+    full = "torch"
+    for each in modules:
+        full = f"{full}.{each}"
+        if importlib.util.find_spec(full) is None:
+            return False
+    module = importlib.import_module(full, package=None)
+    return all(hasattr(module, each) for each in names)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"), [("not has(['ir'], ['a'])", "note"), ("here", "red")]
+)
+def test_a_probe_for_a_name_that_it_computes_is_not_decided(
+    tmp_path: Path, test: str, severity: str
+) -> None:
+    (tmp_path / "probe.py").write_text(_PROBE)
+    use = f"from probe import has\nhere = 1\nif {test}:\n    import torch._inductor.old\n"
+    (tmp_path / "use.py").write_text(use)
+    assert [each.severity.value for each in lint([tmp_path], TORCHES).findings] == [severity]
+
+
 def test_a_call_that_fails_in_a_try_is_no_misfit() -> None:
     call = "from torch._inductor.sizevars import SizeVarAllocator\ndef f(a: SizeVarAllocator):\n"
     assert codes(f"{call}    a.optimization_hint(1, wrong=2)\n", TORCHES[1:]) == ["PG115"]
