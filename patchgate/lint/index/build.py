@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from patchgate.lint.index.format import write
 from patchgate.lint.index.read_module import parsed, read_module, read_stub
-from patchgate.lint.index.records import ALONE, SCOPE, Module, ReleaseRecords
+from patchgate.lint.index.records import ALONE, APART, SCOPE, Module, ReleaseRecords
 from patchgate.lint.index.release import Index, opened
 from patchgate.lint.index.resolve import Found, resolve
 
@@ -64,9 +64,10 @@ def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -
         if tree is not None and is_stub(path):
             built.modules[name] = read_stub(name, tree)
         elif tree is not None:
-            built.modules[name], built.calls[name] = read_module(
+            built.modules[name], calls = read_module(
                 name, tree, package=path.endswith("__init__.py")
             )
+            built.calls[name] = [] if f"{name}.".startswith(APART) else calls
     _drop_unknown_names(built)
     return built
 

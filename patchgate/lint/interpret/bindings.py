@@ -308,6 +308,15 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
         table.keys[text] = key, state
 
 
+def take_out(table: Table, known: Value, state: State) -> None:
+    """Remove a key from a dictionary of the patch, every key if it is not known which one, unless
+    a version check keeps the line from running.
+    """
+    for key in [*table.keys] if state.reachability is not Reachability.GATED else ():
+        if not isinstance(known, Known) or key in known.values:
+            del table.keys[key]
+
+
 def read_owner(node: ast.Attribute, state: State) -> Value:
     """Return the owner of an attribute. Setting or reading a mark on a function of the patch does
     not run it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -28,6 +28,7 @@ from patchgate.lint.interpret.bindings import (
     promised_by,
     put,
     rebind,
+    take_out,
     version_spellings,
 )
 from patchgate.lint.interpret.project_files import apart, is_of_tests, may_tell, own_value
@@ -437,7 +438,10 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
     passed = Arguments(
         positional=positional,
-        keywords=tuple(each.arg for each in node.keywords if each.arg),
+        keywords=(
+            *(each.arg for each in node.keywords if each.arg),
+            *(key for each in node.keywords if not each.arg for key in _spread(each.value, state)),
+        ),
         star=positional < len(node.args) or any(each.arg is None for each in node.keywords),
     )
     problem = state.release.ask(_problem, dotted, passed, bound)
@@ -453,6 +457,15 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
     state.usage.calls.append(call)
+
+
+def _spread(node: ast.expr, state: State) -> Iterator[str]:
+    """The keys that `**table` certainly passes: those of a dictionary of the patch that no check
+    of the version or of what torch has keeps out.
+    """
+    table = read(node, state.silent)
+    if isinstance(table, Table) and not table.because:
+        yield from (key for key, (_, put_in) in table.keys.items() if put_in.reachable)
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
@@ -529,8 +542,8 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes, or UNKNOWN after `table.update(...)`; None for any
-    other call.
+    """The dictionary that `dict(...)` makes, or UNKNOWN after `table.update(...)` and after what
+    takes keys out; None for any other call.
     """
     keys: dict[str, tuple[ast.expr, Any]] = {
         each.arg: (each.value, state) for each in node.keywords if each.arg
@@ -546,11 +559,14 @@ def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value
     if (
         isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Name)
-        and node.func.attr == "update"
+        and node.func.attr in ("update", "pop", "clear")
     ):
         table = state.scope.lookup(node.func.value.id)
         if isinstance(table, Table):
-            table.keys.update(keys)
+            if node.func.attr == "update":
+                table.keys.update(keys)
+            else:
+                take_out(table, arguments[0] if arguments else UNKNOWN, state)
             return UNKNOWN
     return None
 

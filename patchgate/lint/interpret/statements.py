@@ -27,6 +27,7 @@ from patchgate.lint.interpret.bindings import (
     note_reference,
     override,
     promised_by,
+    take_out,
 )
 from patchgate.lint.interpret.calls import end_of_call, kept_by
 from patchgate.lint.interpret.expressions import narrow
@@ -58,6 +59,7 @@ from patchgate.lint.interpret.values import (
     Scope,
     Snapshot,
     Symbol,
+    Table,
     Value,
     because_of,
     element_of,
@@ -430,6 +432,10 @@ def execute_delete(node: ast.Delete, state: State) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
             state.scope.assign(target.id, UNKNOWN)
+        elif isinstance(target, ast.Subscript):
+            table = read(target.value, state.silent)
+            if isinstance(table, Table):
+                take_out(table, read(target.slice, state.silent), state)
 
 
 @execute.register(ast.Global)

@@ -37,7 +37,7 @@ _BELOW_TRITON = frozenset({
 
 # Torch's C++ side puts these into a module: types of tensors, and names that are there once the
 # device is initialised.
-_WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse", "torch.sparse"})
+_WITH_TYPES = re.compile(r"torch\.(cuda|xpu|mtia|sparse|(cuda|xpu|mtia)\.sparse)$")
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
 # Functions that decorators put others in the place of: chosen by the first argument's type, filled
@@ -196,9 +196,9 @@ def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Va
         or (name.startswith("__") and name.endswith("__"))
     ):
         return Presence.MAYBE, Symbol(dotted=dotted, kind="module")
-    if (owner.dotted in _WITH_TYPES and name.endswith("Tensor")) or name in _BY_INITIALISATION.get(
-        owner.dotted, ()
-    ):
+    if (
+        _WITH_TYPES.match(owner.dotted) and name.endswith("Tensor")
+    ) or name in _BY_INITIALISATION.get(owner.dotted, ()):
         return Presence.MAYBE, UNKNOWN
     if module.config and name in CONFIG_METHODS:
         return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method")

@@ -152,3 +152,10 @@ def test_what_one_thread_asks_is_not_recorded_for_another():
     other.join()
     asked, release.questions = release.questions, None
     assert asked == set()
+
+
+def test_calls_of_a_package_that_stands_apart_are_not_indexed(tmp_path: Path) -> None:
+    of = dict.fromkeys(("torch.ao.pruning", "torch.optim.adam"), "def f(): ...\nf()\n")
+    release = index_of(tmp_path, {"2.6.0": of}).release("2.6.0")
+    assert [site.module for site in release.calls("f")] == ["torch.optim.adam"]
+    assert release.resolve("torch.ao.pruning.f") is not None

@@ -93,3 +93,28 @@ def test_super_calls_the_one_base(bases: str, call: str, red: bool) -> None:
         {"2.11.0": {"torch.fx.a": f"{WHEEL}class Big(Wheel):\n    def __init__(self, a, b): ...\n"}}
     )
     assert codes(DERIVED.format(bases, call), torches) == ["PG115"] * red
+
+
+_TAKES = "import torch._inductor.ir as ir\n{0}ir.Box.should_realize(1, 2, **kept)\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "red"),
+    [
+        ("kept = dict(graph_reuse=True)\n", True),
+        ("kept = {'graph_reuse': True, **other}\n", True),
+        ("kept = {}\nif flag:\n    kept['graph_reuse'] = True\n", True),
+        ("kept = dict(users=1)\n", True),
+        ("kept = dict()\n", False),
+        ("kept = dict(graph_reuse=True)\nkept.pop('graph_reuse')\n", False),
+        ("kept = dict(graph_reuse=True)\ndel kept['graph_reuse']\n", False),
+        ("kept = dict(graph_reuse=True)\nkept.pop(name, None)\n", False),
+        ("kept = {}\nif new:\n    kept['graph_reuse'] = True\n", False),
+        ("kept = dict(graph_reuse=True)\nif not new:\n    kept.clear()\n", False),
+        ("kept = {}\nif hasattr(other, 'x'):\n    kept = {'a': 1}\nkept = other\n", False),
+    ],
+)
+def test_what_two_stars_pass(made: str, red: bool) -> None:
+    gate = "from torch import __version__\nnew = __version__ >= (2, 13)\n"
+    source = _TAKES.format(gate.replace("(2, 13)", "'2.13'") * ("new" in made) + made)
+    assert ("PG115" in codes(source)) is red

@@ -476,3 +476,11 @@ def test_a_module_that_left_with_its_package() -> None:
     assert found(source, torches) == [
         "1: PG110 red module `torch.onnx._internal` missing [from 2.9]"
     ]
+
+
+@pytest.mark.parametrize("device", ["cuda", "xpu", "mtia", "sparse"])
+def test_types_of_tensors_come_from_outside_of_a_module(device: str) -> None:
+    module = f"torch.{device}"
+    torches = toy_releases({"2.10.0": {module: "def first(): ...\n"}})
+    assert found(f"import torch\n{module}.FloatTensor\n", torches) == []
+    assert codes(f"import torch\n{module}.FloatTensors\n", torches) == ["PG111"]
