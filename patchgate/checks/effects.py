@@ -47,7 +47,8 @@ PG208 import has side effects
     global state of torch (the precision of float32 products, deterministic algorithms, the default
     dtype, the number of threads, the random generator), the working directory or the umask, or what
     a library leaves to the program (handlers of the root logger and of signals, `sys.excepthook`,
-    the recursion limit, how processes start). Neither `targets` nor `effects` names it. What a
+    the recursion limit, how processes start). So did a call of what the patch replaces, with an
+    option or a state of torch. Neither `targets` nor `effects` names it. What a
     manifest could name, an option, a variable or a state of torch but the random generator, is a
     note where there is none; PG213 is red where it replaces a user's.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a

@@ -63,7 +63,7 @@ verdict = partial(verdict_of, FAMILY, item="samples")
 _OPERATOR = re.compile(
     r"\[['\"]?(?:aten|prims)[./]\w"
     r"|^torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|Tensor\.|_tensor\.Tensor\.|_refs\.|_decomp\.)?[a-z_]\w*$"
-    r"|^torch\.nn\.modules\.\w+\.\w+\.\w*forward$"
+    r"|^torch\.nn\.modules\.\w+\.\w+\.(?:\w*forward|__init__)$"
     r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
     r"|^torch\._inductor\.codegen\.\w+\.\w+Overrides\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
@@ -276,6 +276,7 @@ def judge_samples(
         verdicts += say("PG532" if offer else "PG512", wrong)
         verdicts += say("PG531" if offer else "PG513", failing)
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
+    verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:
         return verdicts
     actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples"
@@ -315,6 +316,17 @@ def _judge_compiles(
             )
             expected = f"{first['expected']} {what}, as unpatched"
             yield verdict(code, Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
+
+
+def _judge_settings(
+    case: Case, patch: Patch, ran: str, settings: Sequence[str], place: str
+) -> Iterator[Verdict]:
+    """PG208 for each setting that calls in eager mode leave changed and that no claim names."""
+    claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
+    for setting in settings:
+        if claimed.isdisjoint((setting, setting.partition(" ")[2])):
+            fact, actual = f"calls of {ran}, on {setting}", "changed afterwards"
+            yield verdict("PG208", Kind.REGRESSED, case, fact, "unchanged", actual, place)
 
 
 def _red(

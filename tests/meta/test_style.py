@@ -33,7 +33,6 @@ LONGEST_FUNCTION = 50
 STILL_LONGER = {
     "_monitored",
     "_targets",
-    "apply",
 }
 # Calls that fail by themselves, besides those whose name begins with `assert`.
 FAILING = {"pytest.fail", "pytest.raises", "pytest.warns"}

@@ -87,6 +87,7 @@ OF_IMPORTS = [
 ALSO = {
     "PG210": ("version_gate",),
     "PG211": tuple(OF_IMPORTS),
+    "PG208": ("samples",),
     "PG219": ("effects",),
     "PG411": ("samples",),
     "PG422": ("samples",),

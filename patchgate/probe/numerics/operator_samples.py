@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import torch
@@ -38,10 +38,12 @@ from patchgate.probe.numerics.sample_calls import (
     AsWritten,
     Sample,
     flat,
+    made_tensors,
     module_db,
     named,
     op_db,
     samples_of,
+    samples_of_making,
     samples_of_module,
     samples_of_overload,
     tensors_in,
@@ -60,6 +62,7 @@ from patchgate.probe.numerics.sample_differences import (
     moved,
 )
 from patchgate.probe.numerics.training_programs import training_programs
+from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import lacks_a_module
@@ -94,6 +97,7 @@ _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 #: Part ("output", "gradient", "input", "state") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
+T = TypeVar("T")
 
 
 def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
@@ -104,8 +108,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         titles, by_source = _sources(request)
-    given = flat(by_source[:_SOURCES])
-    names, acts_eagerly = request["names"], _acts_eagerly(request)
+    given, names = flat(by_source[:_SOURCES]), request["names"]
+    acts_eagerly = _acts_eagerly(request)
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
@@ -118,9 +122,10 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
             for i, result in traced.items()
             if isinstance(result, str)
         ]
-        kept = [i for i in traced if not isinstance(traced[i], str)]
+        kept = [i for i, result in traced.items() if not isinstance(result, str)]
         further = [*eager_calls(samples), *(s for s in given if not s.traced)]
-        alone, results = steady(further if acts_eagerly else [], _EAGER)
+        further = further if acts_eagerly else []
+        (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
@@ -140,10 +145,18 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "makes_code": any(map(_OF_CODE.match, names)),
         "acts_before_code": not all(map(_OF_CODE.match, names)),
         "acts_eagerly": acts_eagerly,
+        "settings": changed,
         "compiles": not all(map(_OF_TRITON.match, names)),
     }
     save_outputs(written, path)
     return titles
+
+
+def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
+    """Run a function; return its result and the kinds and names of settings that it changes."""
+    before = Settings()
+    result = run()
+    return result, Settings().names_unlike(before)
 
 
 def _acts_eagerly(request: RunOperators) -> bool:
@@ -217,7 +230,8 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
-            of_name = {name.split(".")[-2]: samples_of_module(module_in(name), module_db())}
+            made = samples_of_making if name.endswith(".__init__") else samples_of_module
+            of_name = {name.split(".")[-2]: made(module_in(name), module_db())}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     return titles, list(samples.values())
@@ -286,7 +300,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
             samples, chosen[:_SIMULATED] if written["makes_code"] else [], request
         )
         eagerly = written["samples"] if written["acts_eagerly"] else []
-        called = _called(eagerly, eager, spread)
+        called, changed = settings_after(lambda: _called(eagerly, eager, spread))
         offered = {
             offer: found
             for offer in request["offers"]
@@ -297,6 +311,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         "simulated": simulated,
         "called": called,
         "calls": len(eagerly),
+        "settings": changed,
         "counts": counts,
         "offered": offered,
     }
@@ -402,6 +417,8 @@ def _call(sample: Sample, module: Any) -> Callable[..., Any]:
     function: Callable[..., Any]
     if sample.is_program:
         return function_of(sample.function)
+    if sample.is_making:
+        return made_tensors(sample)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(

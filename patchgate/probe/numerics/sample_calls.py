@@ -34,6 +34,8 @@ from patchgate.probe.patch.load import built_outside
 # Samples of one operator, by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
+# Calls with numbers that are so many times as large: their exponentials overflow in float32.
+_OVERFLOWING, _FACTOR = 2, 64.0
 _HALVES = (torch.bfloat16, torch.float16)
 # Values that take the place of an argument of a type: code often branches at them.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
@@ -45,7 +47,7 @@ _ELEMENTS = 20_000
 _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.float64, torch.float16, torch.bool, torch.int32)
 SEED = 20261123
 _PROGRAM = "def program("
-_MODULE, _OP_DB = "module:", "op_db:"
+_MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
 _MODES = ("training", "evaluation", "no_grad")
 #: Called with other tensors before, and again once its own were written; and with a gradient that
 #: is one number for all elements, as that of a sum is.
@@ -63,7 +65,8 @@ class Sample:
     function: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: "" as torch has it, "strided", "with NaN", "around SEED", "larger"; of a module its mode.
+    #: "" as torch has it, "strided", "with NaN", "with large numbers", "around SEED", "larger";
+    #: of a module its mode.
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
@@ -75,6 +78,7 @@ class Sample:
         if self.is_program:
             return "; ".join(line.strip() for line in self.function.splitlines()[1:])
         name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
+        name = name.replace(_MAKING, "the tensors of ")
         made = f"({_arguments(*self.made)})" if self.is_module else ""
         call = f"{name}{made}({_arguments(self.args, self.kwargs)})"
         return f"{call}, {self.how}" if self.how else call
@@ -91,6 +95,10 @@ class Sample:
     @property
     def is_module(self) -> bool:
         return self.function.startswith(_MODULE)
+
+    @property
+    def is_making(self) -> bool:
+        return self.function.startswith(_MAKING)
 
     def module(self) -> Any:
         """A new module with the same random weights each time, in the dtype of the first tensor of
@@ -217,6 +225,36 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
     return flat(found)
 
 
+def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
+    """Samples of the constructor of a class, with each of its settings, in eager mode."""
+    found = []
+    for info in modules:
+        if issubclass(info.module_cls, owner):
+            torch.manual_seed(SEED)
+            with contextlib.suppress(Exception):
+                for given in info.module_inputs_func(
+                    info, device="cpu", dtype=torch.float32, requires_grad=True, training=True
+                ):
+                    call = given.constructor_input
+                    calls = _calls_of_module(info, call, call)
+                    found.append(
+                        [Sample(f"{_MAKING}{info.name}", *c.made, traced=False) for c in calls]
+                    )
+    return flat(found)
+
+
+def made_tensors(sample: Sample) -> Callable[..., list[torch.Tensor]]:
+    """A function that makes the module and returns its parameters and buffers without numbers, for
+    their first values may be drawn.
+    """
+
+    def make(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        module = named(sample.function.removeprefix(_MAKING))(*args, **kwargs)
+        return [torch.zeros_like(t) for t in (*module.parameters(), *module.buffers())]
+
+    return make
+
+
 def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
     """A call of a module as it is made, and with each of its other settings."""
     parameters = parameters_of(info.module_cls, "", len(made.args))
@@ -247,9 +285,7 @@ def _in_turns(
         for sample in trained[:_GRADIENT]
         for call in trained_alone(sample.args, sample.kwargs)
     ]
-    further: list[Sample] = []
-    sizes: list[Sample] = []
-    varied: list[Sample] = []
+    further, sizes, varied = list[Sample](), list[Sample](), list[Sample]()
     if parameters:
         sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
         further = flat(
@@ -269,6 +305,7 @@ def _in_turns(
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
+        [*map(_with_large_numbers, around[:_OVERFLOWING])],
         alone[:_GRADIENT],
         further[:_DERIVED],
         sizes,
@@ -297,6 +334,18 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
             new = [*leaves[:at], changed.reshape(leaf.shape), *leaves[at + 1 :]]
             args, kwargs = pytree.tree_unflatten(new, spec)
             yield replace(sample, args=args, kwargs=kwargs, how="with NaN")
+
+
+def _with_large_numbers(sample: Sample) -> Sample:
+    """The call with numbers that overflow where something is computed on the way."""
+    args, kwargs = pytree.tree_map(_multiplied, (sample.args, sample.kwargs))
+    return replace(sample, args=args, kwargs=kwargs, how="with large numbers")
+
+
+def _multiplied(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return value.detach() * _FACTOR
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:

@@ -81,7 +81,16 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         for at, before in ours["counts"].items()
         if (step := grown(before, theirs["counts"].get(at, [])))
     ]
-    return {**counts, "differing": differing, "grown": more, "unjudged": unjudged[:_NAMED]}
+    found = {"differing": differing, "grown": more, "settings": _settings_left(ours, theirs)}
+    return {**counts, **found, "unjudged": unjudged[:_NAMED]}
+
+
+def _settings_left(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """The states and options of torch that calls leave changed with the patch alone; Python's own
+    belong to no operator.
+    """
+    left = {*theirs["settings"]} - {*ours["settings"]}
+    return sorted(name for name in left if name.startswith(("state ", "config ")))
 
 
 def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str, Any] | str:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from types import ModuleType
 from typing import Any, cast
 
 from patchgate.probe.patch import coverage, effects, holders, snapshot
@@ -134,14 +135,14 @@ def apply(request: Apply, stage: Stage) -> Applied:
         with torch_imports_added_to(before):
             with recorder.recording():
                 module = import_patch(path, request)
-            if scope:  # a setting that the scope makes ends with it
-                effects.Settings().note_changes(settings, recorder)
+            imported = effects.Settings()
             patched = AppliedPatch(module, scope)
         stage("compare")
+        made = effects.Settings().made_since(imported)
         after = take_snapshot()
         changed = changes(before, after)
-        if not scope:
-            effects.Settings().note_changes(settings, recorder)
+        # A setting that the scope makes ends with it.
+        (imported if scope else effects.Settings()).note_changes(settings, recorder)
         written = recorder.settings()
         answer: dict[str, Any] = {
             **_changes(request, before, after, changed, recorder),
@@ -152,7 +153,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "unreachable": holders.unreachable(changed),
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
-            "leaks": patched.leaks(before),
+            "leaks": _leaks(patched, before, imported) if scope else [],
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
             "recursive": saved_after_replacing(changed),
             "package": dotted.rpartition(".")[0],
@@ -162,31 +163,47 @@ def apply(request: Apply, stage: Stage) -> Applied:
         answer["offers"] = offers(
             module, changed, request.get("entry_points", ()), passes=not is_installed
         )
-        own = {}
-        if not (changed or answer["effects"]):
-            now = held_by_torch(top_level(module.__name__))
-            own = {name: (None, value) for at, (name, value) in now.items() if at not in held}
+        own = {} if changed or answer["effects"] else _held_since(module, held)
         answer["held"] = sorted(own)
         answer["replacements"] = coverage.replacements(own or changed, path)
-        answer["leaks_by"] = _leaks_by(patched) if scope and not answer["leaks"] else {}
+        answer["leaks_by"] = _leaks_by(patched, made) if scope and not answer["leaks"] else {}
         stage("patch again")
         answer |= _applied_again(request, answer, before, changed, written)
     return cast(Applied, answer)
 
 
-def _leaks_by(patched: AppliedPatch) -> dict[str, list[str]]:
+def _held_since(module: ModuleType, held: Collection[int]) -> snapshot.Changes:
+    """The objects of the patch's package that torch holds now, without those held before."""
+    now = held_by_torch(top_level(module.__name__))
+    return {name: (None, value) for at, (name, value) in now.items() if at not in held}
+
+
+def _leaks(patched: AppliedPatch, before: Snapshot, imported: effects.Settings) -> list[str]:
+    """Leave the scope, and name what is changed outside of it: settings since the import."""
+    return [*patched.leaks(before), *effects.Settings().names_unlike(imported)]
+
+
+def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]:
     """Way in which a scope may end -> the names that stay changed then; each way is tried in a new
-    process.
+    process. `made` are the settings that the scope makes.
     """
     ends = {
-        "an exception in its block": patched.leave_by_exception,
-        "a block inside another": patched.leave_nested,
+        "an exception in its block": (patched.leave_by_exception, []),
+        "a block inside another": (patched.leave_nested, []),
+        "a block over settings of the user": (patched.leave_again, made),
     }
-    leaks = {how: _in_fork(partial(_leaks_after, end)).get("names") for how, end in ends.items()}
+    leaks = {
+        how: _in_fork(partial(_leaks_after, end, users)).get("names")
+        for how, (end, users) in ends.items()
+    }
     return {how: names for how, names in leaks.items() if names}
 
 
-def _leaks_after(end: Callable[[], None]) -> dict[str, Any]:
+def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
+    """The names that are changed after the end; before it a user has set each setting of `made`
+    to another value.
+    """
+    effects.set_by_user(made)
     before, settings = take_snapshot(), effects.Settings()
     with torch_imports_added_to(before):
         end()

@@ -266,6 +266,13 @@ class Settings:
         """The settings that differ from `before`, each with its kind."""
         return [f"{kind} {name}" for kind, name, _, _ in self._changes(before)]
 
+    def made_since(self, before: Settings) -> list[Effect]:
+        """The settings that differ from `before`, as effects without a line."""
+        return [
+            {"kind": kind, "name": name, "what": name, "line": None, "old": repr(old)}
+            for kind, name, old, _ in self._changes(before)
+        ]
+
     def _changes(self, before: Settings) -> Iterator[tuple[str, str, Any, Any]]:
         for kind in (*_USERS, "process"):
             old, new = getattr(before, kind), getattr(self, kind)

@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -283,6 +283,14 @@ def _is_looked_up(dotted: str) -> bool:
         any(name in vars(base) for base in owner.__mro__[1:]) or _is_composed(owner, name)
     ):
         return True
+    return _is_spelt(name)
+
+
+@cache
+def _is_spelt(name: str) -> bool:
+    """True if a file of torch has the name as an attribute or a text; a patch may give one name to
+    hundreds of classes.
+    """
     spelt = re.compile(rf"(\.|['\"]){re.escape(name)}\b".encode())
     files = Path(torch.__file__).parent.rglob("*.py")
     return any(name.encode() in text and spelt.search(text) for text in map(Path.read_bytes, files))

@@ -84,10 +84,13 @@ class AppliedPatch:
         """Leave the scope, and name the changes outside it: by the import, or still there after
         leaving.
         """
-        if self._make_scope is None:
-            return []
         self.leave()
         return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
+
+    def leave_again(self) -> None:
+        """Enter the scope once more, and leave it."""
+        self.enter()
+        self.leave()
 
     def leave_by_exception(self) -> None:
         """Enter the scope once more and leave it by an exception, which the scope may swallow."""

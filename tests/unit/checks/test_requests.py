@@ -127,7 +127,14 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ tokens": {"metrics": {}},
     "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
     "differ samples": {
-        "metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": [], "grown": []}
+        "metrics": {
+            "differing": [],
+            "judged": 1,
+            "samples": 1,
+            "unjudged": [],
+            "grown": [],
+            "settings": [],
+        }
     },
 }
 TYPES: dict[str, Any] = {do: question.request for do, question in QUESTIONS.items()}

@@ -45,6 +45,7 @@ def judge(
         "rounded": 0,
         "differing": differing,
         "grown": [],
+        "settings": [],
         "unjudged": [],
     }
     return {
@@ -106,6 +107,7 @@ def test_what_was_not_judged_is_named_with_its_reason():
         "rounded": 0,
         "differing": [],
         "grown": [],
+        "settings": [],
         "unjudged": ["add(): used up"],
     }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
@@ -140,7 +142,14 @@ def test_operators_are_told_from_other_names(name, holds):
 @pytest.mark.parametrize(("of", "code"), [("graphs", "PG411"), ("breaks", "PG422")])
 def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
     step = {"sample": "add()", "step": "second call", "of": of, "expected": 0, "actual": 1}
-    metrics = {"samples": 2, "judged": 2, "rounded": 0, "differing": [], "grown": [step]}
+    metrics = {
+        "samples": 2,
+        "judged": 2,
+        "rounded": 0,
+        "differing": [],
+        "grown": [step],
+        "settings": [],
+    }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
     (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
     assert verdict.code == code
@@ -162,3 +171,16 @@ def test_an_error_of_the_code_around_samples_is_not_held_against_a_scope(scope, 
     )
     (found,) = ask_samples(context, Instance(case=CASE))
     assert found.code == code
+
+
+@pytest.mark.parametrize(
+    ("effects", "codes"), [((), ["PG208"]), (("state float32_matmul_precision",), ["PG514"])]
+)
+def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(effects, codes):
+    settings = ["state float32_matmul_precision"]
+    counts = {"samples": 2, "judged": 2, "rounded": 0}
+    metrics = {**counts, "differing": [], "grown": [], "settings": settings, "unjudged": []}
+    claims = Claims(title="Mine", effects=effects)
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="")
+    found = judge_samples(CASE, patch, {"MultiheadAttention": ["made"]}, metrics)
+    assert [verdict.code for verdict in found] == codes
