@@ -14,7 +14,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from patchgate.runner.environment_variables import deciding_variables, inherited
 _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
+loaded = [*sys.modules.values()]  # by sitecustomize, or by a line of a .pth file
 import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, site
 def version(name):
     try: return importlib.metadata.version(name)
@@ -39,13 +40,16 @@ def origin(name):
 if not origin("torch"):
     print("null")
     raise SystemExit
-def digest(paths, folder):  # of Python's sources; of another file, which may be large, the size
-    sources = hashlib.sha256()
+def content(path):  # of a large library the size and the head, where linkers write a build's digest
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        is_whole = path.endswith((".py", ".pth")) or size <= 1 << 20
+        return str(size).encode() + b"\\0" + file.read(-1 if is_whole else 1 << 12)
+def digest(paths, folder):
+    files = hashlib.sha256()
     for path in sorted(paths):
-        is_source = path.endswith((".py", ".pth"))
-        content = open(path, "rb").read() if is_source else str(os.stat(path).st_size).encode()
-        sources.update(path[len(folder):].encode() + b"\\0" + content + b"\\0")
-    return sources.hexdigest()
+        files.update(path[len(folder):].encode() + b"\\0" + content(path) + b"\\0")
+    return files.hexdigest()
 def package(name):
     file = origin(name)
     if not file or not os.path.isfile(file):
@@ -56,14 +60,17 @@ def package(name):
     paths = [os.path.join(place, each) for place, _, files in os.walk(folder, followlinks=True)
         for each in files if not each.endswith(".pyc")]
     return digest(filter(os.path.isfile, paths), folder)
-# What Python runs as it starts, and devices that `import torch` makes known.
+# What Python runs as it starts.
 folders = [*site.getsitepackages(), *[site.getusersitepackages()] * bool(site.ENABLE_USER_SITE)]
 starts = [digest(glob.glob(glob.escape(each) + "/*.pth"), each) for each in folders]
+files = {getattr(module, "__file__", None) or "" for module in loaded}
+starts += sorted(digest([path], os.path.dirname(path)) for path in filter(os.path.isfile, files))
 found = [*importlib.metadata.distributions()]
 devices = {point.module.partition(".")[0] for d in found
     if "[torch.backends]" in (d.read_text("entry_points.txt") or "")
     for point in d.entry_points if point.group == "torch.backends"}
-ran = ["torch", "triton", "sitecustomize", "usercustomize", *sorted(devices)]
+# Next to torch, what Inductor computes with, and devices that `import torch` makes known.
+ran = ["torch", "triton", "sympy", "mpmath", "networkx", "numpy", "jinja2", *sorted(devices)]
 # Everything else that a workload may import: with what was installed afterwards, or in another
 # version, it is another torch.
 def named(d):  # its name and version, without what parses all of its metadata as an e-mail
@@ -72,7 +79,7 @@ def named(d):  # its name and version, without what parses all of its metadata a
     return [line for line in head if line.startswith(("Name:", "Version:"))]
 installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in found})
 print(json.dumps({"torch": version("torch"), "triton": version("triton"),
-    "python": platform.python_version(), "machine": platform.machine(),
+    "python": sys.version, "machine": platform.machine(),
     "libc": " ".join(platform.libc_ver()),
     "home": os.path.dirname(os.path.dirname(origin("torch"))),
     "sources": " ".join(map(package, ran)), "starts": " ".join(starts),
@@ -210,6 +217,11 @@ def stands_alone(file: Path, *others: str) -> bool:
     }
 
 
+def knows_its_place(file: Path) -> bool:
+    """True if a source may ask where it lies."""
+    return file.suffix == ".py" and not {"files", "?"}.isdisjoint(_needs(file.read_bytes()))
+
+
 # How a source imports what it names in a text, and by what it finds and opens a file.
 _IMPORTERS = {
     "import_module",
@@ -221,6 +233,13 @@ _IMPORTERS = {
     "resolve_name",
 }
 _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary", "load_library"}
+# How a source looks at files without opening them, or has C code or another process read them: the
+# child sees none of that.
+_UNSEEN = {
+    *("exists", "lexists", "is_file", "isfile", "is_dir", "isdir", "is_symlink", "islink"),
+    *("stat", "lstat", "getmtime", "getctime", "getsize", "access", "readlink", "find_spec"),
+    *("cpp_extension", "from_file", "jit.load", "multiprocessing", "sqlite3"),
+}
 
 
 @cache  # every key of a run asks for a few files
@@ -246,6 +265,7 @@ def _needs(source: bytes) -> frozenset[str]:
         "?" for node in imports for alias in node.names if alias.asname and alias.name in _IMPORTERS
     }
     names |= {"files" for node in nodes if _name(node) in _OPENERS}
+    names |= {"?" for node in nodes if _UNSEEN.intersection(_mentioned(node))}
     return frozenset(name.partition(".")[0] for name in names)
 
 
@@ -258,6 +278,19 @@ def _name(node: ast.AST) -> str:
         if isinstance(node, ast.Name)
         else ""
     )
+
+
+def _mentioned(node: ast.AST) -> Iterator[str]:
+    """The names that an expression or an import mentions, those of attributes also with the name
+    before.
+    """
+    yield _name(node)
+    if isinstance(node, ast.Attribute):
+        yield f"{_name(node.value)}.{node.attr}"
+    if isinstance(node, ast.ImportFrom):
+        yield from (node.module or "").split(".")
+    if isinstance(node, ast.alias):
+        yield from node.name.split(".")
 
 
 def _first_text(call: ast.Call) -> str:

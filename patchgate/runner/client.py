@@ -28,6 +28,7 @@ from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import (
     answer_key,
     is_foreign,
+    knows_its_place,
     loaded_digest,
     machine_digest,
     patch_digest,
@@ -35,6 +36,7 @@ from patchgate.runner.cache_keys import (
     stands_alone,
 )
 from patchgate.runner.costs import COSTS, note_cost, note_kept
+from patchgate.runner.files_read import note_read
 from patchgate.runner.run_settings import ResultStore, Run
 from patchgate.runner.start_server import Connect, Servers
 
@@ -107,7 +109,8 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
         return None, ""
     digest = loaded_digest(patch) if run.watch else patch_digest(patch)
     how = f"{run.limits} {run.require_sandbox} {run.project.import_path} {machine_digest()}"
-    return Cache(Path(folder)), f"{digest} {how}"
+    place = path if knows_its_place(path) else ""
+    return Cache(Path(folder)), f"{digest} {how} {place}"
 
 
 def runner_of(run: Run, servers: Servers) -> Runner:
@@ -187,6 +190,8 @@ class Runner:
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
     #: A case is measured once, whichever threads want it; copies of a runner share the locks.
     measuring: Locks = field(default_factory=Locks)
+    #: the files that children have read, and that are noted in the run's folder
+    read: set[str] = field(default_factory=set)
 
     @property
     def store(self) -> ResultStore:
@@ -230,6 +235,7 @@ class Runner:
             self._note_cost(torch, do, request, answer, at)
             answer = _never_held_against_a_patch(do, answer) if is_own else answer
             _forget_named_files(answer, request)
+            self._note_read(answer.get("opened", ()))
             cause = answer.get("failure", {}).get("cause")
             if cause not in _TRIED_AGAIN:
                 break
@@ -254,12 +260,9 @@ class Runner:
 
         The kept answer to a question that is `alike` contains the answer to this one.
         """
-        cache, digest = cache_of(self.run, patch)
-        if not cache or torch not in self.identities:
+        cache, keys = self._keys(torch, patch, question, *alike)
+        if not cache:
             return ask()
-        keys = [
-            answer_key(each, f"{self.identities[torch]} {digest}") for each in (question, *alike)
-        ]
         outputs = Path(question["outputs"]) if "outputs" in question else None
         for key in filter(None, keys):
             known = cache.load(key, outputs)
@@ -270,9 +273,31 @@ class Runner:
         others = answer.pop("opened", ())
         # An edit of a file that a child read, and that no key covers, would not be seen.
         covered = patch_files(patch) if patch and others else ()
-        if keys[0] and not _has_failed(answer) and not _beyond(others, covered):
+        # If the patch was edited meanwhile, the answer is of one text or of the other.
+        if (
+            keys[0]
+            and not _has_failed(answer)
+            and not _beyond(others, covered)
+            and keys[:1] == self._keys(torch, patch, question)[1]
+        ):
             cache.save(keys[0], answer, outputs)
         return answer
+
+    def _keys(
+        self, torch: str, patch: Patch | None, *questions: Mapping[str, Any]
+    ) -> tuple[Cache | None, list[str | None]]:
+        """The cache, if runs share one, and the keys of questions in it."""
+        cache, digest = cache_of(self.run, patch)
+        if not cache or torch not in self.identities:
+            return None, []
+        identity = f"{self.identities[torch]} {digest}"
+        return cache, [answer_key(each, identity) for each in questions]
+
+    def _note_read(self, files: Iterable[str]) -> None:
+        new = {*files} - self.read
+        if new:
+            note_read(Path(self.run.folder), sorted(new))
+            self.read.update(new)
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
         """The answer with facts read from its code, by a process in which no patch ever ran; equal

@@ -31,6 +31,7 @@ from patchgate.model.files import (
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
+from patchgate.runner.files_read import changed_since_read, take_over_notes
 from patchgate.runner.run_settings import (
     NAME,
     OBSERVATIONS,
@@ -216,21 +217,27 @@ class Journal:
         """
         aside = self._folder / PUT_ASIDE
         found, cells = _read(aside / _JUDGED)
-        if found != key or is_complete(aside):
+        if found != key or is_complete(aside) or changed_since_read(aside):
             cells = []
         if cells:
+            take_over_notes(aside, self._folder)
             for name in _MEASURED:
                 _take_over(aside / name, self._folder / name)
             _forget_failures(ResultStore(self._folder / OBSERVATIONS))
         cells = [
             cell for cell in cells if not any(verdict.kind in _AGAIN for verdict in cell.verdicts)
         ]
-        write_atomically(
-            self._path,
-            "".join(f"{line}\n" for line in (json.dumps({"key": key}), *map(_line, cells))),
-        )
+        self._write(key, cells)
         _delete([aside])
         return cells
+
+    def disown(self) -> None:
+        """Let no later run take over the cells."""
+        self._write("", self.cells())
+
+    def _write(self, key: str, cells: Iterable[JudgedCell]) -> None:
+        lines = (json.dumps({"key": key}), *map(_line, cells))
+        write_atomically(self._path, "".join(f"{line}\n" for line in lines))
 
     def append(self, cell: JudgedCell) -> None:
         """Append a cell; on a full disk, into the space that was reserved.

@@ -20,7 +20,12 @@ from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
+from patchgate.checks.machine import (
+    judge_broken,
+    judge_environment,
+    judge_stopped,
+    judge_unstarted,
+)
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
@@ -35,6 +40,7 @@ from patchgate.model.results import JudgedCell
 from patchgate.runner.cache import prune
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.client import Runner, loading, runner_of
+from patchgate.runner.files_read import changed_since_read
 from patchgate.runner.results_folder import (
     Journal,
     delete,
@@ -140,7 +146,7 @@ def judge_patch(
     If the run ends early, its folder has the verdicts of the judged cells and a verdict for each
     other cell. `servers` are those of the run's environments, if they outlast the run.
     """
-    folder = Path(run.folder)
+    folder, text = Path(run.folder), text_digest(patch)
     with held(folder):
         put_aside(folder)
         try:
@@ -156,16 +162,35 @@ def judge_patch(
                 if run.shared_cache:
                     key = content_key(run, patch, asked.identities)
                 before = journal.begin(key)
-                judged = [
-                    *before,
-                    *_judge_all(cells, before, context, journal, workers, progress or Silent()),
-                ]
-            return save_results(run, judged, _without_environment(run))
+                try:
+                    now = _judge_all(cells, before, context, journal, workers, progress or Silent())
+                finally:
+                    edited = edited_files(run, patch, text)
+                    if edited:
+                        journal.disown()
+            more = _without_environment(run)
+            if edited and not run.watch:  # which judges again
+                reason = f"{edited[0]} was edited while it was judged"
+                more.append(judge_unstarted(Case(torch="", patch=patch.id), reason))
+            return save_results(run, [*before, *now], more)
         except UsageError:
             raise
         except BaseException as error:
             leave_partial(run, patch, ended_by(error))
             raise
+
+
+def edited_files(run: Run, patch: Patch, text: str) -> list[str]:
+    """The files of a patch, and those that it has read, that were edited since its digest was
+    `text`.
+    """
+    try:
+        is_edited = text_digest(load_patch(Path(run.patch))) != text
+    except UsageError:
+        is_edited = True
+    own = [Path(patch.diff or patch.path)] * is_edited
+    read = [Path(path) for path in changed_since_read(Path(run.folder)) if os.path.isfile(path)]
+    return [display_path(path) for path in (*own, *read)]
 
 
 def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
@@ -339,8 +364,8 @@ def judge_runs(
                     verdicts = leave_partial(rest, its_patch, ended_by(error))
                     judged.append(JudgedRun(rest, its_patch, verdicts))
                 break
-    for name, pattern in (("unpatched", "*/*"), ("patched", "*/*"), ("cpp", "*/*-*")):
-        prune(_KEPT / name, pattern, _KEPT_BYTES)
+    for name in ("unpatched", "patched", "cpp"):
+        prune(_KEPT / name, "*/*", _KEPT_BYTES)
     return judged
 
 

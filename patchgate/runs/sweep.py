@@ -22,6 +22,7 @@ from patchgate.model.exit_code import is_partial
 from patchgate.model.records import Case, Colour, Observation, Verdict, record
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
+from patchgate.runner.files_read import changed_since_read
 from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
@@ -155,7 +156,9 @@ class Sweep:
         folder = self.folder_of(job)
         verdicts = (
             load_verdicts(folder)
-            if Journal(folder).key == key and (folder / VERDICTS).is_file()
+            if Journal(folder).key == key
+            and (folder / VERDICTS).is_file()
+            and not changed_since_read(folder)
             else []
         )
         is_known = bool(verdicts) and all(verdict.is_judged for verdict in verdicts)

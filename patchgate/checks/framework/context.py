@@ -249,7 +249,9 @@ class CheckContext:
         if patch or own:
             # Versions of a patch that is edited find what the earlier ones have built.
             side = f"{self.run.watch or patch_digest(self.patch)}-{side}"
-        return self._binaries_folder() / torch / side
+        # Torch finds a build again by its source and command, even if a header was edited.
+        home = f"{torch}-{self.runner.identities.get(torch, '')[:12]}"
+        return self._binaries_folder() / home / side
 
     def _binaries_folder(self) -> Path:
         folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve()

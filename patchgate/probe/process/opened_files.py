@@ -2,14 +2,16 @@
 too.
 
 Python reports each file that it opens, but not those of C code and other processes. If the patch
-itself starts a process or loads a library, that is noted as a file without a name.
+itself starts a process or loads a library without a path, that is noted as a file without a name.
 """
 
 from __future__ import annotations
 
 import os
+import site
 import sys
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -18,6 +20,9 @@ UNSEEN = "?"
 # Bytes of all paths that are read.
 _BYTES = 1 << 16
 _OUT_OF_SIGHT = {"ctypes.dlopen", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
+_LISTS = {"os.listdir", "os.scandir"}
+# The place of a library's path among the arguments of an event.
+_LIBRARIES = {"ctypes.dlopen": 0, "import": 1}
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 # Files below these describe the machine, and belong to nobody.
 _KERNEL = ("/proc", "/sys", "/dev")
@@ -27,34 +32,50 @@ _abspath = os.path.abspath
 
 
 def note_opened_files(file: int, own: Iterable[str]) -> None:
-    """From now on, note in `file` each file that this process, or a fork of it, opens to read.
+    """From now on, note in `file` each file that this process, or a fork of it, opens to read or
+    loads as a library, and each folder that it lists.
 
-    Files below `own`, folders of the child, and those of the interpreter and its packages are left
-    out.
+    Those below `own`, folders of the child, and of the interpreter and its packages are left out.
     """
-    prefixes = (sys.prefix, sys.base_prefix, *_KERNEL, *own)
+    places = (*_packages(), *_KERNEL, *own)
     covered = tuple(
-        {f"{place}{os.sep}" for one in prefixes for place in (one, os.path.realpath(one))}
+        {f"{place}{os.sep}" for one in places for place in (one, os.path.realpath(one))}
     )
     noted: set[str] = set()
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, _, flags = arguments
-            if isinstance(path, int) or (
-                isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
-            ):
-                return
-            name = _abspath(_fsdecode(path))
-        elif event in _OUT_OF_SIGHT and not _caller(_getframe(1)).startswith(covered):
-            name = UNSEEN
-        else:
-            return
-        if name not in noted and not name.startswith(covered):
+        name = _read_by(event, arguments, covered)
+        if name and name not in noted and not name.startswith(covered):
             noted.add(name)
             _write(file, _fsencode(name) + b"\0")
 
     sys.addaudithook(note)
+
+
+def _packages() -> Iterator[str]:
+    """The folders of the interpreter's own modules and of installed packages."""
+    paths = sysconfig.get_paths()
+    yield from (paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    yield from site.getsitepackages()
+
+
+def _read_by(event: str, arguments: tuple[Any, ...], covered: tuple[str, ...]) -> str:
+    """The file or folder that is read; empty if it is none, or if it has been opened before."""
+    path: Any = None
+    if event == "open":
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY:
+            return ""
+    elif event in _LIBRARIES:
+        path = arguments[_LIBRARIES[event]]
+        path = path if path and os.sep in _fsdecode(path) else None
+    elif event in _LISTS and not _caller(_getframe(2)).startswith(covered):
+        path = arguments[0] or "."  # imports of torch look for modules everywhere
+    if path is not None:
+        return "" if isinstance(path, int) else _abspath(_fsdecode(path))
+    if event in _OUT_OF_SIGHT and not _caller(_getframe(2)).startswith(covered):
+        return UNSEEN
+    return ""
 
 
 def _caller(frame: FrameType | None) -> str:

@@ -17,10 +17,12 @@ from patchgate.runner.cache_keys import (
     answer_key,
     environment_digest,
     files_digest,
+    knows_its_place,
     loaded_digest,
     machine_digest,
     patch_digest,
     read_environment,
+    stands_alone,
 )
 from patchgate.runner.client import request_for
 
@@ -128,6 +130,41 @@ def test_a_patch_is_also_what_it_names_in_the_folders_of_its_project(folder, pat
     assert patch_digest(importing) != before
 
 
+@pytest.mark.parametrize(
+    ("source", "knows"),
+    [("import torch\n", False), ("print(__file__)\n", True), ("def f(:\n", True)],
+)
+def test_a_patch_that_may_ask_where_it_lies_knows_its_place(folder, source, knows):
+    (folder / "mine.py").write_text(source)
+    assert knows_its_place(folder / "mine.py") is knows
+
+
+@pytest.mark.parametrize(
+    ("source", "is_seen"),
+    [
+        ("open(f'{name}.json').read()", True),
+        ("import ast\nast.walk(tree)", True),
+        ("import os\nos.listdir(name)", True),  # the child says so
+        ("import torch\ntorch.load(name), torch.jit.script(f)", True),
+        ("import os\nos.path.exists(name)", False),
+        ("from os.path import exists as there", False),
+        ("from pathlib import Path\nPath(name).is_file()", False),
+        ("import os\nos.stat(name)", False),
+        ("from importlib.util import find_spec\nfind_spec('x')", False),
+        ("import sqlite3", False),
+        ("from multiprocessing import get_context", False),
+        ("from torch.utils.cpp_extension import load_inline", False),
+        ("import torch.utils.cpp_extension as cpp", False),
+        ("from torch.utils import cpp_extension", False),
+        ("import torch\ntorch.jit.load(name)", False),
+        ("import torch\ntorch.from_file(name)", False),
+    ],
+)
+def test_what_is_read_where_nobody_sees_it_does_not_stand_alone(folder, source, is_seen):
+    (folder / "mine.py").write_text(source)
+    assert stands_alone(folder / "mine.py", "files") is is_seen
+
+
 def test_a_real_device_has_no_key(patch):
     assert key_of(load_workloads()["pointwise"], "here", load_profile("cuda")) is None
 
@@ -192,9 +229,14 @@ def test_a_second_patch_has_no_key():
 @pytest.fixture
 def python(folder):
     """An interpreter whose torch is below `site`, which nobody who reads its files imports."""
-    for name in ("torch/__init__.py", "torch/nn/functional.py", "triton/__init__.py"):
+    modules = ("torch", "torch/nn/functional", "triton", "sympy", "sympy/core", "started")
+    for name in (f"{each}.py" if "/" in each else f"{each}/__init__.py" for each in modules):
         (folder / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "site" / name).write_text("raise SystemExit('imported')\n")
+        text = "" if name.startswith("started") else "raise SystemExit('imported')\n"
+        (folder / "site" / name).write_text(text)
+    (folder / "site" / "sitecustomize.py").write_text("import started\n")
+    (folder / "site" / "torch" / "half.h").write_text("#define WIDTH 4\n")
+    (folder / "site" / "torch" / "large.so").write_bytes(b"digest of a build: 1".ljust(2 << 20))
     (folder / "site" / "torch" / "lib.so").write_bytes(b"12")
     script = folder / "python"
     paths = f"PYTHONPATH={shlex.quote(str(folder / 'site'))}:$PYTHONPATH"
@@ -218,6 +260,10 @@ def _digest_now(python):
         ("site/torch/new.py", ""),
         ("site/triton/__init__.py", "x = 2\n"),
         ("site/sitecustomize.py", "import os\n"),
+        ("site/started/__init__.py", "x = 2\n"),  # which that one imports
+        ("site/sympy/core.py", "x = 2\n"),  # Inductor computes with it
+        ("site/torch/half.h", "#define WIDTH 8\n"),  # of the same size; kernels include it
+        ("site/torch/large.so", "digest of a build: 2".ljust(2 << 20)),
     ],
 )
 def test_an_environment_is_every_file_of_torch_and_what_python_starts_with(

@@ -18,6 +18,7 @@ from patchgate.probe.process.message_schema import refusal
 from patchgate.probe.protocol import QUESTIONS, Compare, Question
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
+from patchgate.runner.files_read import changed_since_read
 from patchgate.runner.run_settings import Limits, Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
@@ -194,6 +195,58 @@ def test_what_read_a_file_that_no_key_covers_is_not_kept(
         )
         assert one.observe(replace(CASE, patch=patch and patch.id), workload, patch).facts
     assert len(asked) == (questions if patch or "mine.py" not in opened else 2)
+
+
+@pytest.mark.parametrize("edited", ["mine/patch.py", "mine/table.json", "stack.py", ""])
+def test_an_answer_during_which_something_was_edited_is_not_kept(
+    folder, runner, edited, monkeypatch
+):
+    """Nobody knows of which text it is, and the old one may come back."""
+    (folder / "mine").mkdir()
+    for name in ("mine/patch.py", "mine/table.json", "stack.py"):
+        (folder / name).write_text("x = 1\n")
+    patch = replace(PATCH, path=str(folder / "mine" / "patch.py"))
+
+    def exchange(*asked):
+        if edited:
+            (folder / edited).write_text("x = 2\n")
+        return dict(FACTS)
+
+    monkeypatch.setattr(Runner, "_exchange", exchange)
+    workload = replace(WORKLOAD, path=str(folder / "stack.py"))
+    one = replace(runner, run=replace(runner.run, patched_cache=str(folder / "kept")))
+    one.observe(replace(CASE, patch="mine"), workload, patch)
+    assert bool([*(folder / "kept").rglob("*.json")]) is (not edited)
+
+
+def test_a_patch_that_asks_where_it_lies_is_measured_again_in_another_folder(
+    folder, runner, server
+):
+    asked = server(*[FACTS] * 3)
+    (folder / "stack.py").write_text("import torch\n")
+    workload = replace(WORKLOAD, path=str(folder / "stack.py"))
+    for text, questions in (("x = 1\n", 1), ("print(__file__)\n", 3)):
+        for name in ("one", "two"):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / "patch.py").write_text(text)
+            run = replace(
+                runner.run, folder=str(folder / text[0] / name), patched_cache=str(folder / "kept")
+            )
+            patch = replace(PATCH, path=str(folder / name / "patch.py"))
+            replace(runner, run=run).observe(replace(CASE, patch="mine"), workload, patch)
+        assert len(asked) == questions
+
+
+def test_what_children_read_is_noted_once_in_the_folder_of_the_run(folder, runner, server):
+    (folder / "helper.py").write_text("x = 1\n")
+    opened = [str(folder / "helper.py"), "mine.py"]
+    server(*[FACTS | {"opened": opened}] * 2)
+    for _ in range(2):
+        runner.ask("2.11.0", "apply", patch="mine.py")
+    assert (folder / "read.jsonl").read_text().count("\n") == 1
+    assert changed_since_read(folder) == []
+    (folder / "helper.py").write_text("x = 2\n")
+    assert changed_since_read(folder) == [str(folder / "helper.py")]
 
 
 def test_lines_of_the_same_patch_are_traced_once(folder, runner, server):

@@ -8,6 +8,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,6 +19,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import HELD, PUT_ASIDE
 from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
+from patchgate.runner.files_read import note_read
 from patchgate.runner.results_folder import Journal, held, put_aside, red_before, results_folder
 from patchgate.runner.run_settings import (
     OBSERVATIONS,
@@ -73,6 +75,56 @@ def test_a_run_that_ended_is_judged_anew_and_what_was_red_comes_first(tmp_path: 
     save_verdicts(tmp_path, [GREEN])
     put_aside(tmp_path)
     assert (red_before(tmp_path), Journal(tmp_path).begin("key")) == ({"one"}, [])
+
+
+def _edited(file: Path) -> None:
+    """As an editor and `touch -r` leave it: the size and the time are as before."""
+    before = file.stat()
+    file.write_text("off")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_taken_over"),
+    [
+        (lambda file: None, True),
+        (_edited, False),
+        (Path.unlink, False),
+        (lambda file: file.write_text("longer"), False),
+    ],
+    ids=["nothing", "edited", "deleted", "longer"],
+)
+def test_cells_are_taken_over_only_while_what_was_read_is_as_it_was(
+    tmp_path: Path, change: Callable[[Path], None], is_taken_over: bool
+) -> None:
+    file = tmp_path / "table.json"
+    file.write_text("on.")
+    folder = tmp_path / "results"
+    folder.mkdir()
+    journal_of(folder, "one")
+    note_read(folder, [str(file)])
+    change(file)
+    for _ in range(2):  # the run that takes over is interrupted too
+        put_aside(folder)
+        assert [cell.name for cell in Journal(folder).begin("key")] == ["one"] * is_taken_over
+
+
+@pytest.mark.parametrize("notes", ['["?", []]\n', "[1", "{}\n", "\xff"])
+def test_cells_are_not_taken_over_where_nobody_knows_what_was_read(
+    tmp_path: Path, notes: str
+) -> None:
+    journal_of(tmp_path, "one")
+    (tmp_path / "read.jsonl").write_text(notes, encoding="latin-1")
+    put_aside(tmp_path)
+    assert Journal(tmp_path).begin("key") == []
+
+
+def test_cells_of_a_patch_that_was_edited_are_shown_and_never_taken_over(tmp_path: Path) -> None:
+    journal_of(tmp_path, "one")
+    Journal(tmp_path).disown()
+    assert [cell.name for cell in Journal(tmp_path).cells()] == ["one"]
+    put_aside(tmp_path)
+    assert Journal(tmp_path).begin("key") == []
 
 
 def test_an_interrupted_run_is_taken_over_after_one_that_did_not_begin(tmp_path: Path) -> None:

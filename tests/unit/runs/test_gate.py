@@ -25,7 +25,8 @@ from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings
-from patchgate.runner.results_folder import put_aside
+from patchgate.runner.files_read import note_read
+from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
@@ -309,6 +310,29 @@ def test_the_next_run_of_the_same_content_goes_on_and_another_one_begins_anew(
     assert {path.name for path in Path(run.folder).iterdir()} == {
         NAME, VERDICTS, TIMES, "judged.jsonl", "observations"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["mine.py", "mine.toml", "table.json"])
+@pytest.mark.parametrize("watch", ["", "watch-1"])
+def test_results_of_a_patch_that_is_edited_meanwhile_are_of_neither_text(
+    judge: Judge, run: Run, monkeypatch: pytest.MonkeyPatch, file: str, watch: str
+) -> None:
+    """A watch judges again by itself."""
+    place = Path(run.patch).with_name(file)
+    for name in ("mine.toml", "table.json"):
+        place.with_name(name).write_text("")
+
+    def edits(context: CheckContext, at: Instance) -> list[Verdict]:
+        note_read(Path(run.folder), [str(place.with_name("table.json"))])
+        place.write_text("# edited\n")
+        return [verdict(Kind.PASS)]
+
+    verdicts = judge(edits, watch=watch)
+    assert [found.kind for found in verdicts] == [Kind.PASS] + [Kind.STOPPED] * (not watch)
+    assert exit_code(verdicts) == (0 if watch else 4)
+    if not watch:
+        assert verdicts[1].actual.endswith("was edited while it was judged")
+    assert Journal(Path(run.folder)).key == ""
 
 
 # -- what an earlier run left

@@ -10,6 +10,7 @@ import pytest
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.files_read import note_read
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, load_run, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
@@ -106,6 +107,18 @@ def test_another_content_is_judged_anew(made, folder):
     made().judge_all(made.jobs[:1], "r1", "r1")
     (folder / "mine.py").write_text("x = 2\n")
     made().judge_all(made.jobs[:1], "r2", "r2")
+    assert made.launched == ["2.11.0", "2.11.0"]
+
+
+def test_a_file_that_the_patch_has_read_is_content_too(made, folder):
+    table = folder / "table.json"
+    for content in ("{}", "{}", "[]"):
+        if not table.exists() or table.read_text() != content:
+            table.write_text(content)
+        sweep = made()
+        sweep.judge_all(made.jobs[:1], "r", "r")
+        if content == "{}" and len(made.launched) == 1:
+            note_read(sweep.folder_of(made.jobs[0]), [str(table)])
     assert made.launched == ["2.11.0", "2.11.0"]
 
 

@@ -47,6 +47,7 @@ class Asked(list[SimpleNamespace]):
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__()
         self.answer = answer
+        self.identities = dict[str, str]()
 
     def ask(
         self, torch: str, do: str, seconds: float | None = None, **request: Any
