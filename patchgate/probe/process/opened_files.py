@@ -45,7 +45,7 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         name = _read_by(event, arguments, covered)
-        if name and name not in noted and not name.startswith(covered):
+        if name and name not in noted and not f"{name}{os.sep}".startswith(covered):
             noted.add(name)
             _write(file, _fsencode(name) + b"\0")
 
@@ -53,10 +53,14 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
 
 
 def _packages() -> Iterator[str]:
-    """The folders of the interpreter's own modules and of installed packages."""
+    """The folders of the interpreter's own modules and of installed packages, and the archive in
+    which Python looks for its own modules first.
+    """
     paths = sysconfig.get_paths()
     yield from (paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     yield from site.getsitepackages()
+    archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
+    yield from (path for path in sys.path if os.path.basename(path) == archive)
 
 
 def _read_by(event: str, arguments: tuple[Any, ...], covered: tuple[str, ...]) -> str:

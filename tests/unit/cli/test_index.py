@@ -28,7 +28,7 @@ def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
     assert (
         requirement in ("==2.8", "==2.8.0")
         and wanted("torch/fx/a.py")
-        and not wanted("torch/onnx/a.py")
+        and not wanted("torch/testing/a.py")
     )
     return Fetched(
         version="2.8.0",
