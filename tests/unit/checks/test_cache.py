@@ -158,6 +158,7 @@ def test_cache_is_judged_where_the_patch_changes_code(
         (STALE | {UNPATCHED_WARM: KNOWN[UNPATCHED_WARM]}, ["PG701"]),
         (STALE | {PATCHED_WARM: KNOWN[PATCHED_WARM]}, ["PG701"]),
         ({PATCHED: ran(THEIRS, BYPASS)}, ["PG702"]),
+        ({PATCHED: ran(THEIRS, NONE | {"autograd_bypass": 1})}, ["PG702", "PG705"]),
         ({PATCHED: ran(THEIRS, BYPASS), UNPATCHED: ran(OURS, BYPASS)}, ["PG705"]),
         ({EDITED: ran(THEIRS, HIT)}, ["PG703"]),
         ({EDITED: ran(THEIRS, NONE | {"autograd_hit": 1})}, ["PG703"]),
