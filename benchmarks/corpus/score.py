@@ -31,7 +31,7 @@ class CaseResult:
     red: Mapping[str, Mapping[str, tuple[str, ...]]]
     #: release -> red code -> `check item fact` of its verdicts
     about: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  #: codes of the notes
+    notes: tuple[str, ...] = ()  #: codes of the notes, and of what cannot be run here
     grey: tuple[str, ...] = ()  #: why a cell could not be judged
     seconds: float = 0.0  #: how long it took
     judged: int = 0  #: how many cells gave a verdict

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +89,7 @@ class CorpusSession:
             }
         grey: list[str] = []
         idle: dict[str, list[str]] = {}
+        noted: list[Verdict] = []
         judged = 0
         for torch in self.rows:
             context = self._context(case)
@@ -105,6 +106,7 @@ class CorpusSession:
                     grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
                     continue
                 judged += bool(verdicts)
+                noted += verdicts
                 grey += [
                     f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if not v.is_judged
                 ]
@@ -122,6 +124,7 @@ class CorpusSession:
         return CaseResult(
             red=_sorted(red),
             grey=tuple(grey),
+            notes=_notes(noted),
             seconds=time.monotonic() - started,
             judged=judged,
             examples=tuple(examples.values()),
@@ -158,7 +161,7 @@ class CorpusSession:
             red=_sorted(red),
             about=_sorted(about),
             grey=tuple(f"{v.torch}: {v.code} {v.actual}" for v in verdicts if not v.is_judged),
-            notes=tuple(sorted({v.code for v in verdicts if POLICY[v.kind] is Meaning.NOTE})),
+            notes=_notes(verdicts),
             seconds=time.monotonic() - started,
             judged=len(verdicts),
             examples=tuple(examples.values()),
@@ -222,6 +225,12 @@ def _below_root(path: str) -> str:
     """A path as it is in every checkout."""
     absolute = Path(path).resolve()
     return str(absolute.relative_to(ROOT)) if absolute.is_relative_to(ROOT) else absolute.name
+
+
+def _notes(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """The codes of notes, and of what this machine cannot run, so that an idle check shows."""
+    noted = (Meaning.NOTE, Meaning.OUT_OF_REACH)
+    return tuple(sorted({v.code for v in verdicts if POLICY[v.kind] in noted}))
 
 
 def _add_places(red: Places, verdicts: list[Verdict]) -> None:
