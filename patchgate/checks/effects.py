@@ -225,7 +225,7 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
             yield verdict(
                 code,
-                Kind.WARNING if _could_be_claimed(patch, kind, name) else Kind.REGRESSED,
+                Kind.WARNING if could_be_claimed(patch, kind, name) else Kind.REGRESSED,
                 case,
                 fact,
                 "none",
@@ -248,7 +248,7 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
             )
 
 
-def _could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
+def could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
     """True for an effect that a manifest would claim, if the patch has none."""
     return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 

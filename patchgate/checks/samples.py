@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from patchgate.checks.effects import could_be_claimed
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import (
     Check,
@@ -321,12 +322,16 @@ def _judge_compiles(
 def _judge_settings(
     case: Case, patch: Patch, ran: str, settings: Sequence[str], place: str
 ) -> Iterator[Verdict]:
-    """PG208 for each setting that calls in eager mode leave changed and that no claim names."""
+    """PG208 for each setting that calls in eager mode leave changed, judged as those of an import
+    are.
+    """
     claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
     for setting in settings:
-        if claimed.isdisjoint((setting, setting.partition(" ")[2])):
+        kind, _, name = setting.partition(" ")
+        if claimed.isdisjoint((setting, kind, name)):
             fact, actual = f"calls of {ran}, on {setting}", "changed afterwards"
-            yield verdict("PG208", Kind.REGRESSED, case, fact, "unchanged", actual, place)
+            weight = Kind.WARNING if could_be_claimed(patch, kind, name) else Kind.REGRESSED
+            yield verdict("PG208", weight, case, fact, "unchanged", actual, place)
 
 
 def _red(

@@ -15,7 +15,6 @@ SCOPE = (
     "torch._custom_class_base",
     "torch._custom_op",
     "torch._custom_ops",
-    "torch._native",
     "torch._decomp",
     "torch._dispatch",
     "torch._dynamo",

@@ -230,8 +230,8 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
-            made = samples_of_making if name.endswith(".__init__") else samples_of_module
-            of_name = {name.split(".")[-2]: made(module_in(name), module_db())}
+            make = samples_of_making if name.endswith(".__init__") else samples_of_module
+            of_name = {name.split(".")[-2]: make(module_in(name), module_db())}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     return titles, list(samples.values())

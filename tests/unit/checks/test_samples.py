@@ -10,7 +10,7 @@ import pytest
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.samples import ask_samples, judge_samples, sampled_names
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Numerics
+from patchgate.model.records import Case, Colour, Kind, Numerics
 
 CASE = Case(torch="2.11.0", patch="mine")
 WRONG = {
@@ -174,13 +174,18 @@ def test_an_error_of_the_code_around_samples_is_not_held_against_a_scope(scope, 
 
 
 @pytest.mark.parametrize(
-    ("effects", "codes"), [((), ["PG208"]), (("state float32_matmul_precision",), ["PG514"])]
+    ("manifest", "effects", "found"),
+    [
+        ("", (), ("PG208", Kind.REGRESSED)),
+        (None, (), ("PG208", Kind.WARNING)),
+        ("", ("state float32_matmul_precision",), ("PG514", Kind.PASS)),
+    ],
 )
-def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(effects, codes):
+def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(manifest, effects, found):
     settings = ["state float32_matmul_precision"]
     counts = {"samples": 2, "judged": 2, "rounded": 0}
     metrics = {**counts, "differing": [], "grown": [], "settings": settings, "unjudged": []}
     claims = Claims(title="Mine", effects=effects)
-    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="")
-    found = judge_samples(CASE, patch, {"MultiheadAttention": ["made"]}, metrics)
-    assert [verdict.code for verdict in found] == codes
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest=manifest)
+    (verdict,) = judge_samples(CASE, patch, {"MultiheadAttention": ["made"]}, metrics)
+    assert (verdict.code, verdict.kind) == found
