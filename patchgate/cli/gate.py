@@ -56,6 +56,8 @@ from patchgate.runs.plan import (
     known_checks,
     known_devices,
     load_patches,
+    requirements_of,
+    with_requirements,
 )
 from patchgate.runs.watch import judge_after_edits
 
@@ -78,6 +80,11 @@ def gate(
         "--check", metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
     ),
     others: tuple[str, ...] = option("--with", type=click.Path(), help="Also install this patch."),
+    requires: tuple[str, ...] = option(
+        metavar="REQUIREMENT",
+        callback=lambda context, parameter, given: requirements_of(given),
+        help="Install this next to torch too, as pip takes it; with --torch.",
+    ),
     strict: bool = option(help="Notes are red: what is new, better, unusual or not exercised."),
     nightly: Nightly,
     require_sandbox: bool = option(
@@ -108,6 +115,7 @@ def gate(
 
     def plan() -> list[PlannedRun]:
         (project, names), loaded = load_patches(patches, workloads)
+        project = with_requirements(project, requires, rows)
         settings = Run(
             folder=folder,
             patch="",
@@ -117,6 +125,7 @@ def gate(
             workloads=names,
             checks=known_checks(checks),
             others=tuple(map(installable, others)),
+            requires=requires,
             strict=strict,
             nightly=nightly,
             require_sandbox=require_sandbox,

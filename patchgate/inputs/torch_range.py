@@ -8,19 +8,24 @@ names torch.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.records import record
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 # A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from,
 # then a marker.
@@ -143,18 +148,7 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     `package` is the folder below, from which the walk came. `named` is a file below that requires
     torch without a version.
     """
-    table = _table(folder)
-    kinds = [
-        [(list(requirements), file) for requirements, file in stated]
-        for stated in (
-            _overrides(folder, table),
-            _dependencies(folder, table),
-            _requirements(folder),
-            _extras(folder, table),
-            _metadata(folder, package),
-            _packages(folder),
-        )
-    ]
+    kinds = _kinds(folder, package)
     pins = [stated for stated in _requirements(folder) if stated[1].name == "requirements.txt"]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
@@ -172,6 +166,59 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     if (folder / ".git").exists() or folder.parent == folder:
         return TorchRange(where=named)
     return _around(folder.parent, folder.name, named)
+
+
+def _kinds(folder: Path, package: str) -> list[list[tuple[list[object], Path]]]:
+    """The requirements of a folder's files, by the kind of file."""
+    table = _table(folder)
+    return [
+        [(list(requirements), file) for requirements, file in stated]
+        for stated in (
+            _overrides(folder, table),
+            _dependencies(folder, table),
+            _requirements(folder),
+            _extras(folder, table),
+            _metadata(folder, package),
+            _packages(folder),
+        )
+    ]
+
+
+def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
+    """A requirement for each of these modules: that of the project around a file, which knows how
+    its package is called and in which versions, or else the module's name.
+
+    A package may be called after a module with something added, as `onnxruntime-gpu`.
+    """
+    stated, package = dict[str, str](), ""
+    for folder in path.resolve().parents:
+        for requirements, _ in itertools.chain(*_kinds(folder, package)):
+            for required in filter(None, map(_parsed, requirements)):
+                stated.setdefault(canonicalize_name(required.name), str(required))
+        package = folder.name
+        if (folder / ".git").exists():
+            break
+    found = []
+    for module in modules:
+        name = canonicalize_name(module)
+        longer = (each for each in stated if each.startswith(f"{name}-"))
+        found.append(stated.get(name) or stated.get(next(longer, ""), module))
+    return found
+
+
+def _parsed(text: object) -> Requirement | None:
+    """A requirement without its marker; None if it is none, or not for this machine."""
+    # Takes longer to import than a small file to lint.
+    from packaging.requirements import Requirement
+
+    try:
+        required = Requirement(str(text))
+    except ValueError:
+        return None
+    if required.marker and "extra" not in str(required.marker) and not required.marker.evaluate():
+        return None
+    required.marker = None
+    return required
 
 
 def _required(

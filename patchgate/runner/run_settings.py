@@ -58,6 +58,7 @@ class Run:
     premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
+    requires: tuple[str, ...] = ()  #: installed beside torch, and not named by the table
     strict: bool = False  #: notes are red
     #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     nightly: bool = False
@@ -152,6 +153,7 @@ class Run:
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
         words += [f"--with {_quoted(other)}" for other in self.others]
+        words += [f"--requires {shlex.quote(each)}" for each in self.requires]
         words += ["--strict"] * self.strict + ["--nightly"] * self.nightly
         words += ["--require-sandbox"] * self.require_sandbox
         own = Path(self.folder)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +19,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.find_checks import (
+    REQUIRES,
+    Check,
+    Instance,
+    NothingToJudge,
+    all_checks,
+)
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.checks.machine import (
@@ -30,12 +38,13 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
+from patchgate.inputs.torch_range import requirements_for
 from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import HELD, reserve_space, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Failure, Verdict
+from patchgate.model.records import Case, Cause, Command, Failure, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.cache import prune
 from patchgate.runner.cache_keys import text_digest
@@ -69,6 +78,9 @@ _KEPT = Path(".patchgate")
 
 # The limit of each sort; beyond it the entries used longest ago are deleted.
 _KEPT_BYTES = 2 << 30
+
+# The option of a command that gives the interpreter of a release.
+_ROW = re.compile(r"--row ([^=]+)=.*", re.S)
 
 # In another interpreter: only read, never run.
 _COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
@@ -301,7 +313,26 @@ def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
         verdict = replace(verdict, where=display_path(patch.diff))
+    commands = (_installing(context, command) for command in verdict.commands)
+    verdict = replace(verdict, commands=tuple(filter(None, commands)))
     return accepting_from(Path(context.run.folder), verdict)
+
+
+def _installing(context: CheckContext, command: Command) -> Command | None:
+    """The command with the options of the run, if it is one that installs packages: they are
+    called as the project calls them, and no interpreter is given, in which nothing is installed.
+
+    None if this run has installed them already.
+    """
+    names = [word.removeprefix(f"{REQUIRES} ") for word in command.arguments]
+    if command.name != "gate" or names == list(command.arguments):
+        return command
+    required = requirements_for(names, Path(context.patch.path))
+    if {*required} <= {*context.run.project.requires}:
+        return None
+    words = [_ROW.sub(r"--torch \1", word) for word in context.run.again.arguments]
+    words += [f"{REQUIRES} {shlex.quote(each)}" for each in required]
+    return replace(command, arguments=tuple(dict.fromkeys(words)))
 
 
 def _without_environment(run: Run) -> list[Verdict]:

@@ -39,6 +39,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder, refuse_links
 from patchgate.model.paths import display_path
 from patchgate.model.records import Command
+from patchgate.model.serialization import Invalid, read_requirement
 from patchgate.model.text import nearest
 from patchgate.runner.cache_keys import read_environment
 from patchgate.runner.run_settings import NAME, default_releases
@@ -47,6 +48,7 @@ from patchgate.runs.gate import Environments, syntax_failure
 
 #: Gets a line for each environment that is made.
 Say = Callable[[str], None]
+_REQUIRES = "--requires 'transformers>=4.50'"
 _FORM = "--row 2.11.0=path/to/python"
 
 # In another interpreter: the installed version of each distribution that is named.
@@ -267,6 +269,30 @@ def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[
         named |= dict.fromkeys(model_workloads([model], root) if is_model else [name])
     requires = dict.fromkeys([*project.requires, *model_requires(models, root)])
     return replace(project, models=tuple(models), requires=tuple(requires)), tuple(named)
+
+
+def requirements_of(given: Iterable[str]) -> tuple[str, ...]:
+    """The requirements of `--requires`. Raises UsageError for one that pip does not take."""
+    try:
+        return tuple(map(read_requirement, given))
+    except Invalid as error:
+        got = ", ".join(given)
+        raise UsageError(str(error), where="--requires", got=got, next=_REQUIRES) from None
+
+
+def with_requirements(project: Project, requires: Sequence[str], rows: Sequence[str]) -> Project:
+    """The project, with packages that are installed beside torch too.
+
+    Raises UsageError with an interpreter of the user's own, in which nothing is installed.
+    """
+    if requires and rows:
+        raise UsageError(
+            "nothing is installed for an interpreter that is given",
+            where="--requires",
+            got=f"--row {' '.join(rows)}",
+            next="--torch RELEASE in place of --row",
+        )
+    return replace(project, requires=tuple(dict.fromkeys([*project.requires, *requires])))
 
 
 def _package_of(project: Project) -> Path | None:

@@ -31,6 +31,8 @@ Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
 #: The fact of the verdict that says what was not measured again.
 REST = "not measured again"
+#: The option of `gate` that installs a package next to torch.
+REQUIRES = "--requires"
 
 
 class NothingToJudge(Exception):
@@ -220,8 +222,27 @@ def judge_failed(
     if fault is None or failure is None:
         return None
     code, where = codes[fault is not Fault.PATCH], failure.where or place
-    text = actual or failure_text(*sides)
-    return verdict_of(family, code, fault.kind, case, "", expected, text, where, item=item)
+    text, commands = actual or failure_text(*sides), installing(failure.missing)
+    advice = "install what is missing next to torch" if commands else None
+    return verdict_of(
+        family,
+        code,
+        fault.kind,
+        case,
+        "",
+        expected,
+        text,
+        where,
+        item=item,
+        advice=advice,
+        commands=commands or None,
+    )
+
+
+def installing(packages: Iterable[str]) -> tuple[Command, ...]:
+    """The command that installs packages next to torch; the run adds its own options to it."""
+    words = tuple(f"{REQUIRES} {name}" for name in packages if "." not in name)
+    return (Command(name="gate", arguments=words),) if words else ()
 
 
 def code_of_others(*, code: str) -> Code:

@@ -4,14 +4,13 @@ the release claimed?
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.checks.framework.find_checks import verdict_of
+from patchgate.checks.framework.find_checks import installing, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import PYPROJECT
@@ -30,8 +29,9 @@ PG210 the patch does not run
 PG228 the patch needs what is not installed
     A module that is not installed decides what the patch does, so a stand-in for it does not do.
     Why: Nothing was judged there, and nothing is held against the patch.
-    Fix: Let patchgate install it: `requires` in the project's table. `install = "."` there installs
-    the project with all that it depends on. An interpreter of your own (`--row`) must have it.
+    Fix: Let patchgate install it: `--requires NAME`, or `requires` in the project's table.
+    `install = "."` there installs the project with all that it depends on. An interpreter of your
+    own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
 
@@ -52,9 +52,17 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     actual = failure.text
     missing = _missing_packages(failure, patch)
     if failure.cause is Cause.MISSING or missing:
-        advice, needed = _needs(patch, missing), "all that it needs is installed"
         return verdict(
-            "PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice
+            "PG228",
+            Kind.UNMEASURED,
+            case,
+            "",
+            "all that it needs is installed",
+            actual,
+            place,
+            item="run",
+            advice=_needs(patch, missing),
+            commands=installing(missing),
         )
     if fault_of(None, failure) is Fault.MACHINE:
         return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
@@ -87,12 +95,13 @@ def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
 
 
 def _needs(patch: Patch, missing: list[str]) -> str:
-    """The one setting that installs all missing packages."""
+    """The setting of the project that installs what is missing."""
     project = find_project(Path(patch.path))
     table = display_path(project.table or Path(project.root, PYPROJECT))
-    setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
+    if missing:
+        return f"install what is missing next to torch; `requires` in {table} does it in each run"
     return (
-        f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it "
+        f'install = "." in [tool.patchgate] of {table}, then with --torch: patchgate installs it '
         "next to torch"
     )
 

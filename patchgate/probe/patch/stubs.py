@@ -20,6 +20,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
 from unittest import mock
 
+from patchgate.probe.patch.module_name import missing_imports, top_level
 from patchgate.probe.protocol import StubUse
 
 # The use of each name: by the patch, if it uses it at all, else the first one by another file.
@@ -87,6 +88,18 @@ def are_used() -> bool:
     """True if there are stubs or stand-ins here."""
     replaced = any(isinstance(finder, _Finder) and finder.wanted for finder in sys.meta_path)
     return bool(_USED or MISSING or replaced)
+
+
+def missing_packages() -> list[str]:
+    """The packages that are not installed and are needed: by what has stand-ins, or by the packages
+    of the project that run nothing.
+    """
+    roots = [finder.root for finder in sys.meta_path if isinstance(finder, _Missing)]
+    named = [name for finder in sys.meta_path if type(finder) is _Finder for name in finder.wanted]
+    places = [os.path.join(root, *name.split(".")) for root in roots for name in named]
+    files = [f for place in places for f in (f"{place}/__init__.py", f"{place}.py")]
+    needed = (missing_imports(file, root) for root in roots for file in files)
+    return list(dict.fromkeys(map(top_level, [*MISSING, *itertools.chain(*needed)])))
 
 
 def is_missed_by(file: str) -> bool:

@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by
+from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by, missing_packages
 
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
@@ -120,14 +121,24 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
         signature += f"; {stood_in}"
+    is_missing = lacks_a_module(error)
     return {
-        "cause": "missing" if lacks_a_module(error) else _cause(root),
+        "cause": "missing" if is_missing else _cause(root),
         "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
         "raised_at": None if raised_at == where else raised_at,
-        "missing": list(stood_in.missing) if stood_in else _missing_of_torch(root),
+        "missing": _missing(root, stood_in, is_missing),
     }
+
+
+def _missing(root: BaseException, stood_in: StandsIn | None, is_missing: bool) -> list[str]:
+    """The packages that are not installed, or the name that torch lacks."""
+    if stood_in is not None and stood_in.missing:
+        return list(stood_in.missing)
+    with suppress(Exception):  # a patch may have replaced what it takes
+        return missing_packages() if is_missing else _missing_of_torch(root)
+    return []
 
 
 def _missing_of_torch(error: BaseException) -> list[str]:

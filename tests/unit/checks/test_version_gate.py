@@ -284,16 +284,21 @@ def test_a_patch_for_one_release_that_is_supported_is_not(claims):
 
 
 @pytest.mark.parametrize(
-    ("missing", "setting"),
+    ("missing", "setting", "typed"),
     [
-        (("acme", "tqdm"), 'requires = ["acme", "tqdm"] in [tool.patchgate] of '),
-        ((), 'install = "." in [tool.patchgate] of '),
+        (
+            ("acme", "tqdm"),
+            "install what is missing next to torch; `requires` in ",
+            ["patchgate gate --requires acme --requires tqdm"],
+        ),
+        ((), 'install = "." in [tool.patchgate] of ', []),
     ],
 )
-def test_what_is_not_installed_is_named_all_at_once_with_one_setting(missing, setting):
+def test_what_is_not_installed_is_named_all_at_once_with_one_command(missing, setting, typed):
     failure = Failure(cause=Cause.MISSING, stage="patch", signature="RuntimeError", missing=missing)
     verdict = does_not_run(CASE, failure, patch(), AGAIN)
     assert verdict.advice.startswith(setting)
+    assert list(map(str, verdict.commands)) == typed
     assert not verdict.is_judged
 
 
@@ -311,4 +316,4 @@ def test_a_device_that_a_required_package_adds_to_torch_is_missing(tmp_path, req
     )
     verdict = does_not_run(CASE, failure, replace(patch(), path=str(tmp_path / "fix.py")), AGAIN)
     assert verdict.code == code
-    assert ("torch_npu" in verdict.advice) is (code == "PG228")
+    assert ("--requires torch_npu" in str(verdict.commands)) is (code == "PG228")

@@ -138,6 +138,12 @@ def test_a_report_without_a_run_is_refused(command):
             ["mine.py", "--row", "2.11.0=/nowhere/python"],
             "error: --row: no interpreter that can be started",
         ),
+        (
+            ["mine.py", "--row", "2.11.0=python", "--requires", "x"],
+            "error: --requires: nothing is installed for an interpreter that is given",
+        ),
+        (["mine.py", "--requires", "x y"], "error: --requires: not a requirement as pip takes it"),
+        (["mine.py", "--requires", "torch"], "error: --requires: torch itself"),
         ([], "error: .: no patch to judge"),
         (["mine.py", "other/mine.py"], "error: other/mine.py: no such patch"),
     ],

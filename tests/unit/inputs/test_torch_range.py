@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.inputs.torch_range import torch_range
+from patchgate.inputs.torch_range import requirements_for, torch_range
 
 KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
 
@@ -102,6 +102,31 @@ def test_the_releases_that_a_project_supports(
     assert torch_range(tmp_path / "mine" / "deep").of(KNOWN) == releases
     (tmp_path / "mine" / "patch.py").write_text("")
     assert torch_range(tmp_path / "mine" / "patch.py").of(KNOWN) == releases
+
+
+@pytest.mark.parametrize(
+    ("files", "required"),
+    [
+        ({}, "acme_gpu"),
+        ({"requirements.txt": "acme-gpu>=2\n"}, "acme-gpu>=2"),
+        ({"requirements.txt": "Acme.GPU<3 ; python_version > '3'\n"}, "Acme.GPU<3"),
+        ({"requirements.txt": "acme-gpu<3 ; python_version < '3'\n"}, "acme_gpu"),
+        ({"requirements.txt": "acme-gpu-cpu\nacme\n"}, "acme-gpu-cpu"),
+        ({"requirements.txt": "acme-gpu-cpu\nacme-gpu\n"}, "acme-gpu"),
+        ({"requirements.txt": "acme\nacme-gpuless\n"}, "acme_gpu"),
+        ({"pyproject.toml": '[project]\noptional-dependencies.a = ["acme-gpu==1"]\n'}, "acme-gpu==1"),
+        ({"setup.py": "setup(install_requires=['acme_gpu~=1.0', 'not one'])"}, "acme_gpu~=1.0"),
+        ({"../requirements.txt": "acme-gpu>=2\n"}, "acme_gpu"),
+    ],
+)  # fmt: skip
+def test_a_package_is_called_as_the_project_calls_it(
+    tmp_path: Path, files: dict[str, str], required: str
+) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    for name, text in files.items():
+        (project / name).write_text(text)
+    assert requirements_for(["acme_gpu"], project / "mine" / "patch.py") == [required]
 
 
 def test_the_nearest_project_decides(tmp_path: Path) -> None:

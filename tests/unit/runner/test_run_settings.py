@@ -118,9 +118,11 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
         devices=("h200",),
         workloads=("residual_stack",),
         others=(str(folder / "b.py"),),
+        requires=("a>1",),
         nightly=True,
     )
-    rest = "--device h200 --workload residual_stack --with b.py --nightly --folder 'some where'"
+    rest = "--device h200 --workload residual_stack --with b.py --requires 'a>1' --nightly"
+    rest += " --folder 'some where'"
     rows = "--row 2.12.1='/my envs/python' --problem 2.99.0='no wheel'"
     assert typed(run.again) == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
     monkeypatch.setenv(THROUGH, "nox")

@@ -17,11 +17,16 @@ from unittest.mock import Mock
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.find_checks import (
+    Instance,
+    NothingToJudge,
+    all_checks,
+    installing,
+)
 from patchgate.inputs.patch import load_patch
 from patchgate.model.exit_code import exit_code
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.records import Case, Command, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings
@@ -130,6 +135,33 @@ def test_a_cell_that_ends_without_a_verdict_is_never_green(
     (judged,) = judge(ask)
     assert (judged.code, judged.kind, judged.subject) == ("PG904", Kind.INFRA, "kernels-2.11.0")
     assert judged.actual == told
+
+
+@pytest.mark.parametrize(
+    ("own", "typed"),
+    [
+        ((), ["gate {rest} --requires 'acme>=2' --requires tqdm"]),
+        (("tqdm",), ["gate {rest} --requires 'acme>=2' --requires tqdm"]),
+        (("tqdm", "acme>=2"), []),  # it would be the run that there was
+    ],
+)
+def test_a_command_that_installs_what_is_missing_is_this_run_with_it(
+    judge: Judge, run: Run, own: tuple[str, ...], typed: list[str]
+) -> None:
+    Path(run.patch).with_name("requirements.txt").write_text("acme>=2\n")
+    found = replace(verdict(Kind.UNMEASURED), commands=installing(["acme", "tqdm"]))
+    project = replace(run.project, requires=own)
+    (judged,) = judge(lambda context, at: [found], project=project)
+    rest = f"{display_path(run.patch)} --torch 2.11.0 --folder {display_path(run.folder)}"
+    assert [str(each) for each in judged.commands] == [
+        f"patchgate {command.format(rest=rest)}" for command in typed
+    ]
+
+
+def test_any_other_command_stays_as_it_is(judge: Judge) -> None:
+    commands = (Command(name="gate", arguments=("mine.py",)), Command(name="doctor"))
+    (judged,) = judge(lambda context, at: [replace(verdict(Kind.REGRESSED), commands=commands)])
+    assert judged.commands == commands
 
 
 def test_a_cell_on_a_full_disk_is_the_machine_s_trouble(judge: Judge) -> None:

@@ -136,3 +136,31 @@ def test_what_a_file_needs_and_is_not_installed_has_a_stand_in(
     """
     ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
     assert ended.stdout.strip() == shown, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "missing"),
+    [
+        ({"mine/patch.py": "import flash.ops\nimport regex"}, "flash regex"),
+        ({"mine/patch.py": "import json"}, ""),
+        # The package runs nothing, so that nothing below it is asked for.
+        ({"mine/__init__.py": "from mine import other", "mine/other.py": "import flash"}, "flash"),
+        ({"mine/__init__.py": "try:\n    import flash\nexcept ImportError:\n    pass"}, ""),
+    ],
+)
+def test_what_is_missing_is_named_all_at_once(
+    tmp_path: Path, files: dict[str, str], missing: str
+) -> None:
+    (tmp_path / "mine").mkdir()
+    for name, text in ({"mine/__init__.py": "", "mine/patch.py": ""} | files).items():
+        (tmp_path / name).write_text(text)
+    code = f"""
+    import sys
+    sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(tmp_path)!r}]
+    from patchgate.probe.patch.stubs import install_stubs, missing_packages
+    install_stubs(["mine"], {str(tmp_path / "mine/patch.py")!r}, {str(tmp_path)!r})
+    import mine.patch
+    print(*missing_packages())
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
+    assert ended.stdout.strip() == missing, ended.stderr
