@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +31,7 @@ _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
 loaded = [*sys.modules.values()]  # by sitecustomize, or by a line of a .pth file
-import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, site
+import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, site, sysconfig
 def version(name):
     try: return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError: return "none"
@@ -50,6 +51,12 @@ def digest(paths, folder):
     for path in sorted(paths):
         files.update(path[len(folder):].encode() + b"\\0" + content(path) + b"\\0")
     return files.hexdigest()
+def below(folder, but):
+    for place, folders, files in os.walk(folder, followlinks=folder in packages):
+        folders[:] = [each for each in folders if each not in but
+            and os.path.join(place, each) not in packages]
+        paths = (os.path.join(place, each) for each in files if not each.endswith(".pyc"))
+        yield from filter(os.path.isfile, paths)
 def package(name):
     file = origin(name)
     if not file or not os.path.isfile(file):
@@ -57,13 +64,18 @@ def package(name):
     folder = os.path.dirname(file)
     if os.path.basename(file) != "__init__.py":
         return digest([file], folder)
-    paths = [os.path.join(place, each) for place, _, files in os.walk(folder, followlinks=True)
-        for each in files if not each.endswith(".pyc")]
-    return digest(filter(os.path.isfile, paths), folder)
+    packages.add(folder)
+    return digest(below(folder, ()), folder)
+def modules(folder, *but):
+    return digest((path for path in below(folder, but) if path.endswith((".py", ".so"))), folder)
+packages = set()
 # What Python runs as it starts.
 folders = [*site.getsitepackages(), *[site.getusersitepackages()] * bool(site.ENABLE_USER_SITE)]
 starts = [digest(glob.glob(glob.escape(each) + "/*.pth"), each) for each in folders]
 files = {getattr(module, "__file__", None) or "" for module in loaded}
+with open("/proc/self/maps") as maps:  # the interpreter, and the C library among others
+    files |= {each[5].strip() for each in (line.split(None, 5) for line in maps)
+        if len(each) == 6 and "x" in each[1]}
 starts += sorted(digest([path], os.path.dirname(path)) for path in filter(os.path.isfile, files))
 found = [*importlib.metadata.distributions()]
 devices = {point.module.partition(".")[0] for d in found
@@ -71,18 +83,24 @@ devices = {point.module.partition(".")[0] for d in found
     for point in d.entry_points if point.group == "torch.backends"}
 # Next to torch, what Inductor computes with, and devices that `import torch` makes known.
 ran = ["torch", "triton", "sympy", "mpmath", "networkx", "numpy", "jinja2", *sorted(devices)]
-# Everything else that a workload may import: with what was installed afterwards, or in another
-# version, it is another torch.
+sources = [*map(package, ran)]
+# Everything else that these, or a workload, may import: an edit of it makes another torch, and so
+# does what was installed afterwards, or in another version.
+places = sysconfig.get_paths()
+sources += [modules(places[each], "site-packages", "dist-packages", "test")
+    for each in ("stdlib", "platstdlib")]
+sources += [modules(each) for each in folders]
 def named(d):  # its name and version, without what parses all of its metadata as an e-mail
     text = d.read_text("METADATA") or d.read_text("PKG-INFO") or ""
     head = text.partition("\\n\\n")[0].splitlines()
     return [line for line in head if line.startswith(("Name:", "Version:"))]
-installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in found})
+installed = sorted({(*named(d), *(d.read_text(each) or "" for each in
+    ("direct_url.json", "entry_points.txt"))) for d in found})
 print(json.dumps({"torch": version("torch"), "triton": version("triton"),
     "python": sys.version, "machine": platform.machine(),
     "libc": " ".join(platform.libc_ver()),
     "home": os.path.dirname(os.path.dirname(origin("torch"))),
-    "sources": " ".join(map(package, ran)), "starts": " ".join(starts),
+    "sources": " ".join(sources), "starts": " ".join(starts),
     "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))
 """
 # A disk that is busy with an install is slow to start Python.
@@ -137,14 +155,40 @@ def environment_digest(python: str) -> str:
     return _digest([known, deciding_variables(), _compiler()])
 
 
+# The programs that g++ calls.
+_PARTS_OF_COMPILER = ("cc1plus", "collect2", "as", "ld")
+
+
 @cache
-def _compiler() -> str:
-    """The name and version that the C++ compiler on the path reports; empty if there is none."""
+def _compiler() -> list[str]:
+    """The name and version that the C++ compiler on the path reports, and digests of its programs;
+    empty if there is none.
+    """
+    found = shutil.which("g++")
+    if not found:
+        return []
+    asked = ("--version", *(f"-print-prog-name={name}" for name in _PARTS_OF_COMPILER))
+    reported, *parts = (_reported_by(found, argument) for argument in asked)
+    programs = filter(None, map(shutil.which, (found, *parts)))
+    return [reported, *map(_head, map(Path, programs))]
+
+
+def _reported_by(program: str, argument: str) -> str:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        command, variables = ["g++", "--version"], inherited_variables()
+        command, variables = [program, argument], inherited_variables()
         ended = subprocess.run(command, capture_output=True, timeout=_ASK_SECONDS, env=variables)
-        return ended.stdout.decode(errors="replace")
+        return ended.stdout.decode(errors="replace").strip()
     return ""
+
+
+def _head(program: Path) -> str:
+    """A digest of a program; of a large one of its size and its head, where linkers write a build's
+    digest.
+    """
+    with open(program, "rb") as file:
+        data = file.read(1 << 20)
+    size = program.stat().st_size
+    return _digest([size, hashlib.sha256(data).hexdigest()])
 
 
 # Code for a profile is the same on every processor; nothing of it is run.
@@ -180,10 +224,23 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     return _digest([question, identity, _probe_digest(), processor, [*map(_file, files)]])
 
 
+# Lines of /proc/self/status: what a process may do here, which its children inherit.
+_RIGHTS = ("Uid", "Gid", "Groups", "Umask", "Cap", "NoNewPrivs", "Seccomp")
+
+
 def machine_digest() -> str:
-    """Hash this machine and user, which a patch may look at in more ways than a key could name."""
+    """Hash this machine, this user and what every process of his inherits, which a patch may look
+    at in more ways than a key could name.
+    """
     cores = sorted(os.sched_getaffinity(0))
-    return _digest([platform.node(), platform.release(), os.cpu_count(), cores, os.getuid()])
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    inherited = [
+        os.environ.get("PATH"),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        Path("/proc/self/limits").read_text(encoding="utf-8"),
+        [line for line in status if line.startswith(_RIGHTS)],
+    ]
+    return _digest([platform.node(), platform.release(), os.cpu_count(), cores, inherited])
 
 
 @cache

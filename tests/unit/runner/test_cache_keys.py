@@ -1,9 +1,12 @@
 """Content keys change with what a measurement depends on, and with nothing else."""
 
 import os
-import shlex
+import subprocess
 import sys
+import sysconfig
+import venv
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import ROOT
 from patchgate.model.records import Numerics
 from patchgate.runner import cache_keys
 from patchgate.runner.cache_keys import (
@@ -229,6 +233,9 @@ def test_a_second_patch_has_no_key():
 @pytest.fixture
 def python(folder):
     """An interpreter whose torch is below `site`, which nobody who reads its files imports."""
+    venv.create(folder / "environment", symlinks=True)
+    (packages,) = (folder / "environment").glob("lib/python3*/site-packages")
+    (folder / "site").symlink_to(packages)
     modules = ("torch", "torch/nn/functional", "triton", "sympy", "sympy/core", "started")
     for name in (f"{each}.py" if "/" in each else f"{each}/__init__.py" for each in modules):
         (folder / "site" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -238,11 +245,11 @@ def python(folder):
     (folder / "site" / "torch" / "half.h").write_text("#define WIDTH 4\n")
     (folder / "site" / "torch" / "large.so").write_bytes(b"digest of a build: 1".ljust(2 << 20))
     (folder / "site" / "torch" / "lib.so").write_bytes(b"12")
-    script = folder / "python"
-    paths = f"PYTHONPATH={shlex.quote(str(folder / 'site'))}:$PYTHONPATH"
-    script.write_text(f'#!/bin/sh\n{paths} exec {shlex.quote(sys.executable)} "$@"\n')
-    script.chmod(0o755)
-    return str(script)
+    (folder / "site" / "loose").mkdir()
+    (folder / "site" / "loose" / "tables.py").touch()
+    (folder / "site" / "named-1.dist-info").mkdir()
+    (folder / "site" / "named-1.dist-info" / "METADATA").write_text("Name: named\nVersion: 1\n")
+    return str(folder / "environment" / "bin" / "python")
 
 
 def _digest_now(python):
@@ -264,6 +271,8 @@ def _digest_now(python):
         ("site/sympy/core.py", "x = 2\n"),  # Inductor computes with it
         ("site/torch/half.h", "#define WIDTH 8\n"),  # of the same size; kernels include it
         ("site/torch/large.so", "digest of a build: 2".ljust(2 << 20)),
+        ("site/loose/tables.py", "x = 2\n"),  # of no distribution
+        ("site/named-1.dist-info/entry_points.txt", "[group]\nname = os:path\n"),
     ],
 )
 def test_an_environment_is_every_file_of_torch_and_what_python_starts_with(
@@ -310,6 +319,43 @@ def test_another_compiler_on_the_path_is_another_environment(folder, python, mon
     assert _digest_now(python) != before
 
 
+@pytest.mark.parametrize("program", ["g++", "cc1plus"])
+def test_a_compiler_that_reports_the_same_may_be_another_one(folder, python, monkeypatch, program):
+    parts = folder / "parts"
+    parts.mkdir()
+    texts = {
+        "g++": f"#!/bin/sh\ncase $1 in *=cc1plus) echo {parts}/cc1plus;; *) echo 12.2;; esac\n",
+        "cc1plus": "#!/bin/sh\n",
+    }
+    for name, text in texts.items():
+        (parts / name).write_text(text)
+        (parts / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{parts}:{os.environ['PATH']}")
+    before = _digest_now(python)
+    assert _digest_now(python) == before
+    (parts / program).write_text(f"{texts[program]}# -ffast-math\n")
+    assert _digest_now(python) != before
+
+
+def test_an_environment_is_the_modules_of_python_itself(folder, python):
+    """The environment is moved to an interpreter whose modules are links to the real ones."""
+    real = Path(sysconfig.get_path("stdlib"))
+    modules = folder / "base" / "lib" / real.name
+    modules.mkdir(parents=True)
+    for path in real.iterdir():
+        (modules / path.name).symlink_to(path)
+    config = folder / "environment" / "pyvenv.cfg"
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("home")]
+    config.write_text("\n".join([f"home = {folder}/base/bin", *lines]))
+    before = _digest_now(python)
+    (modules / "heapq.py").unlink()
+    (modules / "heapq.py").write_bytes((real / "heapq.py").read_bytes())
+    assert _digest_now(python) == before
+    with open(modules / "heapq.py", "a", encoding="utf-8") as file:
+        file.write("x = 2\n")
+    assert _digest_now(python) != before
+
+
 def test_the_torch_that_is_read_is_the_one_that_a_server_imports(folder, python, monkeypatch):
     """A server has none of the caller's folders to import from."""
     other = folder / "other" / "torch" / "__init__.py"
@@ -324,10 +370,27 @@ def test_the_torch_that_is_read_is_the_one_that_a_server_imports(folder, python,
 def test_what_is_measured_with_a_patch_is_of_one_machine_and_user(monkeypatch):
     before = machine_digest()
     assert machine_digest() == before
-    for name, value in (("cpu_count", 99), ("getuid", 12345)):
+    for name, value in (("cpu_count", 99), ("getpriority", 7)):
         with monkeypatch.context() as changed:
-            changed.setattr(os, name, lambda value=value: value)
+            changed.setattr(os, name, lambda *_, value=value: value)
             assert machine_digest() != before
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/opt/other/bin")
+    assert machine_digest() != before
+
+
+@pytest.mark.parametrize("change", ["os.umask(0o077)", "setrlimit(RLIMIT_NOFILE, (99, 99))"])
+def test_what_is_measured_with_a_patch_is_of_what_its_process_inherits(change):
+    """In another process, because they cannot be undone."""
+    source = f"""
+import os
+from resource import *
+from patchgate.runner.cache_keys import machine_digest
+before = machine_digest()
+assert before == machine_digest()
+{change}
+assert before != machine_digest()
+"""
+    assert subprocess.run([sys.executable, "-c", source], cwd=ROOT).returncode == 0
 
 
 def test_an_environment_without_torch_is_refused():
