@@ -35,12 +35,11 @@ from patchgate.report.markdown import render_comment
 from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
-from patchgate.runner.results_folder import Journal, put_aside, red_before
+from patchgate.runner.results_folder import Journal, cells_before, put_aside
 from patchgate.runner.run_settings import (
     ResultStore,
     Run,
     load_run,
-    load_times,
     load_verdicts,
     runs_in,
     save_run,
@@ -206,17 +205,12 @@ def read_journal(folder: Path, data: bytes) -> None:
     journal = Journal(folder)
     journal.cells()
     put_aside(folder)
-    red_before(folder)
+    cells_before(folder)
     journal.begin("key")
 
 
 def read_run(folder: Path, data: bytes) -> None:
     load_run(written(folder / "run.json", data))
-
-
-def read_seconds(folder: Path, data: bytes) -> None:
-    written(folder / "times.json", data)
-    load_times(folder)
 
 
 def read_costs(folder: Path, data: bytes) -> None:
@@ -390,7 +384,6 @@ def whole_results(folder: Path) -> Path:
     save_run(Run(folder=str(folder), patch=str(PATCH), rows={"2.11.0": "python"}))
     verdict = Verdict(code="PG300", kind=Kind.PASS, check="k", case=CASE, item="i", fact="loads")
     save_verdicts(folder, [verdict, replace(verdict, code="PG301", kind=Kind.CHANGED, after="7")])
-    written(folder / "times.json", b'{"kernels[pointwise.h200]": 1.5}')
     return folder
 
 
@@ -413,7 +406,6 @@ def mine(data: bytes) -> Originals:
     return lambda _: [data]
 
 
-_SECONDS = b'{"kernels[pointwise.h200]": 1.5, "parity[pointwise]": 12}'
 _COSTS = b'{"torch": "2.11.0", "do": "observe", "child": 1.5}\n{"do": "run"}\n'
 _REQUIREMENTS = b'# deps\ntorch>=2.9,<2.13; python_version >= "3.10"\nnumpy\n-r more.txt\n'
 _OBSERVED = f"observations/{CASE.id}.json"
@@ -433,7 +425,6 @@ KINDS: dict[str, tuple[Read, Originals]] = {
     "profile": (read_profile, files("fixtures/devices/*.toml")),
     "journal": (read_journal, made(journal_bytes)),
     "run": (read_run, made(run_bytes)),
-    "seconds": (read_seconds, mine(_SECONDS)),
     "costs": (read_costs, mine(_COSTS)),
     "impact": (read_impact, made(impact_bytes)),
     "workload": (read_workload, files("fixtures/workloads/*.py")),
@@ -448,6 +439,6 @@ KINDS: dict[str, tuple[Read, Originals]] = {
     "ecosystem": (read_ecosystem, files("docs/ecosystem.toml")),
     **{
         f"again {name}": (read_again(name), file_of_results(name))
-        for name in ("run.json", "verdicts.json", "times.json", _OBSERVED)
+        for name in ("run.json", "verdicts.json", _OBSERVED)
     },
 }

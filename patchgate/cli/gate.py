@@ -36,7 +36,7 @@ from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.report.view import changes_of_red
 from patchgate.runner.leftovers import temporary_files_below
-from patchgate.runner.results_folder import results_folder, times_before
+from patchgate.runner.results_folder import cells_before, results_folder
 from patchgate.runner.run_settings import (
     Limits,
     Run,
@@ -202,7 +202,8 @@ def _progress(
     """Show how far a run is, until the context ends."""
     file = None if form == "text" else sys.stderr
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
-    before, waits = times_before(Path(run.folder)), f"starting torch {', '.join(run.torches)}"
+    before = {cell.name: cell.seconds for cell in cells_before(Path(run.folder))}
+    waits = f"starting torch {', '.join(run.torches)}"
     console = stdout_console(file)
     with RunProgress(console, before, workers=workers, cells=cells, waits=waits) as progress:
         yield progress

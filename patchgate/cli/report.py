@@ -34,7 +34,7 @@ from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
 from patchgate.report.next_commands import typed
 from patchgate.runner.run_results import RunResults
-from patchgate.runner.run_settings import VERDICTS, Run, load_times, runs_in
+from patchgate.runner.run_settings import VERDICTS, runs_in
 from patchgate.runs.accept import is_edited
 from patchgate.runs.gate import JudgedRun, judged_before
 from patchgate.runs.history.store import History
@@ -137,7 +137,7 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
             since=since,
             code=code,
             history=SWEEP_HISTORY,
-            made_by=provenance(judged[0].run),
+            made_by=provenance(judged[0]),
         )
     FORMATS[form](judged, html)
     if form != "text" or len(judged) > 1:
@@ -148,16 +148,16 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
     return code
 
 
-def provenance(run: Run) -> list[str]:
+def provenance(judged: JudgedPatch) -> list[str]:
     """The version, commit, work, machine and command of a run, for its page."""
-    commit = last_commit(Path(run.patch))
-    times = load_times(Path(run.folder)).values()
+    commit = last_commit(Path(judged.run.patch))
+    work = time_text(sum(cell.seconds for cell in judged.cells))
     return [
         f"patchgate {__version__}",
         *([f"patch last changed by commit {commit}"] if commit else []),
-        f"{counted(len(times), 'check')}, {time_text(sum(times))} of work",
+        f"{counted(len(judged.cells), 'check')}, {work} of work",
         f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'core')}",
-        typed(run.again),
+        typed(judged.run.again),
     ]
 
 

@@ -32,6 +32,23 @@ class JudgedCell:
         return tuple(verdict for verdict in self.verdicts if verdict.colour is Colour.RED)
 
 
+class Progress:
+    """Receives the progress of a run, in the thread that carries it out; this one shows
+    nothing.
+    """
+
+    def planned(self, cells: Mapping[str, float]) -> None:
+        """Called with the cells that are to be judged, and the seconds that their checks say they
+        take.
+        """
+
+    def started(self, cell: str) -> None:
+        """Called when a cell begins to be judged."""
+
+    def ended(self, cell: JudgedCell) -> None:
+        """Called when a cell has been judged."""
+
+
 # -- history: verdicts and facts over many runs
 
 

@@ -17,6 +17,7 @@ from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict, record
+from patchgate.model.results import JudgedCell
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, quick_look_of
@@ -27,7 +28,7 @@ from patchgate.report.view import RunView, view
 from patchgate.runner.costs import KEPT, load_costs
 from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import QuickLook
-from patchgate.runner.run_settings import Run, load_times
+from patchgate.runner.run_settings import Run
 
 
 @record
@@ -41,7 +42,12 @@ class JudgedPatch:
     @cached_property
     def view(self) -> RunView:
         seen = view(self.verdicts, self.run.torches, self.quick_look)
-        return replace(seen, done=len(load_times(Path(self.run.folder))))
+        return replace(seen, done=len(self.cells))
+
+    @cached_property
+    def cells(self) -> list[JudgedCell]:
+        """The cells that were judged."""
+        return Journal(Path(self.run.folder)).cells()
 
     @property
     def quick_look(self) -> QuickLook | None:
@@ -51,7 +57,7 @@ class JudgedPatch:
     def seconds(self) -> dict[Verdict, float]:
         """Each verdict with its share of the time that its check took."""
         shares: dict[Verdict, float] = {}
-        for cell in Journal(Path(self.run.folder)).cells():
+        for cell in self.cells:
             shares |= dict.fromkeys(cell.verdicts, cell.seconds / max(len(cell.verdicts), 1))
         return {verdict: shares.get(verdict, 0.0) for verdict in self.verdicts}
 

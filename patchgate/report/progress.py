@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.text import Text
 
 from patchgate.model.records import Verdict
-from patchgate.model.results import JudgedCell
+from patchgate.model.results import JudgedCell, Progress
 from patchgate.model.text import time_text
 from patchgate.report.causes import cause_of
 from patchgate.report.terminal import labelled, print_line
@@ -29,65 +29,39 @@ _SHORT, _LONGER = 3, 0.3
 
 
 class TimeLeft:
-    """Estimates when a run ends, from the seconds of each cell in the last run and in this one.
-
-    `before` are those of the last run. A new cell is estimated by its check.
+    """Estimates when a run ends, from the seconds that each cell took in the last run, or that its
+    check states, and from how much longer the cells of this run take.
     """
 
     def __init__(
         self, before: Mapping[str, float], workers: int, clock: Callable[[], float]
     ) -> None:
         self._before, self._workers, self._clock = before, workers, clock
-        self._expected: dict[str, float] = {}
-        self._waiting: dict[str, None] = {}
+        self._left: dict[str, float] = {}  # the expected seconds of cells that have not ended
         self._began: dict[str, float] = {}
-        # (expected, taken) seconds of the cells that ended, by check; "" has all.
-        self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._expected = self._taken = 0.0  # of those that have
 
     def planned(self, cells: Mapping[str, float]) -> None:
-        self._expected = {cell: self._before.get(cell, cells[cell]) for cell in cells}
-        self._waiting = dict.fromkeys(cells)
+        self._left = {cell: self._before.get(cell, seconds) for cell, seconds in cells.items()}
 
     def started(self, cell: str) -> None:
         self._began[cell] = self._clock()
-        self._waiting.pop(cell, None)
 
     def ended(self, cell: str, seconds: float) -> None:
-        self._waiting.pop(cell, None)
-        self._began.pop(cell, None)
-        for check in (_check_of(cell), ""):
-            self._seconds[check][0] += self._expected.get(cell, seconds)
-            self._seconds[check][1] += seconds
+        self._expected += self._left.pop(cell, seconds)
+        self._taken += seconds
 
     def seconds(self) -> float:
         """The seconds that are left, at least those of the longest cell."""
-        now = self._clock()
-        running = []
-        for cell, began in list(self._began.items()):  # it is asked in another thread too
-            elapsed = now - began
-            running.append(max(self._cell(cell) - elapsed, _LONGER * elapsed))
-        cells = [*running, *map(self._cell, list(self._waiting))]
-        return max([sum(cells) / self._workers, *cells])
-
-    def _cell(self, cell: str) -> float:
-        """The seconds of a cell: the expected ones, corrected by its check, or by all checks if few
-        cells of its check have ended.
-        """
-        expected = self._expected.get(cell, 1.0)
-        (all_expected, all_taken), (own_expected, own_taken) = (
-            self._seconds[""],
-            self._seconds[_check_of(cell)],
-        )
-        ratio = all_taken / all_expected if all_expected else 1.0
-        weight = max(expected, 0.01)
-        return expected * (own_taken + ratio * weight) / (own_expected + weight)
+        now, left = self._clock(), []
+        ratio = self._taken / self._expected if self._expected else 1.0
+        for cell, expected in list(self._left.items()):  # it is asked in another thread too
+            elapsed = now - self._began.get(cell, now)
+            left.append(max(expected * ratio - elapsed, _LONGER * elapsed))
+        return max([sum(left) / self._workers, *left])
 
 
-def _check_of(cell: str) -> str:
-    return cell.partition("-")[0]
-
-
-class RunProgress:
+class RunProgress(Progress):
     """Shows how far one run is; `before` are the seconds of each cell in the last run."""
 
     def __init__(
@@ -108,7 +82,7 @@ class RunProgress:
         self._causes: set[str] = set()
         texts = TextColumn("{task.fields[left]}"), TextColumn("{task.description}")
         columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), *texts)
-        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar = Bar(*columns, console=console, transient=True)
         self._task = self._bar.add_task(waits, total=None, left="")
         if not console.is_terminal:
             print_line(console, waits)

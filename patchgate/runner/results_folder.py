@@ -35,12 +35,10 @@ from patchgate.runner.files_read import changed_since_read, take_over_notes
 from patchgate.runner.run_settings import (
     NAME,
     OBSERVATIONS,
-    TIMES,
     VERDICTS,
     ResultStore,
     Run,
     is_complete,
-    load_times,
     save_verdicts,
     verdict_json,
 )
@@ -192,14 +190,9 @@ def _delete(paths: Iterable[Path]) -> None:
         delete(path)
 
 
-def red_before(folder: Path) -> frozenset[str]:
-    """The cells that were red in the run that was put aside."""
-    return frozenset(cell.name for cell in _read(folder / PUT_ASIDE / _JUDGED)[1] if cell.red)
-
-
-def times_before(folder: Path) -> dict[str, float]:
-    """The seconds that each cell took in the run that was put aside."""
-    return load_times(folder / PUT_ASIDE)
+def cells_before(folder: Path) -> list[JudgedCell]:
+    """The cells that the run judged that was put aside."""
+    return _read(folder / PUT_ASIDE / _JUDGED)[1]
 
 
 # -- the cells of this run
@@ -278,21 +271,12 @@ def _forget_failures(store: ResultStore) -> None:
             store.remove(observation.case)
 
 
-def save_results(
-    run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] = ()
-) -> list[Verdict]:
-    """Write the verdicts of a run's cells and `more`, and how long each cell took; return the
-    verdicts.
-    """
-    folder, cells = Path(run.folder), list(cells)
+def save_results(run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict]) -> list[Verdict]:
+    """Write the verdicts of a run's cells and `more`, and return them."""
+    folder = Path(run.folder)
     release_space(folder)
-    verdicts = list(
-        dict.fromkeys([*(verdict for cell in cells for verdict in cell.verdicts), *more])
-    )
-    verdicts = save_verdicts(folder, verdicts)
-    times = {cell.name: cell.seconds for cell in cells}
-    write_atomically(folder / TIMES, json.dumps(times, indent=1) + "\n")
-    return verdicts
+    verdicts = [*(verdict for cell in cells for verdict in cell.verdicts), *more]
+    return save_verdicts(folder, dict.fromkeys(verdicts))
 
 
 def _line(cell: JudgedCell) -> str:

@@ -31,7 +31,6 @@ FOLDER = ".patchgate/gate"
 NAME = "run.json"
 VERDICTS = "verdicts.json"
 OBSERVATIONS = "observations"
-TIMES = "times.json"
 
 
 @record
@@ -175,7 +174,7 @@ def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]
 
     If it supports none of them, the newest row that it does.
     """
-    return project.releases or _supported_rows(str(Path(project.root).resolve()), tag)
+    return project.releases or _supported_rows(Path(project.root).resolve(), tag)
 
 
 def source_of_releases(project: Project) -> str:
@@ -191,9 +190,9 @@ def source_of_releases(project: Project) -> str:
 
 
 @cache
-def _supported_rows(root: str, tag: str) -> tuple[str, ...]:
+def _supported_rows(root: Path, tag: str) -> tuple[str, ...]:
     rows = load_matrix()
-    supported = torch_range(Path(root)).of([row.torch for row in rows])
+    supported = torch_range(root).of([row.torch for row in rows])
     tagged = tuple(row.torch for row in rows if tag in row.tags)
     return tuple(torch for torch in tagged if torch in supported) or tuple(supported[-1:]) or tagged
 
@@ -240,15 +239,6 @@ def load_run(path: Path) -> Run:
     for torch in run.torches:
         from_dict(Case, {"torch": torch}, where=str(path))
     return run
-
-
-def load_times(folder: Path) -> dict[str, float]:
-    """The seconds that each cell of the run in a folder took; none if there was no run."""
-    try:
-        times = parse_json(read_result(folder / TIMES))
-        return {str(cell): float(seconds) for cell, seconds in times.items()}
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
-        return {}
 
 
 def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -11,12 +11,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import (
@@ -45,17 +45,17 @@ from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import HELD, reserve_space, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Command, Failure, Verdict
-from patchgate.model.results import JudgedCell
+from patchgate.model.results import JudgedCell, Progress
 from patchgate.runner.cache import prune
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.client import Runner, loading, runner_of
 from patchgate.runner.files_read import changed_since_read
 from patchgate.runner.results_folder import (
     Journal,
+    cells_before,
     delete,
     held,
     put_aside,
-    red_before,
     save_results,
 )
 from patchgate.runner.run_settings import (
@@ -88,31 +88,6 @@ _COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'ex
 
 #: (interpreters, why there is none) by torch release.
 Environments = tuple[dict[str, str], dict[str, str]]
-
-
-class Progress(Protocol):
-    """Receives the progress of a run, in the thread that carries it out."""
-
-    def planned(self, cells: Mapping[str, float]) -> None:
-        """Called with the cells that are to be judged, and the seconds that their checks say they
-        take.
-        """
-
-    def started(self, cell: str) -> None:
-        """Called when a cell begins to be judged."""
-
-    def ended(self, cell: JudgedCell) -> None:
-        """Called when a cell has been judged."""
-
-
-class Silent:
-    """Progress that nobody sees."""
-
-    def planned(self, cells: Mapping[str, float]) -> None: ...
-
-    def started(self, cell: str) -> None: ...
-
-    def ended(self, cell: JudgedCell) -> None: ...
 
 
 class PlannedRun(NamedTuple):
@@ -168,14 +143,17 @@ def judge_patch(
                 reserve_space(folder)
                 patch = with_stand_ins(run, patch, runner_of(run, asked))
                 context = _context(run, patch, runner_of(run, asked))
-                cells = in_turn(cells_of(context), red_before(folder))
+                red = {cell.name for cell in cells_before(folder) if cell.red}
+                cells = in_turn(cells_of(context), red)
                 journal = Journal(folder)
                 key = os.urandom(8).hex()  # a fresh one if runs share nothing
                 if run.shared_cache:
                     key = content_key(run, patch, asked.identities)
                 before = journal.begin(key)
                 try:
-                    now = _judge_all(cells, before, context, journal, workers, progress or Silent())
+                    now = _judge_all(
+                        cells, before, context, journal, workers, progress or Progress()
+                    )
                 finally:
                     edited = edited_files(run, patch, text)
                     if edited:

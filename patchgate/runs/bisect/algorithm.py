@@ -142,15 +142,3 @@ def majority(ask: Ask[Item], needed: int, times: int) -> Ask[Item]:
         return Answer.UNKNOWN
 
     return answer
-
-
-def cached(ask: Ask[Item]) -> Ask[Item]:
-    """Ask each item once only."""
-    answers: dict[Item, Answer] = {}
-
-    def answer(item: Item) -> Answer:
-        if item not in answers:
-            answers[item] = ask(item)
-        return answers[item]
-
-    return answer

@@ -43,7 +43,6 @@ from patchgate.runs.bisect import searched_items
 from patchgate.runs.bisect.algorithm import (
     Unbracketed,
     bracket,
-    cached,
     first_bad,
     majority,
     minimise,
@@ -85,7 +84,7 @@ class Search:
             return oriented(self._recall(item))
 
         try:
-            turn = first_bad(bracket(items, answers), cached(majority(ask, *self.votes)))
+            turn = first_bad(bracket(items, answers), majority(ask, *self.votes))
         except Unbracketed as error:
             item = str(error.item)
             measured, recorded = self.readings.get(item), known.get(item)

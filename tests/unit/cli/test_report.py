@@ -7,7 +7,11 @@ import re
 from patchgate import __version__
 from patchgate.cli.report import provenance, write_html
 from patchgate.inputs.manifest import Claims, Patch
+from patchgate.inputs.patch import load_patch
 from patchgate.model.records import Case, Expectation, Observation
+from patchgate.model.results import JudgedCell
+from patchgate.report.formats import JudgedPatch
+from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runner.run_settings import Run
 from patchgate.runs.history.store import History
@@ -72,9 +76,13 @@ def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_readin
 
 def test_a_page_is_of_a_version_a_command_and_a_machine(folder):
     (folder / "mine.py").write_text("")
-    (folder / "times.json").write_text('{"a": 60.0, "b": 61.0}')
     run = Run(folder=str(folder), patch=str(folder / "mine.py"), rows={"2.11.0": "python"})
-    said = provenance(run)
+    judged = JudgedPatch(run=run, patch=load_patch(folder / "mine.py"), verdicts=[])
+    journal = Journal(folder)
+    journal.begin("key")
+    for name, seconds in (("a", 60.0), ("b", 61.0)):
+        journal.append(JudgedCell(name=name, seconds=seconds))
+    said = provenance(judged)
     assert said[0] == f"patchgate {__version__}"
     assert "2 checks, 2 min of work" in said
     assert said[-1].startswith("patchgate gate mine.py --row 2.11.0=python")

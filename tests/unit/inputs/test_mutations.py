@@ -50,7 +50,10 @@ def test_a_reader_that_does_not_end_is_a_finding(tmp_path, monkeypatch):
 
 # Each ended in a traceback once.
 FOUND = {
-    "a number beyond every float": ("seconds", b'{"kernels": ' + b"9" * 400 + b"}"),
+    "a number beyond every float": (
+        "journal",
+        b'{"key": "k"}\n{"name": "a", "seconds": ' + b"9" * 400 + b"}\n",
+    ),
     "a tolerance beyond every float": (
         "workload",
         (WORKLOADS / "pointwise.py").read_bytes() + b"READS = (" + b"9" * 400 + b",)\n",

@@ -32,7 +32,7 @@ from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings
 from patchgate.runner.files_read import note_read
 from patchgate.runner.results_folder import Journal, put_aside
-from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, runs_in
+from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
 from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial
@@ -102,11 +102,10 @@ def test_the_verdicts_of_each_cell_are_left_with_its_time(judge: Judge, run: Run
         Kind.PASS,
         Kind.REGRESSED,
     ]
-    assert '"kernels-2.11.0"' in Path(run.folder, TIMES).read_text()
+    assert '"kernels-2.11.0"' in Path(run.folder, "judged.jsonl").read_text()
     assert {path.name for path in Path(run.folder).iterdir()} == {
         NAME,
         VERDICTS,
-        TIMES,
         "judged.jsonl",
     }
 
@@ -340,7 +339,7 @@ def test_the_next_run_of_the_same_content_goes_on_and_another_one_begins_anew(
         Path(run.folder, "report.html").write_text("of the part")
     assert [found.kind for found in judge(ask, rows=TWO, shared_cache="kept")] == [Kind.PASS] * 2
     assert {path.name for path in Path(run.folder).iterdir()} == {
-        NAME, VERDICTS, TIMES, "judged.jsonl", "observations"
+        NAME, VERDICTS, "judged.jsonl", "observations"
     }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from patchgate.model.results import Answer
 from patchgate.runs.bisect.algorithm import (
     Unbracketed,
     bracket,
-    cached,
     first_bad,
     majority,
     minimise,
@@ -156,10 +155,3 @@ def test_a_flaky_question_is_asked_until_enough_answers_agree(votes, answer, ask
 def test_less_than_a_majority_is_refused(needed, times):
     with pytest.raises(ValueError, match="no majority"):
         majority(lambda item: GOOD, needed, times)
-
-
-def test_an_answer_is_cached():
-    ask = Asked(lambda item: BAD)
-    again = cached(ask)
-    assert [again(1), again(1), again(2)] == [BAD] * 3
-    assert ask == [1, 2]
