@@ -50,6 +50,13 @@ PG908 how a patch is confined here
     other processes.
     Fix: Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them
     (unshare, mount). With `--require-sandbox` no patch is run where anything is missing.
+PG909 a kept answer was wrong
+    An answer that an earlier run has kept was measured again, at random, and two fresh answers
+    agree with one another and not with it. Nothing that was kept is believed any more.
+    Why: Something that its key does not name has changed: other results of this run may rest on
+    such answers too.
+    Fix: Run the same command again, which measures everything anew, and report it with what
+    changed on this machine since the earlier run.
 """),
     Code(
         code="PG906",
@@ -160,6 +167,13 @@ def judge_environment(torch: str, problem: str) -> Verdict:
     """PG901: the release has no environment."""
     case = Case(torch=torch)
     return verdict("PG901", Kind.INFRA, case, "", "a working torch", problem, item="environment")
+
+
+def judge_contradicted(torch: str, question: str) -> Verdict:
+    """PG909: fresh answers of this run contradict a kept one."""
+    actual = f"two fresh answers to `{question}` differ from it"
+    case = Case(torch=torch)
+    return verdict("PG909", Kind.INFRA, case, "", "the kept answer", actual, item="kept answers")
 
 
 def judge_broken(item: str, expected: str, actual: str) -> Verdict:

@@ -61,6 +61,15 @@ class Cache:
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
         write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # half an entry is none
 
+    def forget(self, key: str) -> None:
+        """Remove an entry and its file."""
+        for path in self._paths(key):
+            path.unlink(missing_ok=True)
+
+    def forget_all(self) -> None:
+        """Remove every entry."""
+        prune(self.folder, "*/*", 0)
+
     def _paths(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]
         return folder / f"{key}.json", folder / f"{key}.file"

@@ -295,6 +295,7 @@ _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary"
 _UNSEEN = {
     *("exists", "lexists", "is_file", "isfile", "is_dir", "isdir", "is_symlink", "islink"),
     *("stat", "lstat", "getmtime", "getctime", "getsize", "access", "readlink", "find_spec"),
+    *("which", "statvfs", "disk_usage", "samefile", "is_mount", "ismount"),
     *("cpp_extension", "from_file", "jit.load", "multiprocessing", "sqlite3"),
 }
 

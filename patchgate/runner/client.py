@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +58,8 @@ _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as
 # float64.
 _COMPARED = 4
+# The part of the kept answers of a run that are measured again all the same.
+_CHECKED = 1 / 16
 # A question that compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
@@ -121,6 +125,7 @@ def runner_of(run: Run, servers: Servers) -> Runner:
         logs=servers.logs,
         identities=dict(servers.identities),
         costs=Path(run.folder) / COSTS,
+        checked=_CHECKED,
     )
 
 
@@ -146,6 +151,32 @@ def _has_failed(answer: Answer) -> bool:
     parts = answer.get("versions", {}).values()
     causes = {part["failure"]["cause"] for part in parts if "failure" in part}
     return "failure" in answer or not causes <= _REPEATED
+
+
+def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
+    """The parts of a measurement that another one repeats; None for a failure that another try may
+    not repeat.
+    """
+    failure = answer.get("failure")
+    if failure or _has_failed(answer):
+        return [failure["cause"]] if failure and failure["cause"] in _REPEATED else None
+    data = outputs.read_bytes() if outputs and outputs.is_file() else b""
+    return [answer, hashlib.sha256(data).digest()]
+
+
+def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | None) -> list[Answer]:
+    """Fresh answers against a kept one: two that agree, or one if no two of three agree; none if a
+    fresh one is equal, or fails in a way that another try may not repeat.
+    """
+    measured = [_comparable(known, outputs)]
+    fresh = []
+    for _ in range(2):
+        fresh.append(ask())
+        fresh[-1].pop("opened", None)
+        measured.append(_comparable(fresh[-1], outputs))
+        if measured[-1] in (None, measured[0]):
+            return []
+    return fresh if measured[1] == measured[2] else fresh[1:]
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
@@ -192,6 +223,9 @@ class Runner:
     measuring: Locks = field(default_factory=Locks)
     #: the files that children have read, and that are noted in the run's folder
     read: set[str] = field(default_factory=set)
+    checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
+    #: the questions, by torch release, whose kept answer two measurements of this run contradicted
+    contradicted: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def store(self) -> ResultStore:
@@ -266,9 +300,17 @@ class Runner:
         outputs = Path(question["outputs"]) if "outputs" in question else None
         for key in filter(None, keys):
             known = cache.load(key, outputs)
-            if known is not None:
-                note_kept(self.costs, torch, question["do"], patch.path if patch else None)
-                return known
+            if known is None:
+                continue
+            # An answer to another question has more in it.
+            if key == keys[0] and random.random() < self.checked:
+                fresh = _contradictions(ask, known, outputs)
+                if fresh:
+                    self._disbelieve(cache, key, torch, question["do"], len(fresh))
+                    return fresh[-1]
+                known = cache.load(key, outputs) or known
+            note_kept(self.costs, torch, question["do"], patch.path if patch else None)
+            return known
         answer = ask()
         others = answer.pop("opened", ())
         # An edit of a file that a child read, and that no key covers, would not be seen.
@@ -282,6 +324,14 @@ class Runner:
         ):
             cache.save(keys[0], answer, outputs)
         return answer
+
+    def _disbelieve(self, cache: Cache, key: str, torch: str, question: str, agree: int) -> None:
+        """Forget a kept answer, and everything else that is kept if fresh answers `agree`."""
+        cache.forget(key)
+        if agree > 1:
+            self.contradicted.append((torch, question))
+            for folder in filter(None, (self.run.shared_cache, self.run.patched_cache)):
+                Cache(Path(folder)).forget_all()
 
     def _keys(
         self, torch: str, patch: Patch | None, *questions: Mapping[str, Any]

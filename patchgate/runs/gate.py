@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from patchgate.checks.framework.instances import cell_name, instances_of, verdic
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.checks.machine import (
     judge_broken,
+    judge_contradicted,
     judge_environment,
     judge_stopped,
     judge_unstarted,
@@ -159,6 +161,7 @@ def judge_patch(
                     if edited:
                         journal.disown()
             more = _without_environment(run)
+            more += starmap(judge_contradicted, dict.fromkeys(context.runner.contradicted))
             if edited and not run.watch:  # which judges again
                 reason = f"{edited[0]} was edited while it was judged"
                 more.append(judge_unstarted(Case(torch="", patch=patch.id), reason))

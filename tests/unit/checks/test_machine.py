@@ -1,4 +1,5 @@
-"""Judge environments that cannot be believed: PG901 to PG904, PG906, PG908."""
+"""Judge environments that cannot be believed: PG901 to PG904, PG906, PG908,
+PG909."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 
 from patchgate.checks.machine import (
     judge_broken,
+    judge_contradicted,
     judge_environment,
     judge_sandbox,
     judge_sentinel,
@@ -36,6 +38,13 @@ def test_a_row_without_an_environment_is_not_judged():
         "environment",
         "a working torch",
     )
+
+
+def test_a_kept_answer_that_was_wrong_is_a_fault_of_the_machine_and_grey():
+    verdict = judge_contradicted("2.11.0", "observe")
+    assert (verdict.code, verdict.kind, verdict.colour) == ("PG909", Kind.INFRA, Colour.GREY)
+    assert (verdict.torch, verdict.subject) == ("2.11.0", "kept answers")
+    assert "`observe`" in verdict.actual
 
 
 def test_what_ended_without_a_verdict_is_our_own_defect_and_grey():

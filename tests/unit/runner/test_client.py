@@ -135,6 +135,65 @@ def test_what_was_measured_with_the_same_patch_is_kept(
     assert len(asked) == questions
 
 
+KEPT, OTHER, THIRD = ({"facts": {"loads": [number]}} for number in range(3))
+
+
+@pytest.mark.parametrize(
+    ("fresh", "believed", "is_contradicted", "is_kept"),
+    [
+        ([KEPT], KEPT, False, True),
+        ([OTHER, KEPT], KEPT, False, True),
+        ([MACHINE, MACHINE], KEPT, False, True),  # a failure of the machine is asked twice
+        ([OTHER, THIRD], THIRD, False, False),
+        ([OTHER, OTHER], OTHER, True, False),
+        ([RAISED, RAISED], RAISED, True, False),
+    ],
+)
+def test_a_kept_answer_that_fresh_ones_contradict_is_not_believed(
+    folder, runner, server, fresh, believed, is_contradicted, is_kept
+):
+    kept = str(folder / "kept")
+    run = replace(runner.run, shared_cache=kept)
+    checking = replace(runner, run=run, checked=1.0)
+    ask, question = partial(checking.ask, "2.11.0", "apply"), {"do": "apply"}
+    asked = server(KEPT)
+    checking.keep(ask, "2.11.0", None, question)
+    server(*fresh)
+    assert checking.keep(ask, "2.11.0", None, question) == believed
+    assert checking.contradicted == [("2.11.0", "apply")] * is_contradicted
+    assert len(asked) == 1 + len(fresh)
+    assert any(Path(kept).rglob("*.json")) is is_kept
+
+
+def test_what_contradicts_one_answer_is_believed_of_no_other(folder, runner, server):
+    run = replace(runner.run, shared_cache=str(folder / "kept"), patched_cache=str(folder / "mine"))
+    runner = replace(runner, run=run)
+    ask = partial(runner.ask, "2.11.0", "apply")
+    server(*[KEPT] * 3)
+    for version in "ab":
+        runner.keep(ask, "2.11.0", None, {"do": "apply", "version": version})
+    (folder / "mine" / "ab").mkdir(parents=True)
+    (folder / "mine" / "ab" / "abc.json").write_text("{}")
+    server(OTHER, OTHER)
+    replace(runner, checked=1.0).keep(ask, "2.11.0", None, {"do": "apply", "version": "a"})
+    assert not any(folder.rglob("*/*.json"))
+
+
+def test_outputs_are_those_of_the_answer_that_is_believed(folder, runner):
+    """The second measurement of two wrote other outputs by chance."""
+    outputs, written = folder / "outputs", iter(["kept", "other", "kept"])
+
+    def ask():
+        outputs.write_text(next(written))
+        return dict(KEPT)
+
+    runner = replace(runner, run=replace(runner.run, shared_cache=str(folder / "kept")))
+    question = {"do": "run", "outputs": str(outputs)}
+    runner.keep(ask, "2.11.0", None, question)
+    replace(runner, checked=1.0).keep(ask, "2.11.0", None, question)
+    assert (outputs.read_text(), list(written), runner.contradicted) == ("kept", [], [])
+
+
 @pytest.mark.parametrize(
     ("cause", "questions"), [("raised", 1), ("missing", 1), ("hung", 2), ("machine", 2)]
 )

@@ -366,6 +366,16 @@ def test_results_of_a_patch_that_is_edited_meanwhile_are_of_neither_text(
     assert Journal(Path(run.folder)).key == ""
 
 
+def test_a_run_says_that_a_kept_answer_was_contradicted(judge: Judge) -> None:
+    def contradicts(context: CheckContext, at: Instance) -> list[Verdict]:
+        context.runner.contradicted.append(("2.11.0", "observe"))
+        return [verdict(Kind.PASS)]
+
+    verdicts = judge(contradicts)
+    assert [found.code for found in verdicts if found.kind is Kind.INFRA] == ["PG909"]
+    assert exit_code(verdicts) == 4
+
+
 # -- what an earlier run left
 
 
