@@ -587,6 +587,9 @@ _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expe
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
+# `@RunIf(max_torch="2.4")`: arguments by which a decorator is told a release.
+_OF_A_RELEASE = re.compile(r"(?i)torch|version")
+_A_RELEASE = re.compile(r"\W*v?\d+\.\d+(\.\w+)*")
 # Arguments that are equal are the same: 1 and True are not.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
@@ -750,8 +753,18 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     because = because_of(value if call is None else callee).union(*map(because_of, tests))
     return (
         state.undecided()
-        if asks or (because and (call is None or _CHOOSES.search(name)))
+        if asks or _is_told_a_release(call) or (because and (call is None or _CHOOSES.search(name)))
         else state.reachability
+    )
+
+
+def _is_told_a_release(call: ast.Call | None) -> bool:
+    return call is not None and any(
+        _OF_A_RELEASE.search(each.arg or "") is not None
+        and isinstance(each.value, ast.Constant)
+        and isinstance(each.value.value, str)
+        and _A_RELEASE.fullmatch(each.value.value) is not None
+        for each in call.keywords
     )
 
 

@@ -27,6 +27,23 @@ def test_moved_name() -> None:
     assert found("from torch._inductor.ir import unused\n") == []
 
 
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ("def unused(x): ...", "PG112"),
+        ("def unused(x, hint): ...", "PG112"),
+        ("def unused(graph): ...", "PG111"),
+        ("class unused: ...", "PG111"),
+    ],
+)
+def test_a_namesake_is_no_new_place(now: str, code: str) -> None:
+    old, new = toy_sources(), toy_sources()
+    new["torch._inductor.ir"] = new["torch._inductor.ir"].replace("def unused(x): ...\n", "")
+    new["torch._inductor.graph"] += f"{now}\n"
+    torches = toy_releases({"2.10.0": old, "2.11.0": new})
+    assert codes("from torch._inductor.ir import unused\n", torches) == [code]
+
+
 def test_a_name_that_is_nowhere_is_missing() -> None:
     assert found("from torch._inductor.ir import Absent, Box\n") == [
         "1: PG111 red `Absent` missing on `torch._inductor.ir` [every release]"
