@@ -17,7 +17,7 @@ from patchgate.model.text import nearest
 class Cost:
     """A figure for which less is better: the facts that state it, and how far it may grow."""
 
-    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; of a list the sum counts
+    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; a list counts by its sum
     noun: str  #: as a reader knows it
     #: the largest growth that is no finding, as a share; a manifest or a project may state another
     limit: float

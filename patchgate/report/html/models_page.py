@@ -1,8 +1,8 @@
 """The page of gains and losses of models: one line, a plot with a row for each model, and the
 table.
 
-The plot is an SVG of our own, because the page's policy allows no inline style; the table says the
-same in words.
+The plot is SVG that is made here, because the page's policy allows no inline style; the table says
+the same in words.
 """
 
 from __future__ import annotations
