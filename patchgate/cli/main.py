@@ -175,6 +175,7 @@ _NAMES = [name for names in _GROUPS.values() for name in names]
 # Command -> `module:function` of this package, where the two are not called like it.
 _ELSEWHERE = {
     "ask": "bisect:ask",
+    "comment": "report:comment",
     "demo": "gate:demo",
     "history": "sweep:history_command",
     "index": "index:index_group",
