@@ -52,6 +52,17 @@ def f():
     HERE()
     OLD
 
+hasattr(torch, '_npu') | hasattr(torch, 'npu')
+if HERE:
+    OLD
+
+f | cls.forward
+import inspect
+def g(cls, f):
+    if 'a' not in inspect.signature(HERE).parameters:
+        raise ValueError
+    OLD
+
 max_torch='2.10' | max_torch=Ellipsis
 from helpers import RunIf
 @RunIf(HERE)
