@@ -65,12 +65,7 @@ def record_device(
 
     Raises UsageError when nothing was observed on a real device, or on another one.
     """
-    # Facts of Dynamo alone name no device: they say nothing about the GPU.
-    taken = [
-        o
-        for o in observations
-        if o.case.device == REAL and o.failure is None and "device" in o.environment
-    ]
+    taken = [o for o in observations if o.case.device == REAL and o.failure is None]
     if not taken:
         raise UsageError(
             "nothing was observed on a real GPU",

@@ -45,12 +45,15 @@ PG207 touches something outside its targets
 PG208 import has side effects
     Importing the patch initialised a device, or changed environment variables, torch's config, a
     global state of torch (the precision of float32 products, deterministic algorithms, the default
-    dtype, the number of threads, the random generator), the working directory or the umask, or what
-    a library leaves to the program (handlers of the root logger and of signals, `sys.excepthook`,
-    the recursion limit, how processes start). So did a call of what the patch replaces, with an
-    option or a state of torch. Neither `targets` nor `effects` names it. What a
-    manifest could name, an option, a variable or a state of torch but the random generator, is a
-    note where there is none; PG213 is red where it replaces a user's.
+    dtype, the number of threads, the random generator, what torch's C++ uses for attention and
+    products), a function or class of Python's own modules, or what a library leaves to the program:
+    the working directory, the umask, limits, cores and priority of the process, handlers of the
+    root logger and of signals, hooks for exceptions, the garbage collector, Python's own random
+    numbers, trace functions, the direction of rounding, the locale, whether warnings are shown, the
+    recursion limit, how processes start. So did a call of what the patch replaces, with an option
+    or a state of torch. Neither `targets` nor `effects` names it. What a manifest could name, an
+    option, a variable, a name of Python's modules or a state of torch but the random generator, is
+    a note where there is none; PG213 is red where it replaces a user's.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a
     global setting or seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config
@@ -103,7 +106,7 @@ _EFFECTS = {
     "files": "PG218",
 }
 # A patch sets these on purpose, as it replaces names of torch; a manifest names it.
-_CLAIMABLE = {"config", "environment", "state"}
+_CLAIMABLE = {"config", "environment", "python", "state"}
 # A finding about settings -> its code, the expected value, and how a manifest claims it.
 _SETTINGS = {
     "overwritten": ("PG213", "the user's setting is kept", "overwrite"),

@@ -37,7 +37,7 @@ from patchgate.model.text import nearest
 #: for one thread only.
 _EFFECTS = (
     "compile", "config", "device", "environment", "files", "network", "process", "processes",
-    "overwrite", "state", "thread-local", "threads",
+    "python", "overwrite", "state", "thread-local", "threads",
 )  # fmt: skip
 
 

@@ -400,7 +400,8 @@ class Effect(TypedDict):
     """Something that importing a patch does besides changing torch."""
 
     kind: (
-        str  #: environment, config, process, device, compile, threads, processes, network or files.
+        str  #: environment, config, state, process, python, device, compile, threads, processes,
+        #: network or files.
     )
     name: str  #: The setting, call or file.
     what: str  #: What happened, for a reader.

@@ -24,12 +24,14 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# Variables passed to the script; the others name folders of patchgate, or few users set them.
+# Variables passed to the script; the others name folders of ours, or few users set them.
 _PASSED_ON = "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
 # How a file of a user's may begin; the rest of its name is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"
 # Bytes of a file that it writes, and of its last words; of those that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
+# The status with which it ends: not that of a success, an exception or a signal.
+_STATUS = range(3, 100)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
@@ -43,6 +45,7 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         home = Path(folder)
         script, model, outputs, report = _names()
         settings = _settings(request) | {"model": model, "outputs": outputs, "report": report}
+        settings["status"] = secrets.choice(_STATUS)
         text = Path(__file__).with_name("plain_script.py").read_text("utf-8")
         pasted = "SETTINGS: dict[str, Any] = "
         tree = ast.parse(text.replace(pasted + "{}", pasted + repr(settings)))
@@ -63,7 +66,7 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        if ended.returncode:
+        if ended.returncode != settings["status"]:
             said = _end_of(ended)
             lacks_device = any(text in said for text in NO_DEVICE)
             raise RuntimeError(f"{NEEDS_DEVICE}: {said}" if lacks_device else said)
@@ -132,6 +135,8 @@ def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
     """The last exception that it printed, without torch's advice after it; else its last line, or
     its status.
     """
+    if ended.returncode == 0:
+        return "it ended as a success, with another status than its own"
     lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")[::-1]
     known = [*filter(_EXCEPTION.match, lines), *filter(str.strip, lines)]
     return (known or [f"ended with status {ended.returncode}"])[0][:_SHOWN]

@@ -143,6 +143,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         changed = changes(before, after)
         # A setting that the scope makes ends with it.
         (imported if scope else effects.Settings()).note_changes(settings, recorder)
+        _note_changes_in_a_fork(after, recorder)
         written = recorder.settings()
         answer: dict[str, Any] = {
             **_changes(request, before, after, changed, recorder),
@@ -159,10 +160,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "package": dotted.rpartition(".")[0],
             "absent": recorder.absent(),
         }
-        is_installed = changed or any(effect["kind"] == "config" for effect in answer["effects"])
-        answer["offers"] = offers(
-            module, changed, request.get("entry_points", ()), passes=not is_installed
-        )
+        answer["offers"] = _offers(request, module, changed, answer["effects"])
         own = {} if changed or answer["effects"] else _held_since(module, held)
         answer["held"] = sorted(own)
         answer["replacements"] = coverage.replacements(own or changed, path)
@@ -170,6 +168,26 @@ def apply(request: Apply, stage: Stage) -> Applied:
         stage("patch again")
         answer |= _applied_again(request, answer, before, changed, written)
     return cast(Applied, answer)
+
+
+def _offers(
+    request: Apply, module: ModuleType, changed: snapshot.Changes, made: Iterable[Effect]
+) -> list[str]:
+    """The offers of the patch; passes only if it installs nothing itself."""
+    is_installed = changed or any(effect["kind"] == "config" for effect in made)
+    return offers(module, changed, request.get("entry_points", ()), passes=not is_installed)
+
+
+def _note_changes_in_a_fork(now: Snapshot, recorder: effects.Recorder) -> None:
+    """Note the functions and classes of torch that are others in a process that this one forks."""
+
+    def replaced() -> dict[str, Any]:
+        found = changes(now, take_snapshot()).items()
+        return {"names": sorted(name for name, (_, new) in found if callable(new))}
+
+    names = _in_fork(replaced).get("names", [])
+    if names:
+        recorder.note("process", "os.fork", f"in a forked process: {', '.join(names)}")
 
 
 def _held_since(module: ModuleType, held: Collection[int]) -> snapshot.Changes:

@@ -2,19 +2,17 @@
 patch behind each.
 
 Effects are: a device initialised, the environment, a config option or a global state of torch
-written, the working directory or umask changed, a thread, process or connection started, a file
-written, a compile.
+written, a setting of the process changed, a name of Python's own modules replaced, a thread,
+process or connection started, a file written, a compile.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
-import logging
-import multiprocessing
 import os
 import re
-import signal
 import sys
 import tempfile
 import threading
@@ -26,6 +24,13 @@ from typing import Any
 import torch
 from torch.utils._config_module import ConfigModule
 
+from patchgate.probe.patch.process_settings import (
+    names_of_python,
+    process_settings,
+    python_settings,
+    replaced_since,
+    variables_of_c,
+)
 from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Effect
@@ -45,6 +50,8 @@ _EVENTS = {
     "os.mkdir": "files",
     "os.rmdir": "files",
     "os.chdir": "process",
+    # Nobody can take it away again.
+    "sys.addaudithook": "python",
 }
 
 
@@ -77,6 +84,9 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
     "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
+# Functions of torch's C++ that read what torch itself changes, or what `_STATES` has.
+_NO_STATE = re.compile("accelerator|cache|caught|thread|tracing|privateuse1|(cublas|onednn)_.*tf32")
+_PLAIN = (bool, int, str, list, tuple, type(None))
 # A patch meets what stands in for them, and may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {
     name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
@@ -211,6 +221,7 @@ class Recorder:
         for setter, (name, _, _) in _STATES.items():
             recorded.append((torch, setter, lambda *_, name=name, **__: write(name)))
         sys.addaudithook(self._audit)
+        threads, names = _thread._count(), names_of_python()
         with contextlib.ExitStack() as stack:
             for owner, name, note in recorded:
                 stack.enter_context(self._noted(owner, name, note))
@@ -219,6 +230,10 @@ class Recorder:
                 yield
             finally:
                 self._on = False
+        if _thread._count() > threads and not any(kind == "threads" for kind, _ in self._effects):
+            self.note("threads", "_thread.start_new_thread")
+        for name in replaced_since(names):
+            self.note("python", name)
 
     @contextlib.contextmanager
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
@@ -248,13 +263,14 @@ _USERS = ("environment", "config", "state")
 
 
 class Settings:
-    """The settings of this process now: environment, torch's options and states, working directory
-    and umask.
+    """The settings now: environment, torch's options and states, those of the process and of
+    Python.
     """
 
     def __init__(self) -> None:
-        self.environment, self.config, self.state = dict(os.environ), config_values(), _states()
-        self.process = _process()
+        self.environment = os.environ | variables_of_c()
+        self.config, self.state = config_values(), _states()
+        self.process, self.python = process_settings(), python_settings()
 
     def note_changes(self, before: Settings, recorder: Recorder) -> None:
         """Note each setting that differs from `before`."""
@@ -274,15 +290,31 @@ class Settings:
         ]
 
     def _changes(self, before: Settings) -> Iterator[tuple[str, str, Any, Any]]:
-        for kind in (*_USERS, "process"):
+        for kind in (*_USERS, "process", "python"):
             old, new = getattr(before, kind), getattr(self, kind)
             for name in sorted(old.keys() | new.keys()):
-                if repr(old.get(name)) != repr(new.get(name)):
-                    yield kind, name, old.get(name), new.get(name)
+                was, now = old.get(name), new.get(name)
+                if type(was) is not type(now) or repr(was) != repr(now):
+                    yield kind, name, was, now
 
 
 def _states() -> dict[str, Any]:
-    return {name: _read(read) for name, read, _ in _STATES.values()}
+    named = {name: read for name, read, _ in _STATES.values()}
+    return {name: _read(read) for name, read in (_readers() | named).items()}
+
+
+@functools.cache
+def _readers() -> dict[str, Callable[[], Any]]:
+    """The functions of torch's C++ that read its global states, by the name of the state."""
+    found = {}
+    for name in dir(torch._C):
+        state = name.removeprefix("_get_")
+        if state != name and not _NO_STATE.search(state):
+            with contextlib.suppress(Exception):  # it has arguments, or needs a device
+                read = getattr(torch._C, name)
+                if isinstance(read(), _PLAIN) or type(read()).__module__ == "torch._C":
+                    found[state] = read
+    return found
 
 
 def _read(read: Callable[[], Any]) -> Any:
@@ -290,31 +322,6 @@ def _read(read: Callable[[], Any]) -> Any:
         return read()
     except RuntimeError:  # torch refuses to tell one precision where several were set
         return "mixed"
-
-
-def _process() -> dict[str, str]:
-    """The settings of Python and of the process that a library leaves to the program."""
-    umask = os.umask(0o77)
-    os.umask(umask)
-    root = logging.root
-    return {
-        "cwd": _cwd(),
-        "umask": oct(umask),
-        "root logger": (
-            f"{logging.getLevelName(root.level)}, {[type(each).__name__ for each in root.handlers]}"
-        ),
-        "sys.excepthook": getattr(sys.excepthook, "__module__", ""),
-        "recursion limit": str(sys.getrecursionlimit()),
-        "start method": str(multiprocessing.get_start_method(allow_none=True)),
-        **{each.name: str(signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)},
-    }
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return "(deleted)"
 
 
 def unseen(written: list[Effect]) -> list[Effect]:
@@ -352,7 +359,9 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
         if effect["kind"] == "state":
             # The default counts as not set by the user.
             known = (effect["old"], repr(states[name]))
-            other = next((value for value in choices[name] if repr(value) not in known), None)
+            other = next(
+                (value for value in choices.get(name, ()) if repr(value) not in known), None
+            )
             if other is not None:
                 values[name] = other
                 _SETTERS[name](other)

@@ -44,6 +44,7 @@ _MODULES = "sys.modules[]"
 CHANGEABLE = {"torch", "triton", "builtins"}
 # Characters of an item of a list that name it.
 _ENTRY_LENGTH = 60
+_CONSTANT = (str, bytes, tuple, type)
 # Functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
 # Lists of what exists or was compiled; torch behaves the same with and without an entry.
@@ -203,12 +204,12 @@ Contents = dict[int, list[Any]]
 
 
 def contents(taken: Snapshot) -> Contents:
-    """The code, the defaults and the closure of every function, and of those that it wraps: a patch
-    can write there without replacing any name.
+    """The code, its constants, the defaults and the closure of every function, and of those that it
+    wraps: a patch can write there without replacing any name.
     """
     found: Contents = {}
     for owner in taken.values():
-        for value in owner.values():
+        for value in map(_function, owner.values()):
             if type(value) is FunctionType and identity(value) not in found:
                 is_plain = value.__closure__ is None and not vars(value)
                 every = [value] if is_plain else with_wrapped(value)
@@ -216,10 +217,20 @@ def contents(taken: Snapshot) -> Contents:
     return found
 
 
+def _function(value: Any) -> Any:
+    """The function of a method as it lies in its class."""
+    if type(value) in (staticmethod, classmethod):
+        return value.__func__
+    return value.fget if type(value) is property else value
+
+
 def _parts(value: Any) -> list[Any]:
     if not isinstance(value, FunctionType):
         return [value]
-    return [value, value.__code__, value.__defaults__, value.__kwdefaults__]
+    code = value.__code__
+    # Counters and caches that torch keeps in a closure are of other types.
+    held = (each for each in _closure(value) if isinstance(each, _CONSTANT))
+    return [value, code, value.__defaults__, value.__kwdefaults__, *code.co_consts, *held]
 
 
 def edited(before: Contents, taken: Snapshot) -> list[str]:
@@ -234,10 +245,11 @@ def edited(before: Contents, taken: Snapshot) -> list[str]:
     names: dict[int, str] = {}
     for dotted, owner in taken.items() if unlike else ():
         for key, value in owner.items():
-            if unlike.get(identity(value), _ABSENT) is value:
+            function = _function(value)
+            if unlike.get(identity(function), _ABSENT) is function:
                 is_table = dotted.endswith("[]")
                 name = f"{dotted[:-1]}{_entry(key, value)}]" if is_table else f"{dotted}.{key}"
-                names.setdefault(identity(value), name)
+                names.setdefault(identity(function), name)
     return sorted(names.values())
 
 
@@ -360,33 +372,16 @@ def saved_after_replacing(changed: Changes) -> list[str]:
     that the replacement itself reads.
     """
     added = {name: now for name, (old, now) in changed.items() if old is None}
-    # Identity of what was saved -> its owners.
-    saved: dict[int, list[str]] = defaultdict(list)
-    for name, now in added.items():
-        owner, _, last = name.rpartition(".")
-        if is_saved_original(last):
-            saved[identity(now)].append(owner)
+    saved = {
+        identity(now) for name, now in added.items() if is_saved_original(name.rpartition(".")[2])
+    }
     looped = {getattr(now, "__code__", None) for name, now in added.items() if _reads(now, name)}
     return sorted(
         name
         for name, (old, now) in changed.items()
         if old is not None
-        and (
-            not all(_is_below(owner, name.rpartition(".")[0]) for owner in saved[identity(now)])
-            or getattr(now, "__code__", "") in looped
-            or _holds_itself(now)
-        )
+        and (identity(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
     )
-
-
-def _is_below(owner: str, base: str) -> bool:
-    """True for a class that inherits from another: its own wrapper calls what it has saved of that
-    one, which ends.
-    """
-    with suppress(LookupError):
-        classes = resolve(owner), resolve(base)
-        return owner != base and all(isinstance(c, type) for c in classes) and issubclass(*classes)
-    return False
 
 
 def is_saved_original(key: Any) -> bool:
