@@ -65,7 +65,12 @@ def record_device(
 
     Raises UsageError when nothing was observed on a real device, or on another one.
     """
-    taken = [o for o in observations if o.case.device == REAL and o.failure is None]
+    # Facts of Dynamo alone name no device: they say nothing about the GPU.
+    taken = [
+        o
+        for o in observations
+        if o.case.device == REAL and o.failure is None and "device" in o.environment
+    ]
     if not taken:
         raise UsageError(
             "nothing was observed on a real GPU",

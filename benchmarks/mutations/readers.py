@@ -30,9 +30,8 @@ from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.probe.process.message_schema import reply_fault
 from patchgate.report.formats import JudgedPatch, write_files
-from patchgate.report.html.models_page import impact_html
 from patchgate.report.markdown import render_comment
-from patchgate.report.models import impact_markdown
+from patchgate.report.models import impact_html, impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
 from patchgate.runner.results_folder import Journal, cells_before, put_aside

@@ -30,7 +30,8 @@ PG541 a custom operator is not what it says
     An operator that the patch defines runs in eager mode, and `torch.library.opcheck` fails for the
     same arguments: its fake function gives another dtype, shape or stride than the operator, or is
     missing; it changes or returns an argument, which its schema does not say; or it gives something
-    else under AOTAutograd.
+    else under AOTAutograd. An operator that another one calls, as that of its gradient, gets the
+    arguments of these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
     Fix: Return from `register_fake` what the operator returns, name what it changes in
@@ -40,9 +41,9 @@ PG542 custom operators are what they say
     Why: Users who compile a model call the operator by its schema and its fake function alone.
     Fix: Nothing to do.
 PG543 a custom operator was not judged in full
-    No call of the operator ran here: it has no CPU implementation, or takes arguments that cannot
-    be made from its schema. Or opcheck fails with some shapes and not with others, and which are
-    meant is not known.
+    No call of the operator ran here: it has no CPU implementation, takes arguments that cannot be
+    made from its schema, or is named as a gradient that no other operator asked for. Or opcheck
+    fails with some shapes and not with others, and which are meant is not known.
     Why: Users who compile a model with it rely on what nothing has compared.
     Fix: Call `torch.library.opcheck` in a test of your own, with arguments of yours.
 """)

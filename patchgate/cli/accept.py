@@ -71,5 +71,5 @@ def accept(
 
 
 def has_terminal() -> bool:
-    """True if somebody can answer a question."""
+    """True if a person can answer a question."""
     return sys.stdin.isatty()

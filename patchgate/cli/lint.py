@@ -91,7 +91,7 @@ def lint(
             available,
             _in_matrix(),
             whole=spec is not None,
-            # Sources are fetched, and what is wrong with them is told, in one process.
+            # One process fetches sources and reports errors of fetching.
             jobs=1 if available is not None else jobs or min(4, os.cpu_count() or 1),
             since=_release(since),
             installed=_installed(),
@@ -158,7 +158,7 @@ def _without_known(baseline: Path, report: Report) -> Report:
 
 
 def _in_matrix() -> frozenset[str]:
-    """The releases of our own matrix; none if patchgate is installed without it."""
+    """The releases of patchgate's matrix; none if it is installed without one."""
 
     rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
     return frozenset(row.get("torch") for row in rows)

@@ -27,7 +27,7 @@ from patchgate.report.github import commands_end, is_github
 from patchgate.report.next_commands import typed
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# The folder of results, and the file of the traceback of a fault of ours.
+# The folder of results, and the file of the traceback if patchgate itself fails.
 _RESULTS = Path(".patchgate")
 _FAULT = _RESULTS / "fault.txt"
 
@@ -100,7 +100,7 @@ def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
 
 
 def _distrust_working_folder() -> None:
-    """Keep Python processes from importing modules of the working folder, which may be a stranger's
+    """Keep Python processes from importing modules of the working folder, which may be an untrusted
     checkout; from 3.11 on.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -175,6 +175,7 @@ _NAMES = [name for names in _GROUPS.values() for name in names]
 # Command -> `module:function` of this package, where the two are not called like it.
 _ELSEWHERE = {
     "ask": "bisect:ask",
+    "comment": "report:comment",
     "demo": "gate:demo",
     "history": "sweep:history_command",
     "index": "index:index_group",

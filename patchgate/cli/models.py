@@ -25,8 +25,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import write_atomically
 from patchgate.model.public_model_figures import Impact
-from patchgate.report.html.models_page import impact_html
-from patchgate.report.models import impact_markdown, show_impact
+from patchgate.report.models import impact_html, impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
 from patchgate.runs.observe import impact_on_models

@@ -101,7 +101,7 @@ def cases_at_once(memory: int = 2) -> int:
     """
     cores: float = len(os.sched_getaffinity(0))
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
+    with contextlib.suppress(OSError, ValueError):  # no such file, or it says "max"
         quota, period = (_CONTAINER / "cpu.max").read_text(encoding="ascii").split()
         cores = min(cores, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):

@@ -36,8 +36,8 @@ def parts(
 
     Each is judged alone and together with the others, in both orders.
 
-    Those are the calls that `apply` lists in its manifest, else what stands behind a condition of
-    its own. OPTIONS go to each `patchgate gate`.
+    The patches are the calls that `apply` lists in the manifest, or else each block below a
+    condition of its own. OPTIONS go to each `patchgate gate`.
     """
     source, manifest = source_and_manifest(patch)
     calls = load_patch(patch).claims.apply

@@ -1,5 +1,5 @@
-"""`patchgate report`: shows the last run of a gate again, and leaves the reports of a gate and of a
-sweep.
+"""`patchgate report` shows the last run of a gate again, `patchgate comment` results of other
+machines; and the reports that a gate and a sweep leave.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import click
 
 from patchgate import __version__
 from patchgate.cli.options import Folder
-from patchgate.cli.parameters import option, options
+from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import make_folder, write_atomically
@@ -32,6 +32,7 @@ from patchgate.model.text import counted, time_text
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.report.markdown import render_comment
 from patchgate.report.next_commands import typed
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import VERDICTS, runs_in
@@ -174,3 +175,16 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@click.command()
+@options
+def comment(
+    *,
+    folders: tuple[Path, ...] = argument(required=True, file_okay=False),
+) -> None:
+    """Print results as one comment for a pull request.
+
+    Files in FOLDERS are not trusted: text from them is escaped and shortened.
+    """
+    click.echo(render_comment(folders), nl=False)

@@ -12,7 +12,7 @@ from patchgate.lint.find_patches import walk
 from patchgate.lint.findings import View
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Presence, Reference
-from patchgate.lint.interpret.torch_names import look_up
+from patchgate.lint.interpret.torch_names import is_private, look_up
 from patchgate.lint.interpret.values import Instance, Symbol, Value
 from patchgate.lint.run import views_of
 from patchgate.model.records import record
@@ -93,11 +93,6 @@ def usage(
         walked=found.files,
         ranges=tuple(found.ranges),
     )
-
-
-def is_private(dotted: str) -> bool:
-    """True if a part of the name begins with an underscore, and the name is no special one."""
-    return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
 
 
 def _used(

@@ -17,10 +17,11 @@ from patchgate.model.text import nearest
 class Cost:
     """A figure for which less is better: the facts that state it, and how far it may grow."""
 
-    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; of a list the sum counts
+    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; a list counts by its sum
     noun: str  #: as a reader knows it
     #: the largest growth that is no finding, as a share; a manifest or a project may state another
     limit: float
+    slack: int = 0  #: without a stated limit, so many more in one case are no finding
 
 
 #: By the name of its budget, the most telling first. Every other fact tells what code is, and not
@@ -29,7 +30,7 @@ COSTS = {
     "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.3),
     "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.1),
     "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
-    "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1),
+    "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1, slack=1),
     "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),
     "options_left": Cost(
         facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0
@@ -122,6 +123,11 @@ def cost_of(fact: str) -> str:
             if fact == name or (name.endswith(".") and fact.startswith(name)):
                 return cost
     return ""
+
+
+def increase(before: FactValue | None, after: FactValue | None) -> int:
+    """By how much a cost grows: 1 for 2 -> 3, negative where it shrinks."""
+    return _amount(after) - _amount(before)
 
 
 def growth(before: FactValue | None, after: FactValue | None) -> float:

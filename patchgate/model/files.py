@@ -90,14 +90,14 @@ def release_space(folder: Path) -> None:
         (folder / _RESERVED).unlink(missing_ok=True)
 
 
-# The limit of a text that somebody wrote: a manifest, a golden file, a workload.
+# The limit of a text that people write: a manifest, a golden file, a workload.
 _TEXT_BYTES = 16 << 20
 
 
 def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     """The bytes of a file.
 
-    Raises OSError if it is no file (a folder, a pipe that nobody writes) or is larger.
+    Raises OSError if it is no file (a folder, a pipe without a writer) or is larger.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -210,31 +210,25 @@ def refuse_tracked(path: Path) -> None:
         )
 
 
-#: How far below a folder of ours others of ours may lie: .patchgate, gate, the patch, observations.
+#: How deeply folders of results are nested: .patchgate, gate, the patch, observations.
 _DEPTH = 3
 
 
 def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
-    """Raises UsageError for a link in place of a folder of ours, or inside it, because its target
-    would be deleted; and for a pipe or device, because reading one could wait for ever.
+    """Raises UsageError for a link in place of a folder of results, or inside it, because its
+    target would be deleted; and for a pipe or device, because reading one could wait for ever.
     """
     places = [(folder, 0)]
     while places:
         place, level = places.pop()
+        what, got = "", "a pipe, socket or device"
         if place.is_symlink():
-            raise UsageError(
-                "a link among results",
-                where=str(place),
-                got=f"a link to {place.readlink()}",
-                next=f"delete it: rm {display_path(place.parent)}/{place.name}",
-            )
-        if os.path.lexists(place) and not place.is_dir():
-            raise UsageError(
-                "no file among results",
-                where=str(place),
-                got="a pipe, socket or device",
-                next=f"delete it: rm {display_path(place.parent)}/{place.name}",
-            )
+            what, got = "a link among results", f"a link to {place.readlink()}"
+        elif os.path.lexists(place) and not place.is_dir():
+            what = "no file among results"
+        if what:
+            advice = f"delete it: rm {display_path(place.parent)}/{place.name}"
+            raise UsageError(what, where=str(place), got=got, next=advice)
         if level < depth and place.is_dir():
             with os.scandir(place) as entries:
                 found = [entry for entry in entries if not entry.is_file(follow_symlinks=False)]

@@ -24,7 +24,7 @@ _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-# A user's: where a search for a repository ends, and which are his own settings.
+# Variables of the user: where a search for a repository ends, and which files have settings.
 _KEPT = (
     "GIT_CEILING_DIRECTORIES",
     "GIT_CONFIG_GLOBAL",
@@ -32,9 +32,9 @@ _KEPT = (
     "GIT_CONFIG_SYSTEM",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 )
-# Seconds; a file of the repository may be a pipe that nobody writes.
+# Seconds; a file of the repository may be a pipe without a writer.
 _PATIENCE = 300
-# A tree that somebody made by hand can hold any name.
+# A tree that was made by hand can hold any name.
 _LEADS_OUT = {"..", "/", "//", ".git"}
 
 

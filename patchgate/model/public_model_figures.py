@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from patchgate.model.facts import UNPATCHED, value_in
-from patchgate.model.records import Facts, Observation, Unmeasured, record
+from patchgate.model.records import Observation, Unmeasured, record
+from patchgate.model.text import counted
 
 #: The least change that the first line names, as a fraction: below it the cause of another peak may
 #: be alignment.
@@ -117,11 +118,10 @@ class Impact:
             if not (row.failed or row.direction(BYTES) or row.direction(PEAK))
         ]
         little = sum(row.changed for row in rest)
-        parts = (
-            [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"]
-            if broken
-            else []
-        )
+        parts = []
+        if broken:
+            verb = f"compile{'s' * (len(broken) == 1)}"
+            parts.append(f"{len(broken)} no longer {verb} ({_names(broken)})")
         for figure, direction, words in (
             (BYTES, 1, "more bytes moved"),
             (BYTES, -1, "fewer bytes moved"),
@@ -139,10 +139,7 @@ class Impact:
             parts.append(f"{len(rest) - little} unchanged")
         if failed:
             parts.append(f"{len(failed)} not compared ({_names(failed)})")
-        return (
-            f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: "
-            f"{', '.join(parts) or 'nothing to compare'}"
-        )
+        return f"{counted(len(self.rows), 'model')}: {', '.join(parts) or 'nothing to compare'}"
 
 
 def _extent(rows: Sequence[ModelImpact], figure: Figure) -> str:
@@ -217,11 +214,8 @@ def _unmeasured(side: Observation) -> str:
 
 def _value(figure: Figure, side: Observation, count: int) -> int | None:
     """Sum a figure over all parts that are equal to this one; None if it was not taken."""
-    values = [_number(side.facts, fact) for fact in figure.facts]
-    value = None if None in values else sum(filter(None, values))
-    return value if value is None or figure.combine is max else value * count
-
-
-def _number(facts: Facts, fact: str) -> int | None:
-    value = value_in(facts, fact)
-    return value if isinstance(value, int) else None
+    found = [value_in(side.facts, fact) for fact in figure.facts]
+    values = [value for value in found if isinstance(value, int)]
+    if len(values) < len(found):
+        return None
+    return sum(values) if figure.combine is max else sum(values) * count

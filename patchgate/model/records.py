@@ -39,7 +39,7 @@ class Cause(Enum):
     EXITED = "exited"
     CRASHED = "crashed"
     OUT_OF_MEMORY = "out-of-memory"
-    TAMPERED = "tampered"  #: the child gave a reply that is none, or files that are none
+    TAMPERED = "tampered"  #: the reply of the child, or a file of it, is invalid
     MISSING = "missing"  #: the patch needs what is not installed
     MACHINE = "machine"
 
@@ -49,7 +49,7 @@ class Kind(Enum):
     AMBIGUOUS.
 
     FIRST is a change that is not accepted yet and makes no cost worse beyond its limit. WARNING is
-    unusual, suspected or not exercised, and nobody is known to be hurt. ASSUMED cannot be run or
+    unusual, suspected or not exercised, and known to hurt no one. ASSUMED cannot be run or
     seen on this machine. STOPPED was not judged because the run ended before it.
     """
 
@@ -222,7 +222,7 @@ class Failure:
 class Observation:
     """The measurements of one case: `facts` are compared exactly.
 
-    `environment` is shown, and unlike ones refuse a comparison; `artifacts` are paths that nothing
+    `environment` is shown, and different ones are not compared; `artifacts` are paths that nothing
     compares. `ran` are the lines of the patch that ran, `took` the outcomes of its conditions,
     `stubbed` the names that were used of stubs (`StubUse`).
     """

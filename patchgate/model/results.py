@@ -188,7 +188,7 @@ class TurnFound:
     #: Lines on what else changed at the turn, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: The result of a search of torch's commits between both sides, or why there is none; None if
-    #: nobody asked.
+    #: it was not asked for.
     commits: TurnFound | str | None = None
 
 

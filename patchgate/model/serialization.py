@@ -290,7 +290,7 @@ _NO_NAME = re.compile(r"[/\\\s\[\]]")
 _LONGEST_NAME = 200
 # In JSON: half of a character beyond U+FFFF, which is one only together with the other half.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-# These are held to more than their types: somebody may have written the file by hand.
+# More than the types of these is checked, because the file may have been written by hand.
 _CHECKS: dict[Any, Callable[[Any], None]] = {Case: _check_case, Observation: _check_facts}
 
 

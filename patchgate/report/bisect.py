@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.model.facts import format_value, value_in
-from patchgate.model.records import Facts
 from patchgate.model.results import CulpritsFound, Outcome, TurnFound
 
 _LONGEST = 24
@@ -65,15 +64,10 @@ def changed_facts(outcome: Outcome) -> list[str]:
     before, after = outcome.readings[outcome.last].facts, outcome.readings[outcome.first].facts
     names = sorted(before.keys() | after.keys()) if before and after else []
     return [
-        f"{name}: {_value(before, name)} -> {_value(after, name)}"
+        f"{name}: {format_value(value_in(before, name))} -> {format_value(value_in(after, name))}"
         for name in names
         if value_in(before, name) != value_in(after, name)
     ]
-
-
-def _value(facts: Facts, name: str) -> str:
-    value = value_in(facts, name)
-    return "absent" if value is None else format_value(value)
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from patchgate.lint.ecosystem import Project
@@ -76,14 +76,8 @@ def _project(judged: Judged) -> dict[str, object]:
         **asdict(project),
         "releases": list(report.releases),
         "files": len(report.files),
-        "findings": list(_findings(report, root)),
-    }
-
-
-def _findings(report: Report, root: str) -> Iterator[dict[str, object]]:
-    for each in report.findings:
-        if each.when is not None:
-            yield {
+        "findings": [
+            {
                 "when": each.when.value,
                 "code": each.code,
                 "path": each.path.removeprefix(root),
@@ -92,3 +86,7 @@ def _findings(report: Report, root: str) -> Iterator[dict[str, object]]:
                 "message": each.message,
                 "releases": list(each.releases),
             }
+            for each in report.findings
+            if each.when is not None
+        ],
+    }

@@ -39,8 +39,11 @@ def among_commands(lines: Iterable[str]) -> str:
 
 def annotation(kind: str, text: str, **properties: str | int) -> str:
     """`::error file=...,line=...::text`; `kind` is error, warning or notice."""
-    pairs = ",".join(f"{name}={_escape_property(str(value))}" for name, value in properties.items())
-    return f"::{kind} {pairs}::{_escape_data(text)}"
+    escaped = {name: _escape_data(str(value)) for name, value in properties.items()}
+    pairs = (
+        f"{name}={value.replace(':', '%3A').replace(',', '%2C')}" for name, value in escaped.items()
+    )
+    return f"::{kind} {','.join(pairs)}::{_escape_data(text)}"
 
 
 def render_annotations(view: RunView, patch: str, checkout: Path) -> Iterator[str]:
@@ -88,7 +91,3 @@ def place_in(checkout: Path, text: str) -> dict[str, str | int]:
 
 def _escape_data(text: str) -> str:
     return escape_control(text).replace("%", "%25").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

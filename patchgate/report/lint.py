@@ -13,13 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from patchgate.lint.findings import Finding, Severity, When, first_after
-from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report
 from patchgate.model.text import counted, escape_control
 from patchgate.model.versions import in_order, show_releases
 from patchgate.report.github import among_commands, annotation
-from patchgate.report.sarif import Place, SarifResult, render_sarif
+from patchgate.report.sarif import Place, Result, render_sarif, sarif_result
 
 if TYPE_CHECKING:
     from patchgate.lint.usage import UsageReport, UsedName
@@ -42,7 +41,7 @@ def render_findings(report: Report, form: str, *, details: bool = False) -> str:
         ]
         return f"{among_commands(map(_annotation, places))}\n" if places else ""
     if form == "sarif":
-        return render_sarif(CODES, map(_sarif_result, report.findings))
+        return render_sarif(CODES, map(_result, report.findings))
     return json.dumps(_json(report), indent=1) + "\n"
 
 
@@ -245,15 +244,10 @@ def _json(report: Report) -> dict[str, object]:
     }
 
 
-def _sarif_result(finding: Finding) -> SarifResult:
-    return SarifResult(
-        code=finding.code,
-        is_red=finding.severity is Severity.RED,
-        message=_message(finding),
-        place=_place(finding.path, finding.span),
-        also=tuple(_place(finding.path, span) for span in finding.also),
+def _result(finding: Finding) -> Result:
+    place, *also = (
+        Place(path=finding.path, line=span.line, columns=(span.column, span.column + span.width))
+        for span in (finding.span, *finding.also)
     )
-
-
-def _place(path: str, span: Span) -> Place:
-    return Place(path=path, line=span.line, columns=(span.column, span.column + span.width))
+    is_red = finding.severity is Severity.RED
+    return sarif_result(finding.code, _message(finding), place, is_red=is_red, also=also)

@@ -145,7 +145,7 @@ def render_comment(folders: Sequence[Path]) -> str:
 
 
 def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) -> None:
-    """Raises UsageError for a release or a code that no run of ours gives."""
+    """Raises UsageError for a release or a code that no run can give."""
     for torch in torches:
         try:
             Version(torch)

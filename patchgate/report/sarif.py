@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # The address of these pages, as the workflow that runs patchgate knows it.
 _DOCS = "PATCHGATE_DOCS"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+Result = dict[str, Any]
 
 
 @record
@@ -33,19 +34,7 @@ class Place:
     columns: tuple[int, int] | None = None
 
 
-@record
-class SarifResult:
-    """A message about a place."""
-
-    code: str
-    is_red: bool
-    message: str
-    place: Place
-    subject: str = ""  #: what it is about, whatever the figures; empty: the message says it
-    also: tuple[Place, ...] = ()  #: where the same holds
-
-
-def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
+def render_sarif(codes: Iterable[Code], results: Iterable[Result]) -> str:
     """One run. Its rules are the texts of the codes, with links if the address of the pages is
     known.
     """
@@ -66,32 +55,34 @@ def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
     driver = {"name": "patchgate", "version": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver | ({"informationUri": docs} if docs else {})},
-        "results": [*map(_result, results)],
+        "results": [*results],
     }
     return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1) + "\n"
 
 
-def _result(result: SarifResult) -> dict[str, object]:
-    return {
-        "ruleId": result.code,
-        "level": "error" if result.is_red else "note",
-        "message": {
-            "text": result.message.replace("](", "] (")
-        },  # not a link: SARIF has those in text
-        "partialFingerprints": {"patchgate/v1": _fingerprint(result)},
-        "locations": [_location(result.place)],
-        "relatedLocations": [*map(_location, result.also)],
-    }
+def sarif_result(
+    code: str,
+    message: str,
+    place: Place,
+    *,
+    is_red: bool,
+    subject: str = "",
+    also: Iterable[Place] = (),
+) -> Result:
+    """A message about a place; the same holds at the places in `also`.
 
-
-def _fingerprint(result: SarifResult) -> str:
-    """A fingerprint without the line number: an alert stays the same when the file above
-    it grows.
+    `subject` is what it is about, whatever the figures, if the message does not say it. The
+    fingerprint has no line number: an alert stays the same when the file above it grows.
     """
-    what = result.subject or result.message
-    return hashlib.sha256(
-        "\0".join((result.code, result.place.path, what)).encode("utf-8", "replace")
-    ).hexdigest()[:32]
+    identity = "\0".join((code, place.path, subject or message)).encode("utf-8", "replace")
+    return {
+        "ruleId": code,
+        "level": "error" if is_red else "note",
+        "message": {"text": message.replace("](", "] (")},  # not a link: SARIF has those in text
+        "partialFingerprints": {"patchgate/v1": hashlib.sha256(identity).hexdigest()[:32]},
+        "locations": [_location(place)],
+        "relatedLocations": [*map(_location, also)],
+    }
 
 
 def _location(place: Place) -> dict[str, object]:
@@ -108,24 +99,24 @@ def _location(place: Place) -> dict[str, object]:
     }
 
 
-def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:
+def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Result]:
     """One result for each block that is not green."""
     for block in view.blocks:
         at: dict[str, Any] = place_of(block, view, patch.path, checkout)
         at = at or {"file": Path(patch.path).name, "line": 1}
-        yield SarifResult(
-            code=block.code,
+        yield sarif_result(
+            block.code,
+            f"{block_text(block)}\n{'; '.join(block.next)}".strip(),
+            Place(path=at["file"], line=at["line"]),
             is_red=block.colour is Colour.RED,
-            message=f"{block_text(block)}\n{'; '.join(block.next)}".strip(),
             subject=f"{patch.id} {block.entries[0].subject}",
-            place=Place(path=at["file"], line=at["line"]),
         )
 
 
-def codes_of(results: Iterable[SarifResult]) -> list[Code]:
+def codes_of(results: Iterable[Result]) -> list[Code]:
     """The texts of the codes that the results have."""
     from patchgate.checks.framework.find_checks import (
         catalogue,
     )  # every check; lint has codes of its own
 
-    return [catalogue()[name] for name in sorted({result.code for result in results})]
+    return [catalogue()[name] for name in sorted({result["ruleId"] for result in results})]

@@ -101,7 +101,7 @@ class RunView:
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
-    done: int | None = None  #: how many cells were judged; None where nobody knows
+    done: int | None = None  #: how many cells were judged; None if that is not known
     quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property

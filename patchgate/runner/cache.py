@@ -57,7 +57,7 @@ class Cache:
         data = file.read_bytes() if file and file.is_file() else b""
         if data:
             write_atomically(stored, data, lasting=False)
-        # Last: whoever sees the entry finds its file.
+        # Last: a process that sees the entry finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
         write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # half an entry is none
 

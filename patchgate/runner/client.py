@@ -52,8 +52,8 @@ _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
 _REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# The limit of a step of ours, which is apart from the limits of a case; and bytes of outputs a
-# second.
+# The limit of a step of patchgate's own, which the limits of a case do not count; and bytes of
+# outputs a second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as
 # float64.
@@ -180,8 +180,8 @@ def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | No
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
-    """The answer of a step of ours. It runs nothing of a patch, so any failure counts as the
-    machine's and is tried again.
+    """The answer of a step of patchgate's own. It runs nothing of a patch, so any failure counts as
+    the machine's and is tried again.
     """
     failure = answer.get("failure")
     if not failure or failure["cause"] in _TRIED_AGAIN:
@@ -384,8 +384,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
-        """Hold the machine's GPU, which the threads of the run share; a timing waits until nobody
-        uses it.
+        """Hold the machine's GPU, which the threads of the run share; a timing waits until no
+        other case uses it.
         """
         with open(self.device_lock, "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)

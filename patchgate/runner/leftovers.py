@@ -75,7 +75,7 @@ def _temporary_folder(folder: Path) -> Iterator[None]:
 
 
 def _clean_now(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Have the helper clean up; do it here if somebody has killed the helper."""
+    """Have the helper clean up; do it here if the helper was killed."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -153,7 +153,7 @@ def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
     try:
         if entries:
             aside.mkdir()
-        # The journal last: whoever finds it here puts the rest aside.
+        # The journal last: the next run that finds it here puts the rest aside.
         for entry in sorted(
             entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)
         ):

@@ -70,7 +70,7 @@ class Run:
     #: folder where compiled C++ is found again; None: beside the results
     binaries: str | None = None
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
-    #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
+    #: a job of a sweep or a search: no command names its folder, and both sides have one cache
     is_job: bool = False
     watch: str = ""  #: name of the `--watch` of which this is a judgement
     #: the environments are found by their releases: by nox, or in the user's cache
@@ -78,7 +78,7 @@ class Run:
     #: A real device's decisions about matrix products that it timed, in place of those of the
     #: simulated one's profile.
     padding: dict[str, str] = field(default_factory=dict)
-    #: of the patch's text as it was judged; empty where nobody asks later
+    #: of the patch's text as it was judged; empty if nothing compares it later
     digest: str = ""
 
     @property

@@ -43,7 +43,7 @@ class Server:
     def log(self) -> str:
         return f"{self.folder.name}/log"
 
-    def connect(self, torch: str, do: str) -> socket.socket:
+    def connect(self, do: str) -> socket.socket:
         """A new channel, for one question."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -102,8 +102,8 @@ def start_server(torch: str, python: str) -> Server:
 
 
 def _copy_probe(package: Path) -> None:
-    """Copy the probe's modules into a package of another name; no dependency of ours is importable
-    there.
+    """Copy the probe's modules into a package of another name; no dependency of patchgate is
+    importable there.
     """
     for file in (PACKAGE / "probe").rglob("*.py"):
         copy = package / file.relative_to(PACKAGE)
@@ -134,7 +134,7 @@ class Servers:
         """
         if torch not in self.by_torch:
             raise OSError(f"no server of torch {torch}")
-        return self.by_torch[torch].connect(torch, do)
+        return self.by_torch[torch].connect(do)
 
     def are_serving(self) -> bool:
         """True if each of the servers accepts channels."""

@@ -226,12 +226,11 @@ def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
 
 
 def _call(*command: str) -> None:
-    # A copy of a package has no history from which its version could be told. uv trusts whom this
-    # machine trusts, as
-    # pip does: behind a company's proxy it refuses every index otherwise.
+    # A copy of a package has no history that states its version. uv trusts the certificates of this
+    # machine, as pip does: otherwise it refuses every index behind a company's proxy.
     environment = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0", "UV_NATIVE_TLS": "1"} | os.environ
-    # uv reads the settings of the folder that it stands in: a stranger's checkout may name another
-    # index there.
+    # uv reads the settings of the working folder: an untrusted checkout may name another index
+    # there.
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     if ended.returncode:
         raise NotInstallable(

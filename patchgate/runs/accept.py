@@ -30,7 +30,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Colour, Command, FactValue, Observation, record
+from patchgate.model.records import Colour, Command, Observation, record
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
@@ -102,7 +102,7 @@ def project_of(run: Run) -> Project:
 
 
 def refuse_unattended(environment: Mapping[str, str]) -> None:
-    """Raises UsageError if nobody can read the diff: under CI and inside a pytest-xdist worker."""
+    """Raises UsageError if no person reads the diff: under CI and inside a pytest-xdist worker."""
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         if environment.get(name, "").lower() not in ("", "0", "false"):
             raise UsageError(
@@ -158,12 +158,8 @@ def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str
             pairs = {torch: (was.get(torch), now.get(torch)) for torch in {**was, **now}}
             moved = {torch: pair for torch, pair in pairs.items() if pair[0] != pair[1]}
             for span, pair in values_by_range(moved, releases).items():
-                yield f"{section}  {fact}  {span}  {_change_text(*pair)}"
-
-
-def _change_text(was: FactValue | None, now: FactValue | None) -> str:
-    after = format_value(now, "nothing")
-    return after if was is None else f"{format_value(was)} -> {after}"
+                known = "" if pair[0] is None else f"{format_value(pair[0])} -> "
+                yield f"{section}  {fact}  {span}  {known}{format_value(pair[1], 'nothing')}"
 
 
 def _is_a_record(observation: Observation) -> bool:

@@ -215,7 +215,7 @@ def cells_of(context: CheckContext) -> list[Cell]:
 
 def planned_cells(run: Run, patch: Patch) -> list[Cell]:
     """Every cell of a run whose servers need not be started."""
-    return cells_of(_context(run, patch, Runner(run=run, connect=Servers({}, {}).connect, logs={})))
+    return cells_of(_context(run, patch, runner_of(run, Servers({}, {}))))
 
 
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
@@ -353,7 +353,7 @@ def judge_runs(
     servers: Servers | None = None,
 ) -> list[JudgedRun]:
     """The verdicts of each run below `folder`. If a signal or a fault ends one, the others do not
-    begin; `failed` is told of a fault.
+    begin; `failed` gets the error.
     """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)

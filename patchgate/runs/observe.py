@@ -40,7 +40,7 @@ def observe_all(
 
     Cases that differ in their devices alone are observed one after the other, in their order;
     `done` gets the id of the first of them. One torch after the other, because few machines have
-    memory for two warm ones. Raises RuntimeError if an observation ends with a fault of ours.
+    memory for two warm ones. Raises RuntimeError if patchgate itself fails.
     """
     save_run(run)
     items: dict[Case, list[Case]] = {}

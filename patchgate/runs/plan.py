@@ -230,7 +230,7 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
 def _refuse_unpublished(torch: str) -> None:
     """Raises UsageError for a version far beyond the newest known release.
 
-    Nobody can tell more without a network: the next few minor releases, and the next major one, may
+    More cannot be known without a network: the next few minor releases, and the next major one, may
     exist by now.
     """
     from patchgate.lint.index.release import releases  # a table of 2 MB

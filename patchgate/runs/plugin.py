@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,12 +92,6 @@ class Judgement:
                 file.write(self.session)
         return {cell.name: cell for cell in Journal(Path(self.run.folder)).cells()}
 
-    def names(self) -> list[str]:
-        """The names of all cells."""
-        from patchgate.runs.gate import planned_cells
-
-        return [cell.name for cell in planned_cells(self.run, self.patch)]
-
 
 class Door:
     """Adds an item for each cell to the items that pytest has collected."""
@@ -109,13 +102,14 @@ class Door:
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
-        patch = self.judgement.patch.id
-        items += [
-            CellItem.from_parent(
-                session, name=f"{patch}[{name}]", cell=name, judgement=self.judgement
+        from patchgate.runs.gate import planned_cells
+
+        judgement = self.judgement
+        for cell in planned_cells(judgement.run, judgement.patch):
+            name = f"{judgement.patch.id}[{cell.name}]"
+            items.append(
+                CellItem.from_parent(session, name=name, cell=cell.name, judgement=judgement)
             )
-            for name in self.judgement.names()
-        ]
 
 
 class CellItem(pytest.Item):
@@ -135,14 +129,10 @@ class CellItem(pytest.Item):
         if judged is None or not judged.verdicts:
             pytest.skip("judged by another check")
         if judged.red:
-            pytest.fail("\n".join(_lines(judged)), pytrace=False)
+            lines = (f"{each.code} {each.subject}: {each.actual}" for each in judged.red)
+            pytest.fail("\n".join(lines), pytrace=False)
         if not any(verdict.is_judged for verdict in judged.verdicts):
             pytest.skip("; ".join(verdict.actual for verdict in judged.verdicts))
 
     def reportinfo(self) -> tuple[str, int | None, str]:
         return self.judgement.patch.path, None, self.name
-
-
-def _lines(judged: JudgedCell) -> Iterator[str]:
-    for verdict in judged.red:
-        yield f"{verdict.code} {verdict.subject}: {verdict.actual}"

@@ -19,13 +19,21 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.records import Case, Colour, Observation, Verdict, record
+from patchgate.model.records import Case, Colour, Verdict, record
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.files_read import changed_since_read
 from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import RunResults
-from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
+from patchgate.runner.run_settings import (
+    NAME,
+    OBSERVATIONS,
+    VERDICTS,
+    ResultStore,
+    Run,
+    load_run,
+    load_verdicts,
+)
 from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.content_key import content_key
 from patchgate.runs.gate import judge_patch
@@ -72,9 +80,8 @@ class Sweep:
     )
     workers: int = 2  #: cases run at the same time
     done: list[JobResult] = field(default_factory=list)  #: in the order of their end
-    _begun: Job | None = field(
-        default=None, init=False
-    )  # the last one of which there may be results
+    # The last one of which there may be results.
+    _begun: Job | None = field(default=None, init=False)
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
     def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
@@ -87,8 +94,8 @@ class Sweep:
         spent: list[float] = []
         for number, result in enumerate(results, 1):
             job, patch = result.job, self._load(result.job.patch).id
-            observations = self._observations(job) if result.has_results else []
-            self.history.record(run, at, patch, result.verdicts, observations)
+            observed = ResultStore(self.folder_of(job) / OBSERVATIONS) if result.has_results else ()
+            self.history.record(run, at, patch, result.verdicts, observed)
             self.done.append(result)
             verdicts += result.verdicts
             if result.seconds is not None:
@@ -183,9 +190,6 @@ class Sweep:
     def folder_of(self, job: Job) -> Path:
         """The folder with the results of a job."""
         return self.folder / "jobs" / f"{self._load(job.patch).id}.{job.torch}"
-
-    def _observations(self, job: Job) -> list[Observation]:
-        return list(Run(folder=str(self.folder_of(job)), patch=str(job.patch), rows={}).store)
 
 
 def without_environment(job: Job, problem: str) -> JobResult:

@@ -20,7 +20,6 @@ from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
 from patchgate.model.records import Verdict
 from patchgate.runner.cache_keys import patch_files
-from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import files_of_project
 from patchgate.runs.gate import JudgedRun, PlannedRun
@@ -69,10 +68,12 @@ def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
             others = [load_patch(Path(path)) for path in first.others]
             project, patches = first.project, [*(planned.patch for planned in runs), *others]
             files = edited_files(project, patches)
-            judged = judge(
-                [planned._replace(run=_watched(planned.run, session)) for planned in runs],
-                servers=servers,
-            )
+            name = Path(session).name
+            watched = [
+                each._replace(run=replace(each.run, patched_cache=session, watch=name))
+                for each in runs
+            ]
+            judged = judge(watched, servers=servers)
             code = reader.show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
@@ -83,10 +84,6 @@ def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
                 runs = _edited_runs(plan, project, patches, files, reader)
             except KeyboardInterrupt:
                 return code
-
-
-def _watched(run: Run, session: str) -> Run:
-    return replace(run, patched_cache=session, watch=Path(session).name)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The simulated H200 gives the facts of the real one, and the counters count."""
+"""Simulated GPUs give the facts of the real ones, and the counters count."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,14 +34,20 @@ CORRECTED = load_patch(ROOT / "fixtures" / "patches" / "vllm-42686-corrected")
 PATCHED = {"2.11.0": load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")}
 
 
-def recording(workload):
-    return golden_path(workload, "h200", RECORDED)
+def recording(workload, device="h200"):
+    return golden_path(workload, device, RECORDED)
 
 
-# Autotuned kernels are on record, and no simulation claims to know them.
-SIMULATED = [
-    name for name, w in load_workloads().items() if not w.needs_device and recording(name).is_file()
-]
+def simulated(device):
+    """Workloads on record; autotuned kernels are too, and no simulation claims to know them."""
+    return [
+        name
+        for name, workload in load_workloads().items()
+        if not workload.needs_device and recording(name, device).is_file()
+    ]
+
+
+SIMULATED = simulated("h200")
 
 
 # Before a merge each workload in one form, and each other form (a dtype, training, dynamic shapes)
@@ -62,9 +68,11 @@ def nightly_but(names, first):
     ]
 
 
-def recorded(torch, workload, patch=None):
-    case = Case(torch=torch, device="h200", workload=workload, patch=patch.id if patch else None)
-    expected = expectation(read_golden(recording(workload), workload, "h200"), case)
+def recorded(torch, workload, patch=None, device="h200"):
+    case = Case(torch=torch, device=device, workload=workload, patch=patch.id if patch else None)
+    expected = expectation(read_golden(recording(workload, device), workload, device), case)
+    if device != "h200" and not expected.recorded:
+        pytest.skip(f"nothing is recorded on {device} with torch {torch}")
     assert expected.recorded
     return expected
 
@@ -119,6 +127,13 @@ def test_kernels_compiled_here_take_what_those_of_the_device_took(torch, runner,
     observed = observe(replace(runner, run=replace(runner.run, nightly=True)), torch, workload)
     assert "resources.registers" in observed.facts
     assert differing(observed, recorded(torch, workload)) == {}
+
+
+@pytest.mark.parametrize("workload", nightly_but(simulated("h100"), COMPILED))
+def test_the_facts_of_an_h100_are_those_recorded_on_it(torch, runner, workload):
+    expected = recorded(torch, workload, device="h100")
+    at_night = replace(runner, run=replace(runner.run, nightly=True))
+    assert differing(observe(at_night, torch, workload, "h100"), expected) == {}
 
 
 @pytest.mark.parametrize(

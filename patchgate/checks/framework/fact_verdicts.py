@@ -13,7 +13,7 @@ from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Verdicts, verdict_of
 from patchgate.checks.machine import judge_undeviced
-from patchgate.model.budgets import COSTS, cost_of, growth
+from patchgate.model.budgets import COSTS, cost_of, growth, increase
 from patchgate.model.facts import (
     COMPILES,
     check_of,
@@ -174,7 +174,12 @@ def is_worse(
 ) -> bool:
     """True if a fact is a cost that grows by more than its budget, or the default limit, allows."""
     cost = cost_of(fact)
-    return bool(cost) and growth(before, after) > _limit(cost, budgets) + _ROUNDING
+    slack = 0 if cost in budgets or not cost else COSTS[cost].slack
+    return (
+        bool(cost)
+        and increase(before, after) > slack
+        and growth(before, after) > _limit(cost, budgets) + _ROUNDING
+    )
 
 
 def _limit(cost: str, budgets: Mapping[str, Budget]) -> float:

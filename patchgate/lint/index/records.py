@@ -97,8 +97,8 @@ SCOPE = (
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Only the package's own __init__ of these, not the modules below it.
 ALONE = ("torch", "triton")
-# Nothing else of torch runs these on its way, so a call in them hurts nobody who replaces what it
-# calls: it is not indexed.
+# Nothing else of torch runs these on its way, so no user of a replacement reaches a call in them:
+# it is not indexed.
 APART = ("torch.ao.", "torch.quantization.")
 # `import torch` loads these of the indexed modules, and what they import; tests/torch holds it
 # against torch.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import multiprocessing
+import typing
 from collections.abc import Container, Iterator
 from typing import Protocol
 
@@ -22,6 +24,8 @@ _PLAIN: dict[str, frozenset[str]] = {
         {"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}
     ),
 }
+# Modules of Python's own library of which torch imports everything -> the names that it gets.
+_LIBRARY = {each.__name__: frozenset(each.__all__) for each in (multiprocessing, typing)}
 # A package outside the index -> the modules of torch whose names it hands on.
 _HANDS_ON = {
     "functorch.compile": tuple(
@@ -115,10 +119,13 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
     """The object of a name that a star import brings; a star import from outside the index, or
-    from an extension in C, may bring any name.
+    from an extension in C, may bring any name. Of Python's own library it brings what is there.
     """
+    first = rest.partition(".")[0]
     for local in here.imports:
         if local.endswith(".*"):
+            if first not in _LIBRARY.get(local[:-2], (first,)):
+                continue
             known = local[:-2] in release.modules() and not in_extension(local)
             found = (
                 resolve(release, local[:-1] + rest, depth + 1)

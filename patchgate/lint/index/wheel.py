@@ -50,7 +50,7 @@ class PipSettings:
     index_urls: tuple[str, ...]
     #: Folders, or addresses of pages with links to wheels.
     find_links: tuple[str, ...]
-    #: Hosts that may be asked by plain http, or with a certificate that nobody signed.
+    #: Hosts that may be asked by plain http, or with a certificate that is not signed.
     trusted_hosts: tuple[str, ...]
     #: A file of certificates; None for the system's.
     cert: str | None
@@ -66,7 +66,7 @@ class PipSettings:
         words = {name: tuple(value.split()) for name, value in settings.items()}
         default = [
             source["url"] for source in PackageFinder().sources
-        ]  # where nobody names another, as pip's
+        ]  # as pip's, where no other is named
         indexes = (*words.get("index-url", default), *words.get("extra-index-url", ()))
         links = words.get("find-links", ())
         return cls(
@@ -86,7 +86,7 @@ def _settings() -> dict[str, str]:
     have priority.
     """
     command = [sys.executable, "-m", "pip", "config", "list"]
-    # Not where we stand: it may be a stranger's checkout, with a module `pip` of its own.
+    # Not in the working folder: an untrusted checkout may have a module `pip`.
     listed = subprocess.run(command, capture_output=True, text=True, cwd="/").stdout.splitlines()
     return {
         name.removeprefix(source): ast.literal_eval(value)

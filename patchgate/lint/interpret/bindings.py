@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from patchgate.lint.index.read_module import last_name
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import own_value
+from patchgate.lint.interpret.project_files import is_of_tests, own_value
 from patchgate.lint.interpret.references import (
     FunctionNode,
     Hook,
@@ -325,6 +325,12 @@ def read_owner(node: ast.Attribute, state: State) -> Value:
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
+def _in_a_test(state: State) -> bool:
+    """True in a function of a file of tests."""
+    file = state.scope.home()
+    return state.scope.parent is not None and file is not None and is_of_tests(file)
+
+
 def rebind(
     owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False
 ) -> None:
@@ -369,7 +375,10 @@ def rebind(
     if not mocked:
         state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     rebinding = _rebinding(owner, name, value, span, state)
-    state.usage.rebindings.append(replace(rebinding, presence=presence, mocked=mocked))
+    tested = mocked or _in_a_test(state)
+    state.usage.rebindings.append(
+        replace(rebinding, presence=presence, mocked=mocked, tested=tested)
+    )
 
 
 def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State) -> Rebinding:

@@ -232,12 +232,15 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if dotted in DISTRIBUTIONS and texts == ["torch"]:
         return External(dotted=DISTRIBUTION)
     if dotted in _SIGNATURES and len(node.args) == 1:
-        return _parameter_names(read(node.args[0], state), state)
+        return _parameter_names(node.args[0], state)
     return None
 
 
-def _parameter_names(function: Value, state: State) -> Value:
+def _parameter_names(node: ast.expr, state: State) -> Value:
     """The parameter names of a function of torch, as `inspect.signature` gives them."""
+    if isinstance(node, ast.Attribute) and read(node.value, state.silent) == UNKNOWN:
+        return UNKNOWN  # `signature(cls.forward)` asks a user's class
+    function = read(node, state)
     known = (
         state.release.ask(callable_behind, function.dotted)
         if isinstance(function, Symbol)
@@ -264,6 +267,8 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         return constant(default.value, PRESENCE) if missing else value
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
+    if isinstance(owner, Symbol) and owner.dotted == "torch" and name in _PLUGGED_IN:
+        return UNKNOWN
     presence, _, _ = state.release.ask(look_up, owner, name)
     if presence is Presence.MAYBE:
         # Asked of a function, it is about a mark that the patch left there itself.
@@ -587,6 +592,12 @@ _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expe
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
+# Devices that packages of their vendors add to torch, and no release has: `hasattr(torch, "npu")`
+# asks for the machine.
+_PLUGGED_IN = frozenset({"gcu", "hpu", "mlu", "musa", "npu", "sdaa"})
+# `@RunIf(max_torch="2.4")`: arguments by which a decorator is told a release.
+_OF_A_RELEASE = re.compile(r"(?i)torch|version")
+_A_RELEASE = re.compile(r"\W*v?\d+\.\d+(\.\w+)*")
 # Arguments that are equal are the same: 1 and True are not.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
@@ -750,8 +761,18 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     because = because_of(value if call is None else callee).union(*map(because_of, tests))
     return (
         state.undecided()
-        if asks or (because and (call is None or _CHOOSES.search(name)))
+        if asks or _is_told_a_release(call) or (because and (call is None or _CHOOSES.search(name)))
         else state.reachability
+    )
+
+
+def _is_told_a_release(call: ast.Call | None) -> bool:
+    return call is not None and any(
+        _OF_A_RELEASE.search(each.arg or "") is not None
+        and isinstance(each.value, ast.Constant)
+        and isinstance(each.value.value, str)
+        and _A_RELEASE.fullmatch(each.value.value) is not None
+        for each in call.keywords
     )
 
 

@@ -161,6 +161,8 @@ class Rebinding(Use):
     left_by: Span | None = None
     #: A test does it, for as long as it runs: for the code that it tests, and not for all callers.
     mocked: bool = False
+    #: It is mocked, or assigned in a function of a file of tests.
+    tested: bool = False
 
     @property
     def name(self) -> str:

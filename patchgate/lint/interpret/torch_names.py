@@ -75,6 +75,11 @@ _MAPPINGS = frozenset(
 )
 
 
+def is_private(dotted: str) -> bool:
+    """True if a part of the name begins with an underscore, and the name is no special one."""
+    return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
+
+
 def covered(release: Release, dotted: str) -> bool:
     """True if the index of this release can show that `dotted` does not exist."""
     modules = release.modules()

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from patchgate.lint.findings import Finding, Severity, View
-from patchgate.lint.index.records import Class, Module
+from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
@@ -216,4 +216,28 @@ def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | N
             reference.name in module.functions or reference.name in module.classes
         ):
             places.append(f"{name}.{reference.name}")
-    return places[0] if len(places) == 1 else None
+    return places[0] if len(places) == 1 and _is_alike(view, reference, places[0]) else None
+
+
+def _is_alike(view: View, reference: Reference, place: str) -> bool:
+    """True if what is at that place can be what the name was: the same function, or one with a
+    parameter in common, or a class with a member in common. Of others nothing is known.
+    """
+    was = [
+        each.symbol
+        for release in view.release.others()
+        if (each := release.resolve(reference.dotted)) is not None
+    ]
+    found = view.release.resolve(place)
+    now = found.symbol if found is not None else None
+    return not was or any(_have_in_common(each, now) for each in was)
+
+
+def _have_in_common(was: object, now: object) -> bool:
+    if isinstance(was, Function) and isinstance(now, Function):
+        names = [{each.name for each in function.parameters} for function in (was, now)]
+    elif isinstance(was, Class) and isinstance(now, Class):
+        names = [{*each.functions, *each.attributes} for each in (was, now)]
+    else:
+        return not isinstance(was, (Function, Class))
+    return not any(names) or bool(names[0] & names[1])

@@ -16,7 +16,7 @@ from patchgate.lint.index.read_module import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter, accepts, misfit, written
 from patchgate.lint.index.resolve import module_of
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
-from patchgate.lint.interpret.torch_names import class_symbol, innermost_module
+from patchgate.lint.interpret.torch_names import class_symbol, innermost_module, is_private
 from patchgate.model.records import read_codes, record
 
 SIGNATURE_DRIFT, FORM_DRIFT = read_codes("""
@@ -199,6 +199,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 continue
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
+            if rebinding.tested and not is_private(rebinding.target):
+                # The project's own code calls it, and the test fits it to these calls.
+                findings = [replace(each, severity=Severity.NOTE) for each in findings]
             if rebinding.inherited or rebinding.mocked:
                 overrides.setdefault(rebinding.span, []).append((pair, findings))
             else:

@@ -70,7 +70,7 @@ def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
         functorch_config.patch(force_non_lazy_backward_lowering=training),
         local_caches(request["tag"]),
         device_context(request["profile"]),
-        # Nobody needs the results of a kernel.
+        # The results of a kernel are not needed.
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_: None),
         mock.patch.object(AsyncCompile, "cpp", lambda *_: lambda *_: None),
     ):

@@ -1,7 +1,7 @@
 """Compiles one workload and records every stage, the same way on a real, a simulated and a CPU
 device.
 
-Only on a real device is the generated code built and run.
+The generated code is built and run on a real device only.
 """
 
 from __future__ import annotations

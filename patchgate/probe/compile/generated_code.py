@@ -291,7 +291,7 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     try:
         with inductor_config.patch(options):
-            # A module of our own: on a real device torch's has been compiled, and dropped its
+            # A module of its own: on a real device torch's has been compiled, and dropped its
             # configurations.
             tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
             return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel

@@ -24,7 +24,7 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# Variables passed to the script; the others name folders of ours, or few users set them.
+# Variables passed to the script; the others name folders of patchgate, or few users set them.
 _PASSED_ON = "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
 # How a file of a user's may begin; the rest of its name is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"

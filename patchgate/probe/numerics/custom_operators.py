@@ -5,13 +5,16 @@ itself: its schema, its fake function, its gradient under AOTAutograd.
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.library import opcheck
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
@@ -23,6 +26,7 @@ _TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8),),
     ((4, 8), (8,)),
+    ((4, 8), (8,), (4, 8)),
     ((4, 8), (8, 8), (8,)),
     ((2, 4, 8),),
     ((8,),),
@@ -30,10 +34,18 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8), (4,)),
 )
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool)
-_VALUES: dict[str, Any] = {"int": 1, "SymInt": 1, "float": 0.5, "number": 2, "bool": False}
+_VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
+# Integers of a call, in their order, as shapes: counts and positions differ, as of two parts the
+# first.
+_INTEGERS = ((1,), (2, 0))
 # Calls of one operator and dtype that are checked.
 _CALLS = 3
 _LENGTH = 300
+# Names of operators that others call, with shapes that fit each other.
+_CALLED = re.compile(r"backward|bwd")
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+#: Overload and dtype -> calls of it.
+Calls = dict[tuple[Any, torch.dtype], list[Call]]
 
 
 def check_operators(request: CheckOperators, stage: Stage) -> OperatorsChecked:
@@ -43,20 +55,55 @@ def check_operators(request: CheckOperators, stage: Stage) -> OperatorsChecked:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {name: _checked(name) for name in request["operators"]}
+        overloads = {name: _overloads(name) for name in request["operators"]}
+        calls = _all_calls([*itertools.chain(*overloads.values())])
+        found = {name: _checked(own, calls) for name, own in overloads.items()}
     return {"environment": environment(), "operators": found}
 
 
-def _checked(name: str) -> CustomOperator:
+def _overloads(name: str) -> list[Any]:
+    namespace, _, short = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), short)
+    return [getattr(packet, each) for each in packet.overloads()]
+
+
+def _all_calls(overloads: Sequence[Any]) -> Calls:
+    """Calls of operators; of those that others call, or are named so, the calls of these alone."""
+    made, inner = Calls(), Calls()
+    for key in itertools.product(overloads, _DTYPES):
+        recorder = _CallsOfOthers(key[0], overloads)
+        made[key] = [*_calls(*key, recorder)]
+        for other, calls in recorder.calls.items():
+            inner.setdefault((other, key[1]), []).extend(calls)
+    called = {overload for overload, _ in inner} | {o for o in overloads if _CALLED.search(str(o))}
+    return {key: inner.get(key, [])[:_CALLS] if key[0] in called else made[key] for key in made}
+
+
+class _CallsOfOthers(TorchDispatchMode):
+    """Records the calls of other operators that an operator makes in its gradient, or as it is
+    composed of them.
+    """
+
+    def __init__(self, caller: Any, overloads: Sequence[Any]) -> None:
+        super().__init__()
+        self._others = {*overloads} - {caller}
+        self.calls: dict[Any, list[Call]] = defaultdict(list)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in self._others:
+            self.calls[func].append(_copied((args, kwargs or {})))
+        return func(*args, **kwargs or {})
+
+
+def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
     """Faults are those of each call with one dtype: which shapes are meant, eager mode, which takes
     more of them by chance, does not tell.
     """
-    namespace, _, short = name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), short)
     answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
-    for overload, dtype in itertools.product(packet.overloads(), _DTYPES):
-        calls = _calls(getattr(packet, overload), dtype)
-        found = [_faults(getattr(packet, overload), *call) for call in calls]
+    for overload, dtype in itertools.product(overloads, _DTYPES):
+        found = [_faults(overload, *call) for call in calls[overload, dtype]]
         answer["calls"] += len(found)
         shown = next(filter(None, reversed(found)), [])
         if shown:
@@ -68,33 +115,36 @@ def _checked(name: str) -> CustomOperator:
 
 def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     results = opcheck(overload, args, kwargs, test_utils=_TESTS, raise_exception=False)
-    shown = ", ".join(map(_shown, (*args, *kwargs.values())))
     return [
-        f"{overload}({shown}): {test.removeprefix('test_')}: {_first_line(result)}"
+        f"{overload}({_text(args, kwargs)}): {test.removeprefix('test_')}: {_first_line(result)}"
         for test, result in results.items()
         if isinstance(result, Exception)
     ]
 
 
-def _calls(overload: Any, dtype: torch.dtype) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _calls(overload: Any, dtype: torch.dtype, recorder: TorchDispatchMode) -> Iterator[Call]:
     """Calls that eager mode runs, twice with the same result; trained where it has a gradient."""
-    left = _CALLS
-    for number, shapes in enumerate(_SHAPES):
-        torch.manual_seed(number)
-        call = _call(overload._schema, dtype, shapes)
+    left, tried = _CALLS, set[str]()
+    for shapes, integers in itertools.product(_SHAPES, _INTEGERS):
+        torch.manual_seed(len(tried))
+        call = _call(overload._schema, dtype, shapes, integers)
         if call is None or not left:
             return
-        if _is_repeated(overload, *call):
+        text = _text(*call)
+        if text not in tried and _is_repeated(overload, *call):
             left -= 1
             trained = _with_gradient(*call)
-            yield trained if _has_gradient(overload, *trained) else call
+            with recorder:
+                has_gradient = _has_gradient(overload, *trained)
+            yield trained if has_gradient else call
+        tried.add(text)
 
 
 def _call(
-    schema: Any, dtype: torch.dtype, shapes: Sequence[tuple[int, ...]]
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    schema: Any, dtype: torch.dtype, shapes: Sequence[tuple[int, ...]], integers: Sequence[int]
+) -> Call | None:
     """Arguments for all parameters without a default; None where one is of an unknown type."""
-    left = iter(shapes)
+    left, numbers = iter(shapes), iter(integers)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for argument in schema.arguments:
@@ -102,7 +152,8 @@ def _call(
             continue
         kind = str(argument.type)
         shape = next(left, shapes[-1]) if "Tensor" in kind else ()
-        value = _value(kind, dtype, shape)
+        is_integer = kind.removeprefix("Optional[").rstrip("]") in ("int", "SymInt")
+        value = next(numbers, integers[-1]) if is_integer else _value(kind, dtype, shape)
         if value is None:
             return None
         if argument.kwarg_only:
@@ -169,6 +220,10 @@ def _copied(values: Any) -> Any:
     return pytree.tree_map(
         lambda each: each.clone() if isinstance(each, torch.Tensor) else each, values
     )
+
+
+def _text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return ", ".join(map(_shown, (*args, *kwargs.values())))
 
 
 def _shown(value: Any) -> str:

@@ -85,6 +85,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
             place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
             for name in replaced if place not in added else ():
+                if is_table and _is_index(attributes, name, changes, after):
+                    continue
                 if not name.endswith("]") or (is_table and name.endswith(f"[{shown}]")):
                     leading[name].append(place)
                     break
@@ -133,6 +135,17 @@ def _is_left_out(owner: str, has_original: bool) -> bool:
     with suppress(LookupError):
         return has_original and isinstance(resolve(owner[:-2]), (set, frozenset))
     return False
+
+
+def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
+    """True if a table has all that the class of a replaced method has, each by its name.
+
+    As `all_tensor_attrs` of Dynamo it tells what a class has; a method is called by its class.
+    """
+    owner = name.rpartition(".")[0]
+    own = after.get(owner, {}) if _class_of(name) else {}
+    rest = {key: value for key, value in own.items() if f"{owner}.{key}" not in changes}
+    return bool(rest) and all(table.get(key) is value for key, value in rest.items())
 
 
 def _is_imported(name: str) -> bool:

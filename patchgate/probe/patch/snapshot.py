@@ -372,16 +372,33 @@ def saved_after_replacing(changed: Changes) -> list[str]:
     that the replacement itself reads.
     """
     added = {name: now for name, (old, now) in changed.items() if old is None}
-    saved = {
-        identity(now) for name, now in added.items() if is_saved_original(name.rpartition(".")[2])
-    }
+    # Identity of what was saved -> its owners.
+    saved: dict[int, list[str]] = defaultdict(list)
+    for name, now in added.items():
+        owner, _, last = name.rpartition(".")
+        if is_saved_original(last):
+            saved[identity(now)].append(owner)
     looped = {getattr(now, "__code__", None) for name, now in added.items() if _reads(now, name)}
     return sorted(
         name
         for name, (old, now) in changed.items()
         if old is not None
-        and (identity(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
+        and (
+            not all(_is_below(owner, name.rpartition(".")[0]) for owner in saved[identity(now)])
+            or getattr(now, "__code__", "") in looped
+            or _holds_itself(now)
+        )
     )
+
+
+def _is_below(owner: str, base: str) -> bool:
+    """True for a class that inherits from another: its own wrapper calls what it has saved of that
+    one, which ends.
+    """
+    with suppress(LookupError):
+        classes = resolve(owner), resolve(base)
+        return owner != base and all(isinstance(c, type) for c in classes) and issubclass(*classes)
+    return False
 
 
 def is_saved_original(key: Any) -> bool:

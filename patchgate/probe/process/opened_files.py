@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-#: In place of a path: something was done of which nobody knows what it reads.
+#: In place of a path: it is not known what was read.
 UNSEEN = "?"
 # Bytes of all paths that are read.
 _BYTES = 1 << 16
@@ -24,7 +24,7 @@ _LISTS = {"os.listdir", "os.scandir"}
 # The place of a library's path among the arguments of an event.
 _LIBRARIES = {"ctypes.dlopen": 0, "import": 1}
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
-# Files below these describe the machine, and belong to nobody.
+# Files below these describe the machine.
 _KERNEL = ("/proc", "/sys", "/dev")
 # A patch may replace anything once it runs.
 _getframe, _write, _fsdecode, _fsencode = sys._getframe, os.write, os.fsdecode, os.fsencode

@@ -241,7 +241,7 @@ class Server:
             reply = _reply(child, status)
             if "expected" in reply:
                 reply["confinement"] = child.sandbox.report()
-        except Exception as error:  # of ours, and no reason to leave the other children alone
+        except Exception as error:  # a fault of the server, which goes on for the other children
             why = f"{type(error).__name__}: {error}"
             reply = {"failure": failure("machine", why, "reply")}
         finally:

@@ -56,8 +56,8 @@ class DeviceQueue:
             yield
 
 
-# Warm is when two blocks in a row took the same time within this share; after so many seconds
-# nobody waits longer.
+# A device is warm when two blocks in a row took the same time within this share. The wait ends
+# after so many seconds.
 _SAME = 0.002
 _SECONDS = 1.0
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"

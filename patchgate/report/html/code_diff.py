@@ -278,7 +278,8 @@ def _note(old: KernelCall | None, new: KernelCall | None) -> str:
 
 def _calls(code: str) -> Iterator[KernelCall]:
     roles = {
-        name: _POINTER.findall(_parameters(source)) for name, _, source in _KERNEL.findall(code)
+        name: _POINTER.findall(found[2]) if (found := _SIGNATURE.search(source)) else []
+        for name, _, source in _KERNEL.findall(code)
     }
     for line in _CALL.findall(code):
         try:
@@ -299,21 +300,10 @@ def _calls(code: str) -> Iterator[KernelCall]:
             yield KernelCall(name=name, reads=_named(reads), writes=_named(writes))
 
 
-def _parameters(source: str) -> str:
-    found = _SIGNATURE.search(source)
-    return found[2] if found else ""
-
-
 def _buffer(argument: ast.expr) -> str:
     """The buffer of an argument, also behind a view; empty for a number."""
-    return next(
-        (
-            node.id
-            for node in ast.walk(argument)
-            if isinstance(node, ast.Name) and re.fullmatch(r"(?:buf|arg|primals)\w*", node.id)
-        ),
-        "",
-    )
+    found = re.search(r"\b(?:buf|arg|primals)\w*", ast.unparse(argument))
+    return found[0] if found else ""
 
 
 def _named(buffers: Sequence[str]) -> tuple[str, ...]:

@@ -27,9 +27,9 @@ from patchgate.model.records import Case, Failure, Kind, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest
-from patchgate.runner.client import Runner
+from patchgate.runner.client import Runner, runner_of
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import Server, start_server
+from patchgate.runner.start_server import Server, Servers, start_server
 from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.bisect.question import (
     Question,
@@ -158,12 +158,8 @@ class Instrument:
         if self._server is None or self._server.torch != torch:
             self.close()
             self._server = start_server(torch, python)
-        return Runner(
-            run=run,
-            connect=self._server.connect,
-            logs={torch: self._server.log},
-            identities={torch: environment_digest(python)},
-        )
+        servers = Servers({torch: self._server}, {torch: environment_digest(python)})
+        return runner_of(run, servers)
 
     def close(self) -> None:
         """Stop the server."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class History:
         at: str,
         patch: str,
         verdicts: list[Verdict],
-        observations: list[Observation],
+        observations: Iterable[Observation],
     ) -> None:
         """Record the verdicts on one patch in a run that began `at` (ISO 8601); a repeated call
         changes nothing.

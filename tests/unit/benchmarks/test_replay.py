@@ -83,7 +83,12 @@ def test_the_shares(repair: Callable[..., Repair]) -> None:
     assert list(summary(found))[-2].startswith("all: red before 1 of 2 (9% to 91%), quiet after 1 ")
 
 
-def test_the_list_is_large_enough() -> None:
-    repairs = read_repairs(REPAIRS)
-    assert len({each.repair for each in repairs}) >= 60
-    assert len({each.repository for each in repairs}) >= 15
+def test_the_lists_are_large_enough_and_have_no_project_in_common() -> None:
+    first, second = (
+        read_repairs(REPAIRS.with_name(name)) for name in ("repairs.toml", "second.toml")
+    )
+    assert len({each.repair for each in first}) >= 55
+    assert len(second) >= 40
+    projects = [{each.repository for each in repairs} for repairs in (first, second)]
+    assert min(map(len, projects)) >= 15
+    assert not projects[0] & projects[1]

@@ -4,11 +4,14 @@ callers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from toyindex import toy_releases
 from toytorch import TORCHES
 
+from patchgate.lint.index.release import Release
 from patchgate.lint.run import lint
 
 HELD = """
@@ -23,11 +26,11 @@ BY_OBJECT = "mock.patch.object(ir, 'strides', lambda *a, **k: 1).start()"
 BY_PYTEST = "monkeypatch.setattr(ir, 'strides', lambda *a, **k: 1)"
 
 
-def _red(tmp_path: Path, name: str, source: str) -> list[str]:
+def _red(tmp_path: Path, name: str, source: str, torches: Sequence[Release] = TORCHES) -> list[str]:
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(source.lstrip())
-    return [each.code for each in lint([file], TORCHES).findings if each.severity.value == "red"]
+    return [each.code for each in lint([file], torches).findings if each.severity.value == "red"]
 
 
 @pytest.mark.parametrize("how", [BY_PATH, BY_OBJECT, BY_PYTEST])
@@ -65,3 +68,34 @@ def test_a_mock_makes_no_missing_name_importable(tmp_path: Path) -> None:
     assert "PG111" in _red(tmp_path, "test_it.py", MOCKED.format(""))
     present = MOCKED.replace("absent", "strides").format("")
     assert "PG111" not in _red(tmp_path, "test_it.py", present)
+
+
+_DEVICE = "def properties({}): ...\ndef name(): return properties({})\n"
+PUBLIC, PRIVATE = (
+    toy_releases(
+        {
+            "2.10.0": {module: _DEVICE.format("device", "0")},
+            "2.11.0": {module: _DEVICE.format("device=None", "")},
+        }
+    )
+    for module in ("torch.cuda", "torch._cuda")
+)
+PUT = """
+import torch.cuda as cuda
+def test_it(monkeypatch):
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["monkeypatch.setattr(cuda, 'properties', lambda device: 1)", "cuda.properties = lambda x: 1"],
+)
+def test_what_a_test_puts_in_the_place_of_a_public_function_is_for_its_own_project(
+    tmp_path: Path, how: str
+) -> None:
+    assert _red(tmp_path, "test_it.py", PUT.format(how), PUBLIC) == []
+    private = PUT.replace("torch.cuda", "torch._cuda").format(how)
+    assert _red(tmp_path, "test_it.py", private, PRIVATE) == ["PG113"]
+    assigned = PUT.format("cuda.properties = lambda x: 1")
+    assert _red(tmp_path, "install.py", assigned, PUBLIC) == ["PG113"]

@@ -15,9 +15,9 @@ from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.model.public_model_figures import Change, Impact, ModelImpact
 from patchgate.model.records import Case, Command, Expectation, Kind, Observation
 from patchgate.model.results import VerdictKey, VerdictSummary
-from patchgate.report.html.models_page import impact_html
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.report.models import impact_html
 from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runs.history.regressions import regressions_in
 

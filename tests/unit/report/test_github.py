@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgate.model.records import Colour
 from patchgate.report.github import among_commands, annotation, commands_end, render_annotations
-from patchgate.report.sarif import Place, SarifResult, render_sarif
+from patchgate.report.sarif import Place, render_sarif, sarif_result
 from patchgate.report.view import view
 
 
@@ -70,11 +70,7 @@ def test_only_between_two_secret_lines_a_runner_takes_a_line_for_a_command(monke
 
 
 def test_no_text_of_a_patch_is_a_link_in_sarif():
-    result = SarifResult(
-        code="PG210",
-        is_red=True,
-        message="see [the fix](https://evil)",
-        place=Place(path="x", line=1),
-    )
+    place = Place(path="x", line=1)
+    result = sarif_result("PG210", "see [the fix](https://evil)", place, is_red=True)
     (found,) = json.loads(render_sarif([], [result]))["runs"][0]["results"]
     assert found["message"]["text"] == "see [the fix] (https://evil)"

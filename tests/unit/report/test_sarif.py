@@ -1,13 +1,14 @@
 """An alert of code scanning stays the same one while its line moves."""
 
 import json
-from dataclasses import replace
+from functools import partial
 
 from patchgate import __version__
-from patchgate.report.sarif import Place, SarifResult, codes_of, render_sarif
+from patchgate.report.sarif import Place, codes_of, render_sarif, sarif_result
 
-RESULT = SarifResult(
-    code="PG301", is_red=True, message="6", place=Place(path="a.py", line=3), subject="mine loads"
+PLACE = Place(path="a.py", line=3)
+made = partial(
+    sarif_result, code="PG301", is_red=True, message="6", place=PLACE, subject="mine loads"
 )
 
 
@@ -19,7 +20,7 @@ def prints(*results):
 
 def test_a_rule_links_to_its_page_where_it_is_known_where_that_is(monkeypatch):
     def driver():
-        return json.loads(render_sarif(codes_of([RESULT]), [RESULT]))["runs"][0]["tool"]["driver"]
+        return json.loads(render_sarif(codes_of([made()]), [made()]))["runs"][0]["tool"]["driver"]
 
     assert "helpUri" not in driver()["rules"][0]
     monkeypatch.setenv("PATCHGATE_DOCS", "https://example.org/docs/")
@@ -28,16 +29,13 @@ def test_a_rule_links_to_its_page_where_it_is_known_where_that_is(monkeypatch):
 
 
 def test_a_fingerprint_depends_on_the_subject_and_not_on_the_line_or_the_figures():
-    moved = replace(RESULT, place=Place(path="a.py", line=30), message="7")
-    other = replace(RESULT, subject="mine bytes")
-    first, second, third = prints(RESULT, moved, other)
+    moved = made(place=Place(path="a.py", line=30), message="7")
+    first, second, third = prints(made(), moved, made(subject="mine bytes"))
     assert first == second != third
 
 
 def test_a_name_of_any_bytes_is_a_uri():
     for name, uri in (("b\udcff\udcfe.py", "b%FF%FE.py"), ("é.py", "%C3%A9.py")):
-        (run,) = json.loads(render_sarif([], [replace(RESULT, place=Place(path=name, line=1))]))[
-            "runs"
-        ]
+        (run,) = json.loads(render_sarif([], [made(place=Place(path=name, line=1))]))["runs"]
         (location,) = run["results"][0]["locations"]
         assert location["physicalLocation"]["artifactLocation"]["uri"] == uri

@@ -255,6 +255,9 @@ def test_a_worse_cost_is_red_before_anything_is_accepted_and_identity_is_a_note(
         ("bytes.read", 100, 200, {}, False),  # what is read and not written shows in the total
         ("loads", (2, 8), (3, 8), {}, False),
         ("loads", (2, 8), (5, 8), {}, True),
+        ("loads", (1, 4), (2, 4), {}, False),  # one more: what memory is asked for shows in bytes
+        ("loads", (1, 4), (2, 5), {}, True),
+        ("loads", (1, 4), (2, 4), {"loads": Budget(low=0, high=0.1)}, True),
         ("resources.spilled", (0,), (8,), {}, True),
         ("memory.peak", 0, 1, {}, True),
         ("left.torch._inductor.config.debug", None, "False -> True", {}, True),

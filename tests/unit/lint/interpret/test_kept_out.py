@@ -52,6 +52,29 @@ def f():
     HERE()
     OLD
 
+hasattr(torch, '_npu') | hasattr(torch, 'npu')
+if HERE:
+    OLD
+
+f | cls.forward
+import inspect
+def g(cls, f):
+    if 'a' not in inspect.signature(HERE).parameters:
+        raise ValueError
+    OLD
+
+max_torch='2.10' | max_torch=Ellipsis
+from helpers import RunIf
+@RunIf(HERE)
+def f():
+    OLD
+
+min_torch_version='>=2.7' | reason='2.7'
+from helpers import RunIf
+@RunIf(HERE)
+def f():
+    OLD
+
 skipIf | skipUnless
 import unittest
 @unittest.HERE(NEW, 'x')

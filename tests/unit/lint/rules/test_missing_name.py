@@ -27,6 +27,44 @@ def test_moved_name() -> None:
     assert found("from torch._inductor.ir import unused\n") == []
 
 
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ("def unused(x): ...", "PG112"),
+        ("def unused(x, hint): ...", "PG112"),
+        ("def unused(graph): ...", "PG111"),
+        ("class unused: ...", "PG111"),
+    ],
+)
+def test_a_namesake_is_no_new_place(now: str, code: str) -> None:
+    old, new = toy_sources(), toy_sources()
+    new["torch._inductor.ir"] = new["torch._inductor.ir"].replace("def unused(x): ...\n", "")
+    new["torch._inductor.graph"] += f"{now}\n"
+    torches = toy_releases({"2.10.0": old, "2.11.0": new})
+    assert codes("from torch._inductor.ir import unused\n", torches) == [code]
+
+
+@pytest.mark.parametrize(
+    ("star", "name", "expected"),
+    [
+        ("typing", "gone", ["PG111"]),
+        ("typing", "Optional", []),
+        ("cutlass_library.library", "gone", []),
+    ],
+)
+def test_a_star_import_of_the_library_brings_what_is_there(
+    star: str, name: str, expected: list[str]
+) -> None:
+    module = f"from {star} import *\n"
+    torches = toy_releases(
+        {
+            "2.10.0": {"torch._inductor.ir": f"{module}def gone(): ...\n"},
+            "2.11.0": {"torch._inductor.ir": module},
+        }
+    )
+    assert codes(f"from torch._inductor.ir import {name}\n", torches) == expected
+
+
 def test_a_name_that_is_nowhere_is_missing() -> None:
     assert found("from torch._inductor.ir import Absent, Box\n") == [
         "1: PG111 red `Absent` missing on `torch._inductor.ir` [every release]"

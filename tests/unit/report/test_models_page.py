@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.public_model_figures import Change, Impact, ModelImpact
-from patchgate.report.html.models_page import WIDTH, draw_impact, impact_html
+from patchgate.report.models import WIDTH, draw_impact, impact_html
 
 NAME = "{http://www.w3.org/2000/svg}"
 BAD = "<script>alert(1)</script>"
