@@ -15,7 +15,7 @@ from patchgate.model.git import GitFailed, write_files
 from patchgate.model.records import record
 
 # Lint reads these files of a project: its code, and what states a range of torch.
-_READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)README[^/]*$")
+_READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)(README[^/]*|\.gitmodules)$")
 
 
 @record

@@ -23,7 +23,7 @@ from os.path import (
 )  # a name too long for a file is no fault: pathlib raises
 from pathlib import Path
 
-from patchgate.inputs.patch_source import Unreadable, parse, read_source
+from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
 from patchgate.lint.index.read_module import flat
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.state import State, execute_block
@@ -64,6 +64,7 @@ _OPAQUE = re.compile(
 # The first line of a statement at the top; a decorator is the first line of what it decorates.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
+_OWN_TRITON = re.compile(r"^\s*url\s*=.*/triton(\.git)?/?\s*$", re.M)
 # Files of tests, by their names and by the folders just above them.
 _OF_TESTS = re.compile(r"(test_.*|.*_test|conftest)\.py")
 _TESTS = frozenset({"test", "tests"})
@@ -96,6 +97,16 @@ class OwnImport:
 
 def is_of_tests(file: Path) -> bool:
     return _OF_TESTS.fullmatch(file.name) is not None or bool(_TESTS & {*file.parts[-_ABOVE:]})
+
+
+@lru_cache(maxsize=4096)
+def brings_triton(folder: Path) -> bool:
+    """True if the repository of a folder has a triton as a submodule, which it then builds."""
+    modules = folder / ".gitmodules"
+    if modules.is_file():
+        return _OWN_TRITON.search(read_lossy(modules)) is not None
+    ends = (folder / ".git").exists() or folder.parent == folder
+    return not ends and brings_triton(folder.parent)
 
 
 def submodule(file: Path, name: str) -> Path | None:

@@ -8,6 +8,7 @@ last, after every reference to them, and are as reachable as the strongest of th
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from bisect import bisect_left
 from collections import Counter
@@ -32,7 +33,7 @@ from patchgate.lint.interpret.bindings import (
 from patchgate.lint.interpret.calls import end_of_call, kept_by
 from patchgate.lint.interpret.expressions import narrow
 from patchgate.lint.interpret.loaded_modules import loads_from
-from patchgate.lint.interpret.project_files import file_of
+from patchgate.lint.interpret.project_files import brings_triton, file_of
 from patchgate.lint.interpret.references import Gate, Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import (
     Attempt,
@@ -67,6 +68,10 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 
+# Packages that add names to torch itself when they are imported.
+_OF_VENDORS = re.compile(
+    r"torch_(br|gcu|mlu|musa|neuronx?|npu|sdaa|xla)|habana_frameworks|intel_extension_for_pytorch"
+)
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
@@ -217,6 +222,7 @@ def execute_import(node: ast.Import, state: State) -> None:
         first = alias.name.split(".")[0]
         name = alias.asname or first
         target = alias.name if alias.asname else first
+        _note_vendor(first, state)
         if _is_foreign(first, state):
             file = _own_file(alias.name, 0, node.lineno, state)
             bound = _own_file(target, 0, node.lineno, state) if file is not None else None
@@ -244,7 +250,9 @@ def _module_or_object(dotted: str, state: State) -> Value:
 @execute.register(ast.ImportFrom)
 def execute_import_from(node: ast.ImportFrom, state: State) -> None:
     module = node.module or ""
-    if node.level or _is_foreign(module.split(".")[0], state):
+    first = module.split(".")[0]
+    _note_vendor(first, state)
+    if node.level or _is_foreign(first, state):
         for alias in node.names:
             value = _imported_own(node, module, alias.name, state)
             state.scope.assign(alias.asname or alias.name, value)
@@ -267,14 +275,20 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
     return OwnModule(file=below, dotted=dotted) if below is not None else External(dotted=dotted)
 
 
+def _note_vendor(package: str, state: State) -> None:
+    if _OF_VENDORS.fullmatch(package):
+        state.usage.extended_by_vendor = True
+
+
 def _is_foreign(package: str, state: State) -> bool:
     """True if the index does not cover a package: one other than torch and triton, or these in a
-    fork of them.
+    fork of them, or a triton that the project builds.
     """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
         return part is None
-    return file_of(part, 0, importer) is not None
+    brought = package == "triton" and brings_triton(importer.parent)
+    return brought or file_of(part, 0, importer) is not None
 
 
 def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
@@ -602,8 +616,11 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     catches = bool(caught & _CATCHERS)
     before = state.scope.snapshot()
     attempt = Attempt(any_call=bool(caught & _CATCHERS - _MISSING)) if catches else None
+    calls = len(state.usage.calls)
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
+    # After a call of torch that fits, a handler of TypeError is for releases where it does not.
+    unneeded = _MISSING | {"TypeError"} if len(state.usage.calls) > calls else _MISSING
     # If the body of a small function returned a value that could be read, the function returns it.
     returned = state.returned[-1] if state.returned else None
     answered = bool(
@@ -613,7 +630,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     for handler in node.handlers:
         after = state.scope.snapshot()
         needless = (
-            catches and not failed and handler.type is not None and _names(handler.type) <= _MISSING
+            catches and not failed and handler.type is not None and _names(handler.type) <= unneeded
         )
         if failed:
             state.scope.restore(before)

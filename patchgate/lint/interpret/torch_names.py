@@ -41,9 +41,11 @@ _WITH_TYPES = re.compile(r"torch\.(cuda|xpu|mtia|sparse|(cuda|xpu|mtia)\.sparse)
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
 # Functions that decorators put others in the place of: chosen by the first argument's type, filled
-# in with operations, sets of functions. And those that take `out` beside what `def` says.
+# in with operations, sets of functions, arguments in their old order. And those that take `out`
+# beside what `def` says.
 _TAKES_OTHERS = re.compile(
     r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
+    r"|torch\.distributed\.checkpoint\.state_dict_(saver\.save|loader\.load)$"
 )
 _WITH_OUT = ("torch._refs.", "torch._meta_registrations.", "torch._decomp.")
 _OUT = Parameter(name="out", kind="keyword", default="None")

@@ -90,14 +90,16 @@ def _finding(
 
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
-    """True if another file of the project may add the name: no indexed release has it or a name
-    that is spelled nearly so.
+    """True if another file of the project, or a vendor's package, may add the name: no indexed
+    release has it or a name that is spelled nearly so.
 
     A public form of a private name is the same without underscores.
     """
-    if reference.kind not in ("attribute", "config") or in_some_release(
-        view, reference.owner, reference.name
-    ):
+    by_vendor = reference.kind == "name" and view.usage.extended_by_vendor
+    kernels = reference.kind == "module" and reference.dotted.startswith("triton.")
+    if not (by_vendor or kernels or reference.kind in ("attribute", "config")):
+        return False
+    if in_some_release(view, reference.owner, reference.name):
         return False
     return near_name(view.release, reference.owner, reference.name).strip("_") in (
         "",

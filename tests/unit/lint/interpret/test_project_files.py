@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toyindex import toy_releases
 from toytorch import TORCHES, codes, found
 
 from patchgate.inputs.patch_source import parse
@@ -213,6 +214,26 @@ def test_a_fork_of_torch_has_names_of_its_own(tmp_path: Path, part: str, lines: 
         "from torch._inductor.mine import f\nimport torch._inductor.mine\n"
     )
     assert [each.span.line for each in lint([package / "patch.py"], TORCHES).findings] == lines
+
+
+@pytest.mark.parametrize(
+    ("url", "lines"),
+    [("https://a.b/c/triton.git", []), ("https://a.b/c/triton-kernels", [2]), ("", [2])],
+)
+def test_a_project_that_builds_its_own_triton_has_names_of_its_own(
+    tmp_path: Path, url: str, lines: list[int]
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / ".gitmodules").write_text(f'[submodule "a"]\n\tpath = a\n\turl = {url}\n')
+    file = tmp_path / "project" / "patch.py"
+    file.write_text("import torch\nfrom triton.compiler.compiler import triton_key\n")
+    torches = toy_releases(
+        {
+            "2.8.0": {"triton.compiler.compiler": "def triton_key(): ...\n"},
+            "2.9.0": {"triton.compiler.compiler": ""},
+        }
+    )
+    assert [each.span.line for each in lint([file], torches).findings] == lines
 
 
 TOP = '''

@@ -41,7 +41,29 @@ def test_a_class_method_is_given_the_class() -> None:
     assert "PG115" not in codes(f"{source}Box.wrap = classmethod(wrap)\n")
 
 
+@pytest.mark.parametrize(
+    ("first", "caught", "red"),
+    [
+        ("strides(1)", "TypeError", False),
+        ("strides(1)", "Exception", True),
+        ("int(1)", "TypeError", True),
+        ("unused(1, 2, 3)", "TypeError", True),
+    ],
+)
+def test_what_stands_behind_a_call_that_fits_is_for_other_releases(
+    first: str, caught: str, red: bool
+) -> None:
+    source = (
+        "from torch._inductor.ir import strides, unused\ndef f():\n    try:\n"
+        f"        {first}\n    except {caught}:\n        unused(1, 2)\n"
+    )
+    assert codes(source) == ["PG115"] * red
+
+
 SPECIAL = {
+    "torch.distributed.checkpoint.state_dict_saver": (
+        "def save(state_dict, *, storage_writer=None): ...\ndef other(state_dict): ..."
+    ),
     "torch.library": (
         "def define(qualname, schema, *, lib=None): ...\ndef impl(qualname, types, func=None): ..."
     ),
@@ -58,6 +80,8 @@ SPECIAL = {
     [
         ("torch.library.define(lib, 'f(Tensor a) -> Tensor', '')", False),
         ("torch.library.impl(lib, 'f', 'CPU', with_keyset=True)", False),
+        ("torch.distributed.checkpoint.state_dict_saver.save({}, 1)", False),
+        ("torch.distributed.checkpoint.state_dict_saver.other({}, 1)", True),
         ("torch._inductor.kernel.mm_common.mm_grid(1, 2, {})", False),
         ("torch._inductor.kernel.mm_common.mm_args(1, 2, {})", True),
         ("torch._refs.abs(1, out=2)", False),

@@ -65,6 +65,44 @@ def test_a_star_import_of_the_library_brings_what_is_there(
     assert codes(f"from torch._inductor.ir import {name}\n", torches) == expected
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "severity"),
+    [
+        ("torch_npu", "never", "note"),
+        ("torch_npu", "gone", "red"),
+        ("torchvision", "never", "red"),
+    ],
+)
+def test_a_vendors_package_may_add_what_no_release_has(
+    package: str, name: str, severity: str
+) -> None:
+    torches = toy_releases(
+        {
+            "2.10.0": {"torch.distributed": "def gone(): ...\n"},
+            "2.11.0": {"torch.distributed": ""},
+        }
+    )
+    source = f"import {package}\nfrom torch.distributed import {name}\n"
+    (line,) = found(source, torches)
+    assert line.split()[1:3] == ["PG111", severity]
+
+
+def test_a_build_of_triton_may_have_modules_that_no_release_has() -> None:
+    torches = toy_releases(
+        {
+            "2.10.0": {"triton.gone": "", "triton.language": "", "torch.fx.gone": ""},
+            "2.11.0": {"triton.language": "", "torch.fx": ""},
+        }
+    )
+    for module, severity in (
+        ("triton.mine", "note"),
+        ("triton.gone", "red"),
+        ("torch.fx.a", "red"),
+    ):
+        lines = found(f"import {module}\n", torches)
+        assert {line.split()[2] for line in lines} == {severity}, module
+
+
 def test_a_name_that_is_nowhere_is_missing() -> None:
     assert found("from torch._inductor.ir import Absent, Box\n") == [
         "1: PG111 red `Absent` missing on `torch._inductor.ir` [every release]"
