@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,6 +61,8 @@ _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
 _COMPARED = 4
 # The part of the kept answers of a run that are measured again all the same.
 _CHECKED = 1 / 16
+# Addresses, the folders of a server and its name for our modules, which texts of a patch may hold.
+_OF_A_PROCESS = re.compile(r"\b(0x[0-9a-f]+|run-\w+|m[0-9a-f]{8})\b")
 # A question that compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
@@ -161,7 +164,8 @@ def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
     if failure or _has_failed(answer):
         return [failure["cause"]] if failure and failure["cause"] in _REPEATED else None
     data = outputs.read_bytes() if outputs and outputs.is_file() else b""
-    return [answer, hashlib.sha256(data).digest()]
+    text = _OF_A_PROCESS.sub("", json.dumps(answer, sort_keys=True))
+    return [text, hashlib.sha256(data).digest()]
 
 
 def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | None) -> list[Answer]:

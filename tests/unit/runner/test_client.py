@@ -165,6 +165,19 @@ def test_a_kept_answer_that_fresh_ones_contradict_is_not_believed(
     assert any(Path(kept).rglob("*.json")) is is_kept
 
 
+def test_an_answer_may_name_its_process(folder, runner, server):
+    texts = (f"<Pass object at {at}> in /tmp/run-{at}/lib" for at in ("0x7f3a", "0x7f3b", "0x7f3b"))
+    kept, *fresh = ({"again": text} for text in texts)
+    run = replace(runner.run, shared_cache=str(folder / "kept"))
+    checking = replace(runner, run=run, checked=1.0)
+    ask, question = partial(checking.ask, "2.11.0", "apply"), {"do": "apply"}
+    server(kept)
+    checking.keep(ask, "2.11.0", None, question)
+    server(*fresh)
+    assert checking.keep(ask, "2.11.0", None, question) == kept
+    assert checking.contradicted == []
+
+
 def test_what_contradicts_one_answer_is_believed_of_no_other(folder, runner, server):
     run = replace(runner.run, shared_cache=str(folder / "kept"), patched_cache=str(folder / "mine"))
     runner = replace(runner, run=run)
