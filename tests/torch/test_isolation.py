@@ -19,7 +19,7 @@ from patchgate.model.records import Cause
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.probe.compile.plain_run import share_headers
 from patchgate.runner.client import Runner
-from patchgate.runner.start_server import start_server
+from patchgate.runner.start_server import Servers, start_server
 from tests.torch.conftest import ROWS, running
 
 Apply = Callable[..., Answer]
@@ -231,7 +231,7 @@ def test_a_new_interpreter_finds_ci_set_as_in_a_pipeline(torch, runner, tmp_path
 def test_a_server_that_ends_takes_the_others_with_it(torch, run, has):
     """The server with torch alone is the parent of the one that has the compiler."""
     server = start_server(torch, run.rows[torch])
-    runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
+    runner = Runner(run=run, connect=Servers({torch: server}, {}).connect, logs={torch: server.log})
     try:
         assert "failure" not in runner.ask(torch, "sentinel", profile=load_profile("cpu"))
         (serving,) = (pid for pid in below(server.process.pid) if has_torch(pid) is has)
@@ -254,7 +254,7 @@ def has_torch(pid):
 def test_one_server_has_nothing_of_torch_loaded(torch, run):
     """The one that starts a user's script need not wait for the other."""
     server = start_server(torch, run.rows[torch])
-    runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
+    runner = Runner(run=run, connect=Servers({torch: server}, {}).connect, logs={torch: server.log})
     try:
         assert "failure" not in runner.ask(torch, "sentinel", profile=load_profile("cpu"))
         assert sorted(map(has_torch, below(server.process.pid))) == [False, True]
@@ -282,7 +282,7 @@ def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
 
 def test_a_server_whose_owner_was_killed_leaves_nothing(torch, run, tmp_path):
     owner = (
-        "import sys, time; from patchgate.runner.start_server import start_server; server = "
+        "import sys, time; from patchgate.runner.start_server import Servers, start_server; server = "
         "start_server(*sys.argv[1:])"
     )
     killed = subprocess.Popen(
