@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -28,9 +28,8 @@ from patchgate.cli.options import (
 from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.report import Form, show
 from patchgate.inputs.manifest import Patch
-from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import is_partial
 from patchgate.model.paths import CORPUS
-from patchgate.model.records import Verdict
 from patchgate.report.next_commands import is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
@@ -45,7 +44,6 @@ from patchgate.runner.run_settings import (
 )
 from patchgate.runs.gate import (
     Environments,
-    JudgedRun,
     PlannedRun,
     judge_runs,
     planned_run,
@@ -59,7 +57,7 @@ from patchgate.runs.plan import (
     requirements_of,
     with_requirements,
 )
-from patchgate.runs.watch import judge_after_edits
+from patchgate.runs.watch import Judge, Plan, judge_after_edits
 
 _DEMO, _DEMO_TORCH, _DEMO_FOLDER = CORPUS[0] / "vllm-42686", "2.11.0", ".patchgate/demo"
 # Enough to show each problem of that patch.
@@ -144,10 +142,11 @@ def gate(
     judge = partial(
         judge_runs, folder=Path(folder), workers=workers, progress=progress, failed=show_failure
     )
-    reader = Terminal(Path(folder), form)
     # However this run ends, it never shows results that an earlier one left in its folder.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
-        sys.exit(judge_after_edits(plan, judge, reader) if watch else reader.show(judge(plan())))
+        if watch:
+            sys.exit(_watch(plan, judge, Path(folder), form))
+        sys.exit(show(judge(plan()), Path(folder), form))
 
 
 @click.command()
@@ -172,27 +171,21 @@ def demo(context: click.Context, *, rows: Rows) -> None:
         say("next: patchgate gate path/to/your/patch.py; patchgate explain CODE")
 
 
-class Terminal(NamedTuple):
-    """Shows what comes out, and leaves the reports in a folder."""
-
-    folder: Path
-    form: str
-
-    def show(self, judged: Sequence[JudgedRun]) -> int:
-        """Show all runs; returns the exit code."""
-        return show(judged, self.folder, self.form)
-
-    def waiting(
-        self, before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
-    ) -> None:
-        """Say what an edit changed, and that the next one is waited for."""
+def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
+    """Show each judgement, what the last edit changed, and that the next one is waited for; return
+    the last exit code.
+    """
+    before, code = None, 0
+    for judged, files in judge_after_edits(plan, judge, show_usage_error):
+        code = show(judged, folder, form)
+        verdicts = [verdict for each in judged for verdict in each.verdicts]
+        if is_partial(verdicts):
+            break
         if before is not None:
             say(f"since the last judgement: {changes_of_red(before, verdicts)}")
         say(f"waiting for an edit of {files} files; Ctrl-C ends, with exit code {code}")
-
-    def refused(self, error: UsageError) -> None:
-        """Say why an edit is not judged."""
-        show_usage_error(error)
+        before = verdicts
+    return code
 
 
 @contextlib.contextmanager

@@ -11,16 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.exit_code import is_partial
-from patchgate.model.records import Verdict
 from patchgate.runner.cache_keys import patch_files
-from patchgate.runner.start_server import Servers, running_servers
+from patchgate.runner.start_server import running_servers
 from patchgate.runs.content_key import files_of_project
 from patchgate.runs.gate import JudgedRun, PlannedRun
 
@@ -33,35 +30,21 @@ FileState = tuple[int, int, int]
 Plan = Callable[[], list[PlannedRun]]
 
 
-class Judge(Protocol):
-    """Judges runs by running servers."""
-
-    def __call__(self, runs: list[PlannedRun], *, servers: Servers) -> list[JudgedRun]: ...
-
-
-class Reader(Protocol):
-    """Shows results in the terminal of the user who edits."""
-
-    def show(self, judged: Sequence[JudgedRun]) -> int:
-        """Show a judgement; return its exit code."""
-
-    def waiting(
-        self, before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int
-    ) -> None:
-        """Say that it waits for an edit of so many files; `before` are the verdicts before."""
-
-    def refused(self, error: UsageError) -> None:
-        """Show why an edit leaves nothing to judge."""
+Judge = Callable[..., list[JudgedRun]]
+# Shows why an edit leaves nothing to judge.
+Refused = Callable[[UsageError], None]
 
 
-def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
-    """Judge, and judge again after each edit of the patches or their project; return the last exit
-    code, once Ctrl-C ends it.
+def judge_after_edits(
+    plan: Plan, judge: Judge, refused: Refused
+) -> Iterator[tuple[list[JudgedRun], int]]:
+    """Judge, and judge again after each edit of the patches or their project, until Ctrl-C; yield
+    each judgement with the number of files that are watched.
 
     The next run has the servers, which run no patch themselves, and until the end all measurements
     of the same code: an edit of a manifest or of golden measures nothing again.
     """
-    runs, before = plan(), None
+    runs = plan()
     with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
         while True:
             first = runs[0].run
@@ -73,17 +56,11 @@ def judge_after_edits(plan: Plan, judge: Judge, reader: Reader) -> int:
                 each._replace(run=replace(each.run, patched_cache=session, watch=name))
                 for each in runs
             ]
-            judged = judge(watched, servers=servers)
-            code = reader.show(judged)
-            verdicts = [verdict for each in judged for verdict in each.verdicts]
-            if is_partial(verdicts):
-                return code
+            yield judge(watched, servers=servers), len(files)
             try:
-                reader.waiting(before, verdicts, len(files), code)
-                before = verdicts
-                runs = _edited_runs(plan, project, patches, files, reader)
+                runs = _edited_runs(plan, project, patches, files, refused)
             except KeyboardInterrupt:
-                return code
+                return
 
 
 @contextlib.contextmanager
@@ -105,7 +82,7 @@ def _edited_runs(
     project: Project,
     patches: Sequence[Patch],
     files: Mapping[str, FileState],
-    reader: Reader,
+    refused: Refused,
 ) -> list[PlannedRun]:
     """The runs after the next edit that leaves any; an unfinished manifest is a message."""
     while True:
@@ -113,7 +90,7 @@ def _edited_runs(
         try:
             return plan()
         except UsageError as error:
-            reader.refused(error)
+            refused(error)
 
 
 def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:
