@@ -204,7 +204,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
             return answers
     else:
         note_cost(
-            context.costs,
+            context.runner.costs,
             torch=case.torch,
             do="cached",
             unasked="both sides generate the same code",

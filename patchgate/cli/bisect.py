@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,7 +31,7 @@ from patchgate.report.bisect import render_culprits, render_turn
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.bisect.bisection import Bisection
 from patchgate.runs.bisect.measure import Instrument
-from patchgate.runs.bisect.question import QUESTIONS, Question, QuestionKind
+from patchgate.runs.bisect.question import FACT_EXAMPLE, NEED_PATCH, PARSERS, Question, QuestionKind
 from patchgate.runs.plan import rows_of
 
 _WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
@@ -38,24 +39,24 @@ _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
 _WRONG_QUESTION = 128
 
 
-def _question(given: Mapping[str, str | None], patch: Path | None, symptom: bool) -> Question:
+def _question(
+    given: Mapping[QuestionKind, str | None], patch: Path | None, symptom: bool
+) -> Question:
     """The one question that the options ask. Raises UsageError."""
     here = Path.cwd()
     project = project_around(here)
-    texts = {kind: text for kind in QUESTIONS if (text := given[kind.value])}
+    texts = {kind: text for kind, text in given.items() if text}
     got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * symptom
     if len(got) != 1:
         raise UsageError(
             "give exactly one question",
-            where=f"{', '.join(f'--{kind.value}' for kind in QUESTIONS)} or --symptom",
+            where=f"{', '.join(f'--{kind.value}' for kind in QuestionKind)} or --symptom",
             got=" ".join(got) or "none",
             next="--fact 'residual_stack.h200.loads.max > 4'",
         )
     texts = texts or {QuestionKind.FACT: _symptom(patch)}
     ((kind, text),) = texts.items()
-    return QUESTIONS[kind].parse(
-        text, list(workloads_with(here, project)), device_names(project.profiles)
-    )
+    return PARSERS[kind](text, list(workloads_with(here, project)), device_names(project.profiles))
 
 
 def _symptom(patch: Path | None) -> str:
@@ -78,6 +79,14 @@ def _bisection(
     *,
     about: tuple[str, ...] = (),
     patch: Path | None = argument(),
+    fact: str | None = option(metavar="TEXT", help=f"e.g. '{FACT_EXAMPLE}'"),
+    metric: str | None = option(
+        metavar="TEXT", help="a figure of parity: 'residual_stack.differing > 0'"
+    ),
+    code: str | None = option(metavar="PGxxx", help="the gate gives PATCH this red result"),
+    has: str | None = option(
+        metavar="NAME", help="torch has NAME, or a function a parameter: 'torch.a.f(x)'"
+    ),
     symptom: bool = option(help="PATCH's own symptom, unpatched"),
     rows: Rows,
     checkout: Path | None = option(exists=True, help="A git checkout of torch."),
@@ -85,11 +94,11 @@ def _bisection(
         "--workload", metavar="NAME", help="A workload that --code runs."
     ),
     folder: Path = option(default=".patchgate/bisect"),
-    **texts: str | None,
 ) -> Bisection:
     """The search that the options of both commands ask for. Raises UsageError."""
+    texts = dict(zip(QuestionKind, (fact, metric, code, has), strict=True))
     question = _question(texts, patch, symptom)
-    if QUESTIONS[question.kind].needs_patch and patch is None:
+    if question.kind in NEED_PATCH and patch is None:
         raise UsageError(
             "a result and a metric are about a patch",
             where=f"--{question.kind.value}",
@@ -108,12 +117,8 @@ def _bisection(
     )
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that both commands share."""
-    command = options(command, of=_bisection)
-    for kind, each in reversed([*QUESTIONS.items()]):
-        command = option(metavar=each.metavar, help=each.help)(kind.value, str)(command)
-    return command
+#: The options that both commands share.
+question_options = partial(options, of=_bisection)
 
 
 @click.command()

@@ -169,7 +169,6 @@ class Outcome:
     first: str  #: the first item after it
     between: tuple[str, ...]  #: items that cannot tell: the turn is at one of them or at `first`
     readings: Mapping[str, Reading]  #: by item, for every item that was measured
-    asked: int  #: how many items were measured
     #: how often all known answers turn; more than once means that this is only the first turn
     turns: int = 1
 

@@ -28,7 +28,9 @@ def render_turn(turn: TurnFound) -> Iterator[str]:
         yield f"first {turn.what} in which `{turn.question}` {verb}: {labels[outcome.first]}"
     for side, item in (("last before", outcome.last), ("first after", outcome.first)):
         yield f"  {side}: {labels[item]}  {outcome.readings[item].shown}"
-    yield f"  asked {outcome.asked} of {turn.size}" + "".join(f"; {note}" for note in turn.notes)
+    yield f"  asked {len(outcome.readings)} of {turn.size}" + "".join(
+        f"; {note}" for note in turn.notes
+    )
     if outcome.turns > 1:
         yield (
             f"  the recorded answer changes {outcome.turns} times in this range; this is the "

@@ -194,22 +194,9 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
     return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
 
 
-class Locks:
-    """A lock for each key: threads that want the same answer ask for it once.
-
-    Calling it with a key gives a context that only one thread at a time can enter.
-    """
-
-    def __init__(self) -> None:
-        self._all = threading.Lock()
-        self._by_key: dict[str, threading.Lock] = {}
-
-    @contextlib.contextmanager
-    def __call__(self, key: str) -> Iterator[None]:
-        with self._all:
-            lock = self._by_key.setdefault(key, threading.Lock())
-        with lock:
-            yield
+#: A lock for each key: threads that want the same answer ask for it once, the first with
+#: `locks.setdefault(key, Lock())`, which Python does in one step.
+Locks = dict[str, threading.Lock]
 
 
 @record
@@ -224,7 +211,7 @@ class Runner:
     identities: dict[str, str] = field(default_factory=dict)
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
     #: A case is measured once, whichever threads want it; copies of a runner share the locks.
-    measuring: Locks = field(default_factory=Locks)
+    measuring: Locks = field(default_factory=dict)
     #: the files that children have read, and that are noted in the run's folder
     read: set[str] = field(default_factory=set)
     checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
@@ -442,7 +429,7 @@ class Runner:
 
         With `cover` also the lines of the patch that ran, which takes as long again.
         """
-        with self.measuring(case.id):
+        with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
             if known:
                 return known

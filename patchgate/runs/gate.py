@@ -201,9 +201,7 @@ def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
 
 
 def _context(run: Run, patch: Patch, runner: Runner) -> CheckContext:
-    context = CheckContext(run, patch, workloads_with(Path(run.patch), run.project), runner)
-    context.costs = runner.costs
-    return context
+    return CheckContext(run, patch, workloads_with(Path(run.patch), run.project), runner)
 
 
 def cells_of(context: CheckContext) -> list[Cell]:

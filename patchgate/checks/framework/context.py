@@ -12,6 +12,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 from patchgate.inputs.devices import profile_of
@@ -88,9 +89,8 @@ class CheckContext:
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self._accepted = load_accepted(run.project.golden_folder)
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
-        self.costs: Path | None = None  # where it is noted what was not asked, and why
         self._shared: dict[str, Answer] = {}
-        self._asking = Locks()
+        self._asking: Locks = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = {}  # by torch
         self._compiled_once: set[Case] = set()
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
@@ -165,7 +165,7 @@ class CheckContext:
 
     def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that several checks need: the first thread asks, the others wait for it."""
-        with self._asking(name):
+        with self._asking.setdefault(name, Lock()):
             if name not in self._shared:
                 self._shared[name] = ask()
             return self._shared[name]
@@ -357,7 +357,7 @@ class CheckContext:
             return self.observe_unpatched(case), patched
         if case not in self._compiled_once:  # another check has had it noted
             self._compiled_once.add(case)
-            note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
+            note_cost(self.runner.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
         unpatched = replace(case, patch=None)
         facts, environment = patched.facts, patched.environment
         return Observation(case=unpatched, facts=facts, environment=environment), patched

@@ -81,7 +81,7 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
             return doubts() or asked.result()
     in_doubt = [] if check.first else doubts()
     if not in_doubt and _is_left_out(check, at.case, context):
-        note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=UNCHANGED)
+        note_cost(context.runner.costs, torch=at.case.torch, do=check.name, unasked=UNCHANGED)
         raise NothingToJudge(UNCHANGED)
     return in_doubt or asked_verdicts(check, at, context)
 

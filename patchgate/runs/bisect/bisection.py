@@ -101,7 +101,6 @@ class Search:
             first=turn.first_bad,
             between=turn.between,
             readings=self.readings,
-            asked=len(self.readings),
             turns=max(1, len(turns_in(items, answers))),
         )
 

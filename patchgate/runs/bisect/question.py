@@ -1,6 +1,6 @@
 """The question of a search: a fact, a figure of parity, a verdict's code, or a name of torch's API.
 
-It defines how a question is written (`QUESTIONS`), and which answer a measurement gives. Measures
+It defines how a question is written (`PARSERS`), and which answer a measurement gives. Measures
 nothing.
 """
 
@@ -19,7 +19,7 @@ from patchgate.model.results import Answer, Reading
 from patchgate.model.text import did_you_mean
 
 _FORM = re.compile(r"(?P<subject>[^\s<>=!]+)\s*(?P<predicate>(?:[<>=!]|contains\b).*)")
-_FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
+FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
 
 
 class QuestionKind(Enum):
@@ -55,7 +55,7 @@ class Question:
 
 def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) -> Question:
     """Parse `residual_stack.h200.loads.max > 4`. Raises UsageError."""
-    subject, predicate = _split("--fact", text, _FACT_EXAMPLE)
+    subject, predicate = _split("--fact", text, FACT_EXAMPLE)
     workload, _, rest = subject.partition(".")
     device, _, name = rest.partition(".")
     for what, given, known in (("workload", workload, workloads), ("device", device, devices)):
@@ -64,7 +64,7 @@ def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) 
                 f"no {what} `{given}`", where="--fact", got=text, next=f"one of: {', '.join(known)}"
             )
     if not name:
-        raise UsageError("no fact", where="--fact", got=text, next=f"--fact '{_FACT_EXAMPLE}'")
+        raise UsageError("no fact", where="--fact", got=text, next=f"--fact '{FACT_EXAMPLE}'")
     return Question(
         kind=QuestionKind.FACT,
         text=text,
@@ -112,40 +112,15 @@ def parse_has(text: str, *_: Collection[str]) -> Question:
     return Question(kind=QuestionKind.API, text=text, name=text)
 
 
-@record
-class QuestionOption:
-    """The option of the command line for one kind of question."""
-
-    metavar: str
-    help: str
-    #: of the text, known workloads and devices
-    parse: Callable[[str, Collection[str], Collection[str]], Question]
-    needs_patch: bool = False  #: unpatched torch has no answer
-
-
-# The options of `bisect` and `ask` that ask something, one of which is given.
-QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
-    QuestionKind.FACT: QuestionOption(
-        metavar="TEXT", help=f"e.g. '{_FACT_EXAMPLE}'", parse=parse_fact
-    ),
-    QuestionKind.METRIC: QuestionOption(
-        metavar="TEXT",
-        help="a figure of parity: 'residual_stack.differing > 0'",
-        parse=parse_metric,
-        needs_patch=True,
-    ),
-    QuestionKind.CODE: QuestionOption(
-        metavar="PGxxx",
-        help="the gate gives PATCH this red result",
-        parse=parse_code,
-        needs_patch=True,
-    ),
-    QuestionKind.API: QuestionOption(
-        metavar="NAME",
-        help="torch has NAME, or a function a parameter: 'torch.a.f(x)'",
-        parse=parse_has,
-    ),
+#: Kind -> how its text is read, with the known workloads and devices.
+PARSERS: Mapping[QuestionKind, Callable[[str, Collection[str], Collection[str]], Question]] = {
+    QuestionKind.FACT: parse_fact,
+    QuestionKind.METRIC: parse_metric,
+    QuestionKind.CODE: parse_code,
+    QuestionKind.API: parse_has,
 }
+#: Unpatched torch has no answer to these.
+NEED_PATCH = (QuestionKind.METRIC, QuestionKind.CODE)
 
 
 def _split(option: str, text: str, example: str) -> tuple[str, str]:

@@ -107,7 +107,9 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
         )
         keeping: Any = Runner(run=run, connect=None, logs={}, identities={CASE.torch: "a"})  # type: ignore[arg-type]
         runner: Any = SimpleNamespace(
-            ask=lambda torch, do, *_, **more: asked.append(do) or answer, keep=keeping.keep
+            ask=lambda torch, do, *_, **more: asked.append(do) or answer,
+            keep=keeping.keep,
+            costs=None,
         )
         context = CheckContext(run, patch, {"chain": workload}, runner)
         codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]

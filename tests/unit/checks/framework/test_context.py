@@ -48,6 +48,7 @@ class Asked(list[SimpleNamespace]):
         super().__init__()
         self.answer = answer
         self.identities = dict[str, str]()
+        self.costs: Path | None = None
 
     def ask(
         self, torch: str, do: str, seconds: float | None = None, **request: Any
@@ -196,8 +197,8 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
 
 
 def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path) -> None:
-    context, _ = made()
-    context.costs = folder / COSTS
+    context, asked = made()
+    asked.costs = folder / COSTS
     recorded = {UNPATCHED: {"loads.max": {parse_range("2.11.0"): 4}}}
     context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
     for _ in range(2):

@@ -188,7 +188,7 @@ def test_a_search_finds_the_turn_in_either_direction(answers, holds):
     told = []
     search = Search(lambda item: reading(answers[int(item)]), told.append)
     outcome = search.turn(["0", "1", "2", "3"], {})
-    assert (outcome.last, outcome.first, outcome.holds, outcome.asked) == (
+    assert (outcome.last, outcome.first, outcome.holds, len(outcome.readings)) == (
         "1",
         "2",
         holds,
