@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Finding, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Function, misfit
 from patchgate.lint.interpret.references import Call
-from patchgate.lint.interpret.torch_names import class_made_by, class_symbol
+from patchgate.lint.interpret.torch_names import callable_behind, class_made_by, class_symbol
 from patchgate.model.records import read_codes
 
 (MISFIT,) = read_codes("""
@@ -37,7 +37,21 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             others = (each.parameters for each in _derived(view, call))
             if all(misfit(each, call.passed, bound=call.bound) for each in others):
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield view.finding(MISFIT, call.span, f"`{name}` {call.problem}", of=call)
+                severity = Severity.NOTE if _is_a_vendors(view, call) else Severity.RED
+                yield view.finding(
+                    MISFIT, call.span, f"`{name}` {call.problem}", severity=severity, of=call
+                )
+
+
+def _is_a_vendors(view: View, call: Call) -> bool:
+    """True if a call of triton passes a keyword that no release takes: builds of vendors have more,
+    as `triton.Config(multibuffer=True)`.
+    """
+    if not call.dotted.startswith("triton."):
+        return False
+    known = [release.ask(callable_behind, call.dotted) for release in view.release.others()]
+    taken = {each.name for function in known if function for each in function.parameters}
+    return bool(set(call.passed.keywords) - taken)
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:

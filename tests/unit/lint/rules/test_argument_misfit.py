@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from toyindex import toy_releases
-from toytorch import codes, toy_sources
+from toytorch import codes, found, toy_sources
 
 BOX = "from torch._inductor.ir import Box\nimport torch\n"
 
@@ -58,6 +58,21 @@ def test_what_stands_behind_a_call_that_fits_is_for_other_releases(
         f"        {first}\n    except {caught}:\n        unused(1, 2)\n"
     )
     assert codes(source) == ["PG115"] * red
+
+
+@pytest.mark.parametrize(
+    ("passed", "severity"), [("multibuffer=1", "note"), ("old=1", "red"), ("1, 2, 3", "red")]
+)
+def test_a_build_of_triton_may_take_what_no_release_takes(passed: str, severity: str) -> None:
+    module = "triton.runtime.autotuner"
+    torches = toy_releases(
+        {
+            "2.10.0": {module: "class Config:\n    def __init__(self, kwargs, old=0): ...\n"},
+            "2.11.0": {module: "class Config:\n    def __init__(self, kwargs): ...\n"},
+        }
+    )
+    lines = found(f"from {module} import Config\nConfig({passed})\n", torches)
+    assert {line.split()[2] for line in lines} == {severity}
 
 
 SPECIAL = {
