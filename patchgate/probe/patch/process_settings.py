@@ -49,7 +49,7 @@ def process_settings() -> dict[str, str]:
         "recursion limit": str(sys.getrecursionlimit()),
         "start method": str(multiprocessing.get_start_method(allow_none=True)),
         "socket timeout": str(socket.getdefaulttimeout()),
-        "stack of threads": str(threading.stack_size()),
+        "stack of threads": str(_stack_size()),
         "cores": str(sorted(os.sched_getaffinity(0))),
         "priority": str(os.getpriority(os.PRIO_PROCESS, 0)),
         "float arithmetic": _arithmetic(),
@@ -94,6 +94,13 @@ def _umask() -> int:
     umask = os.umask(0o77)
     os.umask(umask)
     return umask
+
+
+def _stack_size() -> int:
+    """To read it sets the default."""
+    size = threading.stack_size()
+    threading.stack_size(size)
+    return size
 
 
 def _are_warnings_ignored() -> bool:

@@ -66,6 +66,12 @@ def test_a_changed_setting_is_named(source, name):
     assert f"'{name}'" in changed_by(source)
 
 
+def test_reading_changes_nothing():
+    source = "os.umask(0o27); threading.stack_size(1 << 20); process_settings()"
+    for name in ("umask", "stack of threads"):
+        assert f"'{name}'" in changed_by(source)
+
+
 @pytest.mark.parametrize(
     "source",
     [
