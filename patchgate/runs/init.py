@@ -199,13 +199,18 @@ def gated_parts(
 
     `command` gives the command that judges a path; `say` gets a line for each.
     """
-    text, found = _parts(source)
+    text, parts = _parts(source)
+    claims = read_toml(manifest) if manifest.is_file() else {}
+    inherited = [f"{key} = {json.dumps(claims[key])}\n" for key in _INHERITED if key in claims]
+    place = f"part_of = {json.dumps(str(source.resolve()))}\n"
     paths = {}
-    for part in found:
+    for part in parts:
         say(f"{part.name}: lines {part.first} to {part.last} of {display_path(source)}")
-        paths[part.name] = str(
-            _write_part(part, found, text, folder / "patches", source, manifest, command)
-        )
+        path = folder / "patches" / part.name
+        write_atomically(path / "patch.py", source_of_part(text, part, parts))
+        inferred = inferred_manifest(path / "patch.py", path, command(path))
+        write_atomically(path / "patch.toml", "".join([place, *inherited, inferred]))
+        paths[part.name] = str(path)
     return paths
 
 
@@ -226,23 +231,3 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
             next=f"patchgate gate {display_path(source)}",
         )
     return text, found
-
-
-def _write_part(
-    part: Part,
-    parts: list[Part],
-    text: str,
-    folder: Path,
-    source: Path,
-    manifest: Path,
-    command: Callable[[Path], str],
-) -> Path:
-    """The folder of the part as a patch with claims."""
-    path = folder / part.name
-    write_atomically(path / "patch.py", source_of_part(text, part, parts))
-    claims = read_toml(manifest) if manifest.is_file() else {}
-    inherited = [f"{key} = {json.dumps(claims[key])}\n" for key in _INHERITED if key in claims]
-    inferred = inferred_manifest(path / "patch.py", path, command(path))
-    place = f"part_of = {json.dumps(str(source.resolve()))}\n"
-    write_atomically(path / "patch.toml", "".join([place, *inherited]) + inferred)
-    return path
