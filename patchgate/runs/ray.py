@@ -145,19 +145,13 @@ def sweep_on_cluster(
             unknown.append(job)
         else:
             yield known
-    if unknown:
-        yield from _judge(address, sweep, unknown, run)
-
-
-def _judge(
-    address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult]
-) -> Iterator[JobResult]:
+    if not unknown:
+        return
     ray = _connect(address)
     try:
         remote = ray.remote(run).options(max_retries=RETRIES, **_requirements(ray, sweep))
-        pending = {
-            remote.remote(task): shard for task, shard in _tasks(sweep, jobs, len(ray.nodes()))
-        }
+        tasks = _tasks(sweep, unknown, len(ray.nodes()))
+        pending = {remote.remote(task): shard for task, shard in tasks}
         while pending:
             (ready, *_), _ = ray.wait(list(pending))
             yield from _receive(ray, ready, pending.pop(ready), sweep)

@@ -31,15 +31,14 @@ Plan = Callable[[], list[PlannedRun]]
 
 
 Judge = Callable[..., list[JudgedRun]]
-# Shows why an edit leaves nothing to judge.
-Refused = Callable[[UsageError], None]
 
 
 def judge_after_edits(
-    plan: Plan, judge: Judge, refused: Refused
+    plan: Plan, judge: Judge, refused: Callable[[UsageError], None]
 ) -> Iterator[tuple[list[JudgedRun], int]]:
     """Judge, and judge again after each edit of the patches or their project, until Ctrl-C; yield
-    each judgement with the number of files that are watched.
+    each judgement with the number of files that are watched. `refused` gets the reason if an edit
+    leaves nothing to judge.
 
     The next run has the servers, which run no patch themselves, and until the end all measurements
     of the same code: an edit of a manifest or of golden measures nothing again.
@@ -58,7 +57,13 @@ def judge_after_edits(
             ]
             yield judge(watched, servers=servers), len(files)
             try:
-                runs = _edited_runs(plan, project, patches, files, refused)
+                runs = []
+                while not runs:
+                    files = wait_for_edit(project, patches, files)
+                    try:
+                        runs = plan()
+                    except UsageError as error:  # an unfinished manifest
+                        refused(error)
             except KeyboardInterrupt:
                 return
 
@@ -75,22 +80,6 @@ def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
             for place in {planned.run.binaries or folder for planned in runs}:
                 for built in Path(place).glob(f"*/{Path(folder).name}-*"):
                     shutil.rmtree(built, ignore_errors=True)
-
-
-def _edited_runs(
-    plan: Plan,
-    project: Project,
-    patches: Sequence[Patch],
-    files: Mapping[str, FileState],
-    refused: Refused,
-) -> list[PlannedRun]:
-    """The runs after the next edit that leaves any; an unfinished manifest is a message."""
-    while True:
-        files = wait_for_edit(project, patches, files)
-        try:
-            return plan()
-        except UsageError as error:
-            refused(error)
 
 
 def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:

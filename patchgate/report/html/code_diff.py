@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, zip_longest
+from itertools import groupby, starmap, zip_longest
 from keyword import kwlist
 from operator import itemgetter
 
@@ -85,14 +85,19 @@ def compare_code(unpatched: str, patched: str) -> tuple[int, list[KernelDiff]]:
     old_texts, new_texts = (
         [kernel.text.replace(kernel.name, "") for kernel in side] for side in (old, new)
     )
-    equal, diffs = 0, []
+    equal, diffs = 0, list[KernelDiff]()
     for kind, a, b, c, d in SequenceMatcher(
         None, old_texts, new_texts, autojunk=False
     ).get_opcodes():
         if kind == "equal":
             equal += sum(kernel.name != WRAPPER for kernel in old[a:b])
-        else:
-            diffs += [_diff(before, after) for before, after in _pairs(old[a:b], new[c:d])]
+            continue
+        for of_wrapper in (False, True):  # the wrapper is compared with the wrapper only
+            sides = (
+                [kernel for kernel in side if (kernel.name == WRAPPER) is of_wrapper]
+                for side in (old[a:b], new[c:d])
+            )
+            diffs += starmap(_diff, zip_longest(*sides))
     return equal, diffs
 
 
@@ -110,15 +115,6 @@ def split_kernels(code: str) -> list[Kernel]:
         if line.strip() and not line.startswith("#")
     ]
     return [*kernels, Kernel(name=WRAPPER, text="\n".join(rest))]
-
-
-def _pairs(
-    old: Sequence[Kernel], new: Sequence[Kernel]
-) -> Iterator[tuple[Kernel | None, Kernel | None]]:
-    """Pair kernels in order; the wrapper only with the wrapper."""
-    for of_wrapper in (False, True):
-        sides = ([k for k in side if (k.name == WRAPPER) is of_wrapper] for side in (old, new))
-        yield from zip_longest(*sides)
 
 
 def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
