@@ -20,7 +20,6 @@ from patchgate.checks.framework import (
     Instance,
     Kind,
     NothingToJudge,
-    Patch,
     Verdict,
     Verdicts,
     read_codes,
@@ -72,7 +71,9 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
                 "not run: the same code is generated",
             )
         ]
-    metrics = interpreted_sides(context, at.case, partial(_run, context, at.case), "differ")
+    metrics = interpreted_sides(
+        context, at.case, partial(outputs_of, context, at.case, "run"), "differ"
+    )
     if isinstance(metrics, Verdict):
         return [metrics]
     line = first_changed_line(*modules)
@@ -164,10 +165,6 @@ def _with_line(verdict: Verdict, line: str) -> Verdict:
     """The verdict; if it is red, with the line of the kernel."""
     red = line and verdict.kind is Kind.REGRESSED
     return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
-
-
-def _run(context: CheckContext, case: Case, patch: Patch | None, path: Path) -> Answer:
-    return outputs_of(context, case, "run", patch, path)
 
 
 def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from patchgate.checks.framework import (
     Answer,
@@ -146,8 +144,10 @@ def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answ
             **{name: each["mismatch"] for name, each in metrics["small"].items()},
         }
         refused = {name: text for name, text in outcomes.items() if _REFUSES.match(text)}
+        left_out = {*refused, _OVERFLOWS}
         judged = {
-            part: _without(metrics[part], {*refused, _OVERFLOWS}) for part in ("special", "small")
+            part: {name: said for name, said in metrics[part].items() if name not in left_out}
+            for part in ("special", "small")
         }
         found = judge_numbers(case, _with_own_rounding(patch), {**metrics, **judged})
         notes |= {f"{name} input": text for name, text in refused.items()}
@@ -163,10 +163,6 @@ def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answ
         yield say("PG534", Kind.WARNING, actual=f"unchanged: none of {run['graphs']} graphs")
     elif found:
         yield say("PG535", Kind.PASS, actual=found[0].actual, where=None)
-
-
-def _without(inputs: Answer, refused: Iterable[str]) -> dict[str, Any]:
-    return {name: outcome for name, outcome in inputs.items() if name not in refused}
 
 
 def _with_own_rounding(patch: Patch) -> Patch:

@@ -186,7 +186,10 @@ def _touching(files: Sequence[Path]) -> list[Path]:
     """The files that use torch's compiler, and the files that import its names from them."""
     texts = {file: read_lossy(file) for file in files}
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
-    names = {file: frozenset(_names(_FROM_TORCH, texts[file])) for file in touching}
+    names = {
+        file: _NAME.findall(" ".join(map(" ".join, _FROM_TORCH.findall(texts[file]))))
+        for file in touching
+    }
     by_module: dict[str, set[str]] = {}
     for file, brought in names.items():
         by_module.setdefault(
@@ -207,11 +210,6 @@ def _touches(text: str, *, diff: bool) -> bool:
     if diff:
         return bool(_DIFF_OF_TORCH.search(text))
     return bool(_TOUCHES.search(text)) or ("torch.compile" in text and "options" in text)
-
-
-def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    for found in pattern.findall(text):
-        yield from _NAME.findall(" ".join(found) if isinstance(found, tuple) else found)
 
 
 def _claimed(file: Path, walked: bool) -> SpecifierSet | None:

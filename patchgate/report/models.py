@@ -70,7 +70,9 @@ def show_impact(console: Console, impact: Impact) -> None:
     )
     for row in impact.rows:
         if not row.failed:
-            table.add_row(*_cells(row, impact.figures))
+            texts = row_texts(row, impact.figures)
+            cells = (Text(text, style="" if "(" in text else "dim") for text in texts)
+            table.add_row(Text(escape_control(row.model), style=_colour(row)), *cells)
     if table.row_count:
         console.print(table)
     for row in impact.rows:
@@ -79,12 +81,6 @@ def show_impact(console: Console, impact: Impact) -> None:
                 Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow")
             )
     console.print(Text(f"{impact.before} -> {impact.after}", style="dim"))
-
-
-def _cells(row: ModelImpact, figures: tuple[Figure, ...]) -> Iterator[Text]:
-    yield Text(escape_control(row.model), style=_colour(row))
-    for text in row_texts(row, figures):
-        yield Text(text, style="" if "(" in text else "dim")
 
 
 def impact_markdown(title: str, impact: Impact) -> str:

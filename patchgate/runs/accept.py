@@ -5,7 +5,7 @@ Only cases that were observed are touched: a partial run removes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -134,20 +134,13 @@ def plan_changes(
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
-    return [*changes, *_newly_accepted(recorded, releases, folder)]
-
-
-def _newly_accepted(
-    observations: Iterable[Observation], releases: Sequence[str], folder: Path
-) -> Iterator[Change]:
-    """The change of the file of accepted patches: from now on, each change of their facts
-    is red.
-    """
+    # From now on, each change of these patches' facts is red.
     before = load_accepted(folder)
-    after = with_accepted(before, observations, releases)
-    facts = tuple(_changed_facts(before, after, releases))
-    if facts:
-        yield Change(path=accepted_path(folder), after=format_golden(after), facts=facts)
+    after = with_accepted(before, recorded, releases)
+    if facts := tuple(_changed_facts(before, after, releases)):
+        text = format_golden(after)
+        changes.append(Change(path=accepted_path(folder), after=text, facts=facts))
+    return changes
 
 
 def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str]) -> Iterator[str]:

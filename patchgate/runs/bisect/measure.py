@@ -81,21 +81,13 @@ class Instrument:
         try:
             if question.kind is QuestionKind.CODE:
                 assert patch and loaded, "the command asks for a result of a patch only"
-                return self._read_verdicts(question, {torch: python}, patch, loaded)
+                with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
+                    run = self._run(f"{folder}/gate", patch.resolve(), {torch: python})
+                    run = replace(run, workloads=self.workloads)
+                    return read_verdicts(question, judge_patch(run, loaded, workers=1))
             return self._read_case(question, torch, python, loaded)
         except Skip as reason:
             return inconclusive(reason)
-
-    def _read_verdicts(
-        self, question: Question, rows: dict[str, str], path: Path, patch: Patch
-    ) -> Reading:
-        with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
-            run = replace(
-                self._run(f"{folder}/gate", path, rows),
-                patch=str(path.resolve()),
-                workloads=self.workloads,
-            )
-            return read_verdicts(question, judge_patch(run, patch, workers=1))
 
     def _run(self, folder: str, path: Path, rows: dict[str, str]) -> Run:
         """A run of the patch at a path on one torch; its measurements are kept."""
