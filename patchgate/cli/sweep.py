@@ -95,7 +95,9 @@ def sweep(
     on where it was.
     """
     project = project_around(patches[0]) if patches else find_project(Path.cwd())
-    chosen = _existing(patches) or _patches_of(project)
+    for path in patches:  # before anything is installed
+        source_and_manifest(split_entry(path)[0])
+    chosen = patches or _patches_of(project)
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
@@ -153,13 +155,6 @@ def _judge(
     except (KeyboardInterrupt, Exception) as error:
         show_failure(error)
         return swept.stop(jobs, ended_by(error))
-
-
-def _existing(patches: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The patches, if each is there. Raises UsageError before anything is installed."""
-    for path in patches:
-        source_and_manifest(split_entry(path)[0])
-    return patches
 
 
 def _patches_of(project: Project) -> list[Path]:

@@ -298,14 +298,10 @@ def _read(path: Path) -> tuple[str, list[JudgedCell]]:
     """Read (key, cells) of a journal; the last line may be incomplete if its writer was killed."""
     try:
         first, *rest = read_result(path).splitlines(keepends=True)
-        return str(parse_json(first)["key"]), list(_cells(rest, path))
+        key, cells = str(parse_json(first)["key"]), list[JudgedCell]()
     except (OSError, ValueError, KeyError, TypeError):
         return "", []
-
-
-def _cells(lines: list[str], path: Path) -> Iterator[JudgedCell]:
-    for line in lines:
-        try:
-            yield from_dict(JudgedCell, parse_json(line), where=str(path))
-        except (ValueError, UsageError):
-            return
+    with contextlib.suppress(ValueError, UsageError):
+        for line in rest:
+            cells.append(from_dict(JudgedCell, parse_json(line), where=str(path)))
+    return key, cells
