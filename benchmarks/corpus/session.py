@@ -287,14 +287,14 @@ def judge_cases(
     """
     session, scores = open_session(settings), dict[str, Score]()
 
-    def keep(ended: Ended[CorpusCase, CaseResult]) -> None:
-        case = ended.item
-        if ended.result is not None:
-            scores[case.folder] = score(case, ended.result, settings["rows"])
-        else:
-            scores[case.folder] = lost(case, f"{type(ended.error).__name__}: {ended.error}")
-        done(scores[case.folder])
-
     ordered = sorted(cases, key=lambda case: -len(case.cells))
-    carry_out(ordered, session.judge_whole if whole else session.judge, workers=workers, ended=keep)
+    judge = session.judge_whole if whole else session.judge
+    for event in carry_out(ordered, judge, workers=workers):
+        if isinstance(event, Ended):
+            case = event.item
+            if event.result is not None:
+                scores[case.folder] = score(case, event.result, settings["rows"])
+            else:
+                scores[case.folder] = lost(case, f"{type(event.error).__name__}: {event.error}")
+            done(scores[case.folder])
     return [scores[case.folder] for case in cases]

@@ -244,23 +244,18 @@ def _judge_all(
     cells = [cell for cell in cells if cell.name not in known]
     progress.planned({cell.name: cell.check.seconds for cell in cells})
 
-    def keep(ended: Ended[Cell, list[Verdict]]) -> None:
-        cell, verdicts = ended.item, ended.result
+    for event in carry_out(cells, partial(_judge, context), workers=workers):
+        if not isinstance(event, Ended):
+            progress.started(event.name)
+            continue
+        cell, verdicts = event.item, event.result
         if verdicts is None:
-            verdicts = [_unjudged(cell, ended.error)]
+            verdicts = [_unjudged(cell, event.error)]
         own = tuple(_for_reader(verdict, context) for verdict in verdicts)
-        judged.append(JudgedCell(name=cell.name, seconds=round(ended.seconds, 3), verdicts=own))
+        judged.append(JudgedCell(name=cell.name, seconds=round(event.seconds, 3), verdicts=own))
         with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
             journal.append(judged[-1])
         progress.ended(judged[-1])
-
-    carry_out(
-        cells,
-        partial(_judge, context),
-        workers=workers,
-        started=lambda cell: progress.started(cell.name),
-        ended=keep,
-    )
     return judged
 
 

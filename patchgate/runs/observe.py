@@ -63,14 +63,12 @@ def observe_all(
                         runner, run=replace(run, padding=padding_of(observation.facts))
                     )
 
-            def end(ended: Ended[list[Case], None]) -> None:
-                if ended.error:
-                    raise RuntimeError(
-                        f"{ended.item[0].id} ended without a result"
-                    ) from ended.error
-                done(ended.item[0].id)
-
-            carry_out(mine, observe, workers=workers, ended=end)
+            for event in carry_out(mine, observe, workers=workers):
+                if isinstance(event, Ended):
+                    name = event.item[0].id
+                    if event.error:
+                        raise RuntimeError(f"{name} ended without a result") from event.error
+                    done(name)
     observed = {case: run.store.load(case) for case in cases if case.torch in run.rows}
     return {case: observation for case, observation in observed.items() if observation}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -26,19 +26,13 @@ class Ended(Generic[Item, Result]):
 
 
 def carry_out(
-    items: Sequence[Item],
-    work: Callable[[Item], Result],
-    *,
-    workers: int,
-    started: Callable[[Item], None] = lambda item: None,
-    ended: Callable[[Ended[Item, Result]], None],
-) -> None:
-    """Do the work of all items in their order, so many at once; an error in one does not stop the
-    others.
+    items: Sequence[Item], work: Callable[[Item], Result], *, workers: int
+) -> Iterator[Item | Ended[Item, Result]]:
+    """Do the work of all items in their order, so many at once; yield each item when it begins, and
+    `Ended` when its work has. An error in one does not stop the others.
 
-    `started` and `ended` are called in the thread of the caller. An error in them, as by Ctrl-C, is
-    raised at once: no further item begins, and those that run are not waited for until their
-    servers end.
+    If the caller stops, as by Ctrl-C, no further item begins, and those that run are not waited for
+    until their servers end.
     """
     waiting, stopped = deque(items), threading.Event()
     events: SimpleQueue[Item | Ended[Item, Result]] = SimpleQueue()
@@ -58,11 +52,8 @@ def carry_out(
         left = len(items)
         while left:
             event = events.get()
-            if isinstance(event, Ended):
-                left -= 1
-                ended(event)
-            else:
-                started(event)
+            left -= isinstance(event, Ended)
+            yield event
     finally:
         stopped.set()
 

@@ -15,11 +15,10 @@ from patchgate.runs.pool import Ended, carry_out
 def done(items: list[str], work: Any, workers: int) -> dict[str, Ended[str, str]]:
     ended: dict[str, Ended[str, str]] = {}
 
-    def end(one: Ended[str, str]) -> None:
-        assert one.item not in ended
-        ended[one.item] = one
-
-    carry_out(items, work, workers=workers, ended=end)
+    for one in carry_out(items, work, workers=workers):
+        if isinstance(one, Ended):
+            assert one.item not in ended
+            ended[one.item] = one
     return ended
 
 
@@ -44,15 +43,14 @@ def test_an_item_that_raises_keeps_no_other_from_being_done(error: BaseException
 def test_one_that_hangs_does_not_block_the_others() -> None:
     go_on, order = threading.Event(), []
 
-    def end(one: Ended[str, bool]) -> None:
-        order.append(one.item)
-        if len(order) == 3:
-            go_on.set()
-
     def work(item: str) -> bool:
         return item != "hangs" or go_on.wait(60)
 
-    carry_out(["hangs", "a", "b", "c"], work, workers=2, ended=end)
+    for one in carry_out(["hangs", "a", "b", "c"], work, workers=2):
+        if isinstance(one, Ended):
+            order.append(one.item)
+            if len(order) == 3:
+                go_on.set()
     assert order == ["a", "b", "c", "hangs"]
 
 
@@ -63,12 +61,11 @@ def test_what_interrupts_the_caller_is_raised_at_once_and_nothing_more_begins() 
         begun.append(item)
         return item == "first" or go_on.wait(60)
 
-    def end(one: Ended[str, bool]) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
-        carry_out(["first", *map(str, range(9))], work, workers=2, ended=end)
+        for one in carry_out(["first", *map(str, range(9))], work, workers=2):
+            if isinstance(one, Ended):
+                raise KeyboardInterrupt("SIGTERM")
     go_on.set()
     assert len(begun) <= 3
     for thread in threading.enumerate()[before:]:
@@ -76,19 +73,9 @@ def test_what_interrupts_the_caller_is_raised_at_once_and_nothing_more_begins() 
     assert len(begun) <= 3
 
 
-def test_events_come_in_the_thread_of_the_caller_and_in_order() -> None:
-    told: list[tuple[str, str, bool]] = []
-    own = threading.get_ident()
-    carry_out(
-        ["a", "b"],
-        str.upper,
-        workers=1,
-        started=lambda item: told.append(("started", item, threading.get_ident() == own)),
-        ended=lambda one: told.append(("ended", one.item, threading.get_ident() == own)),
-    )
-    assert told == [
-        ("started", "a", True),
-        ("ended", "a", True),
-        ("started", "b", True),
-        ("ended", "b", True),
+def test_events_come_in_order() -> None:
+    told = [
+        ("ended", one.item) if isinstance(one, Ended) else ("started", one)
+        for one in carry_out(["a", "b"], str.upper, workers=1)
     ]
+    assert told == [("started", "a"), ("ended", "a"), ("started", "b"), ("ended", "b")]
