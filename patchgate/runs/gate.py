@@ -28,7 +28,7 @@ from patchgate.checks.framework.find_checks import (
     all_checks,
 )
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
-from patchgate.checks.framework.patch_outcome import does_not_run
+from patchgate.checks.framework.patch_outcome import does_not_run, package_of
 from patchgate.checks.machine import (
     judge_broken,
     judge_contradicted,
@@ -197,7 +197,14 @@ def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
     for torch in run.rows:
         answer = runner.ask(torch, "stand-ins", profile=load_profile(SIMULATED), **loading(patch))
         found |= answer.get("replaced", {})
-    return replace(patch, stand_ins=found)
+    return replace(
+        patch,
+        stand_ins={
+            name: why
+            for name, why in found.items()
+            if not name.startswith("torch.") or package_of(name, patch)
+        },
+    )
 
 
 def _context(run: Run, patch: Patch, runner: Runner) -> CheckContext:

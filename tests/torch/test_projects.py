@@ -264,6 +264,85 @@ def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner:
     assert failure["missing"] == ["decode_kernels"]
 
 
+ABOUT_A_DEVICE = """import torch
+torch.accelerator.memory_stats = torch.npu.memory_stats
+"""
+
+
+def test_a_device_that_torch_lacks_has_a_stand_in(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch-npu'])")
+    (mine / "__init__.py").touch()
+    (mine / "patch.py").write_text(ABOUT_A_DEVICE)
+    patch = load_patch(mine / "patch.py")
+    judged = with_stand_ins(replace(runner.run, rows={torch: ""}), patch, runner)
+    assert list(judged.stand_ins) == ["torch.npu"]
+    how = loading(judged) | {"version": torch, "targets": []}
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
+    assert answer["changed"] == ["torch.accelerator.memory_stats"]
+    assert [use["name"] for use in answer["stubbed"]] == ["torch.npu.memory_stats"]
+    surface = runner.ask(
+        torch, "surface", profile=load_profile("h200"), targets=[], **loading(judged)
+    )
+    assert surface["changed"] == answer["changed"], surface
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch'])")
+    assert not with_stand_ins(replace(runner.run, rows={torch: ""}), patch, runner).stand_ins
+
+
+@pytest.mark.parametrize(
+    ("before", "is_the_patchs"), [("", False), ("import os\nos.environ['A'] = 'b'\n", True)]
+)
+def test_what_an_import_of_another_project_changes_is_not_the_patchs(
+    torch: str, runner: Runner, tmp_path: Path, before: str, is_the_patchs: bool
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "mine").mkdir()
+    text = "import torch._inductor.utils as utils\nutils.{} = lambda *given: False\n"
+    (tmp_path / "other" / "accelerated.py").write_text(text.format("is_gpu"))
+    patch = tmp_path / "mine" / "patch.py"
+    patch.write_text(f"{before}import accelerated\n{text.format('is_cpu_device')}")
+    how = loading(load_patch(patch)) | {"version": torch, "targets": []}
+    how["paths"] = [str(tmp_path / "other")]
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
+    names = [f"torch._inductor.utils.{name}" for name in ("is_cpu_device", "is_gpu")]
+    assert answer["changed"] == names[: 1 + is_the_patchs]
+
+
+SCOPE = """import contextlib
+import torch._inductor.utils as utils
+{changes}
+
+@contextlib.contextmanager
+def scope():
+    before, utils.is_gpu = utils.is_gpu, lambda device: False
+    yield
+    utils.is_gpu = before
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "leaks"),
+    [("", []), ("utils.is_cpu_device = None", ["torch._inductor.utils.is_cpu_device"])],
+)
+def test_what_packages_change_that_import_a_scope_is_not_left_by_it(
+    torch: str, runner: Runner, tmp_path: Path, changes: str, leaks: list[str]
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = "import torch._inductor.utils as utils\nutils.get_k_splits = None\n"
+    (mine / "__init__.py").write_text(f"from mine import scoped\n{text}")
+    (mine / "scoped.py").write_text(SCOPE.format(changes=changes))
+    how = loading(load_patch(mine / "scoped.py")) | {"scope": "scope", "install": []}
+    asked = {"version": torch, "targets": []}
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how, **asked)
+    assert answer["leaks"] == leaks
+    assert "torch._inductor.utils.is_gpu" in answer["changed"]
+    assert "torch._inductor.utils.get_k_splits" not in answer["changed"]
+
+
 def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:

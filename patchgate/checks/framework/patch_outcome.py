@@ -81,17 +81,20 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 
 def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
-    """The packages that are not installed. For a missing device of torch, `torch.npu`, it is the
-    package that adds it, `torch_npu`, if the project requires that.
+    """The packages that are not installed; for a missing device of torch the one that adds it."""
+    named = (package_of(n, patch) if n.startswith("torch.") else n for n in failure.missing)
+    return list(filter(None, named))
+
+
+def package_of(device: str, patch: Patch) -> str:
+    """The package that adds a device to torch, `torch_npu` for `torch.npu`, if the project requires
+    it; else empty.
     """
-    devices = [name.removeprefix("torch.") for name in failure.missing if name.startswith("torch.")]
-    if not devices:
-        return list(failure.missing)
     root = Path(find_project(Path(patch.path)).root)
     stated = [root / file for file in (PYPROJECT, "setup.py", "setup.cfg", "requirements.txt")]
     texts = [file.read_text("utf-8", errors="replace") for file in stated if file.is_file()]
-    required = re.compile(rf"\btorch[-_]{devices[0]}\b")
-    return [f"torch_{devices[0]}"] if any(map(required.search, texts)) else []
+    required = re.compile(rf"\b{device.replace('.', '[-_]')}\b")
+    return device.replace(".", "_") if any(map(required.search, texts)) else ""
 
 
 def _needs(patch: Patch, missing: list[str]) -> str:

@@ -23,6 +23,7 @@ from patchgate.probe.patch.load import (
     AppliedPatch,
     blamed_module,
     faked_version,
+    import_others,
     import_packages,
     import_patch,
     place_of,
@@ -41,7 +42,7 @@ from patchgate.probe.patch.snapshot import (
     wrapped_twice,
 )
 from patchgate.probe.patch.stubs import uses
-from patchgate.probe.patch.torch_imports import torch_imports_added_to
+from patchgate.probe.patch.torch_imports import add_changes, torch_imports_added_to
 from patchgate.probe.process.reply import (
     exception_failure,
     exit_failure,
@@ -49,6 +50,7 @@ from patchgate.probe.process.reply import (
     write_reply,
 )
 from patchgate.probe.process.sandbox import use_folder
+from patchgate.probe.process.watched_imports import Execute, WatchedImports
 from patchgate.probe.protocol import (
     Applied,
     Apply,
@@ -233,19 +235,35 @@ def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
     """Torch, the settings and the objects that torch holds: before the patch runs, and after its
-    packages were imported.
+    packages, and what it imports from other projects, were imported.
 
     If a package imports the patch itself, it installs it: then all changes by the import are the
-    patch's.
+    patch's. But a scope is not entered by an import: only what its own file changes is its.
     """
-    before, settings = take_snapshot(), effects.Settings()
-    with torch_imports_added_to(before), recorder.recording() if recorder else nullcontext():
+    import_others(request["patch"], request)
+    dotted = str(place_of(request["patch"], request)[0])
+    before, settings, own = take_snapshot(), effects.Settings(), list[tuple[Snapshot, Snapshot]]()
+
+    def run_patch_itself(module: ModuleType, run: Execute, _: bool) -> None:
+        was = take_snapshot()
+        run(module)
+        own.append((was, take_snapshot()))
+
+    with (
+        torch_imports_added_to(before),
+        WatchedImports(dotted.__eq__, run_patch_itself),
+        recorder.recording() if recorder else nullcontext(),
+    ):
         is_imported_later = import_packages(request["patch"], request)
     if not is_imported_later:
+        if request.get("scope"):
+            before = take_snapshot()
+            for was, now in own:
+                add_changes(before, now, was)
         return before, settings, {}
     if recorder:
         recorder.clear()
-    package = top_level(str(place_of(request["patch"], request)[0]))
+    package = top_level(dotted)
     return take_snapshot(), effects.Settings(), held_by_torch(package) if recorder else {}
 
 

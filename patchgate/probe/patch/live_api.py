@@ -24,6 +24,7 @@ from patchgate.probe.patch.coverage import first_line, lines_that_can_run, traci
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.module_name import top_level
 from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
+from patchgate.probe.patch.stubs import Stub
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
@@ -64,8 +65,9 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         original, replacement = (getattr(value, "__func__", value) for value in (was, now))
         if name.startswith("sys.modules[") and isinstance(replacement, ModuleType):
             findings += _check_module(source, original, replacement)
-        # An entry of a registry is called by its op's schema, whatever its parameters are called.
-        if not callable(replacement) or name.endswith("]"):
+        # An entry of a registry is called by its op's schema, whatever its parameters are called;
+        # those of a stand-in are not known.
+        if not callable(replacement) or name.endswith("]") or isinstance(replacement, Stub):
             continue
         if original is None:
             findings.append(_finding(f"attribute {name}", None, ADDED, "added by the patch"))

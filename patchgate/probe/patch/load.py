@@ -34,9 +34,15 @@ import torch
 import torch.version
 from torch.torch_version import TorchVersion
 
-from patchgate.probe.patch.module_name import missing_imports, place_in_package, top_level
+from patchgate.probe.patch.module_name import foreign_imports, place_in_package, top_level
 from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
-from patchgate.probe.patch.stubs import MISSING, StandsIn, are_used, install_stubs, without_missing
+from patchgate.probe.patch.stubs import (
+    StandsIn,
+    are_used,
+    install_stubs,
+    missing_packages,
+    without_missing,
+)
 from patchgate.probe.process.reply import one_line
 from patchgate.probe.protocol import Loading
 
@@ -139,7 +145,8 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
     none if all can.
 
     A package around the patch is not run at all if it needs a module that is not installed; other
-    modules have stand-ins.
+    modules have stand-ins. It may be a name that torch does not have, `torch.npu`: perhaps that of
+    a device, which a package adds.
     """
     dotted = _prepare(path, how) or ""
     name = ""
@@ -151,6 +158,8 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
         run_patch(path, how)
     except BaseException as error:  # a module may raise anything, SystemExit included
         if not name and is_about_torch(error):
+            if isinstance(error, AttributeError) and error.obj is torch:
+                return {f"torch.{error.name}": one_line(error)}
             return {}
         is_stood_in = isinstance(error, StandsIn) and error.__cause__ is not None
         cause: Any = error.__cause__ if is_stood_in else error
@@ -200,13 +209,24 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
     except (Exception, SystemExit) as error:
         if not are_used() or is_about_torch(error):
             raise
-        modules = [*MISSING, *missing_imports(path, place_of(path, how)[1])]
-        packages = list(dict.fromkeys(map(top_level, modules)))
-        raise StandsIn(f"not installed: {', '.join(packages)}", packages) from error
+        packages = missing_packages()
+        said = "not installed: " + ", ".join(packages) if packages else "its project has stand-ins"
+        raise StandsIn(said, packages) from error
     # Code that runs when an object is collected runs now; a child collects less often than a user's
     # process.
     gc.collect()
     return module
+
+
+def import_others(path: str, how: Loading) -> None:
+    """Import what the file imports from other projects: what that changes is not the patch's."""
+    _prepare(path, how)
+    left_out = {"torch", "triton", *sys.stdlib_module_names, *map(top_level, how.get("stubs", ()))}
+    for name in foreign_imports(path, place_of(path, how)[1], leading=True):
+        package, _, last = name.rpartition(".")
+        if top_level(name) not in left_out:
+            with suppress(Exception):  # the patch itself says why
+                __import__(package or last, fromlist=[last])
 
 
 def import_packages(path: str, how: Loading) -> bool:

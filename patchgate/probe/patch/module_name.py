@@ -12,7 +12,7 @@ import importlib.util
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,26 +111,38 @@ def _parsed(path: str | Path, *words: str) -> ast.Module:
 
 
 def missing_imports(path: str, root: str) -> list[str]:
-    """The modules that are not installed, among the imports of the file and of the project's files
-    that it imports.
+    """The modules that are not installed, among those of other projects that the file needs."""
+    first = dict.fromkeys(map(top_level, foreign_imports(path, root)))
+    return [name for name in first if not _is_found(name)]
+
+
+def foreign_imports(path: str, root: str, *, leading: bool = False) -> list[str]:
+    """The dotted names that the file, and the files of the project that it imports, import from
+    other projects; of each file those before its first other statement, if they are `leading`.
 
     `root` is the folder from which the project is imported.
     """
-    missing: dict[str, None] = {}
+    names: dict[str, None] = {}
     files = [Path(path)]
     for file in files:
         is_below = file.is_relative_to(root)
         package = file.relative_to(root).parts[:-1] if is_below else ()
-        for name in _needed(_parsed(file).body, package):
+        body = _parsed(file).body
+        for name in _needed(itertools.takewhile(_is_import, body) if leading else body, package):
             parts = name.split(".")
             below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
             for place in below:
                 own = (place.with_suffix(".py"), place / "__init__.py")
                 files += [each for each in own if each.is_file() and each not in files]
-            is_own = below[0].is_dir() or below[0].with_suffix(".py").is_file()
-            if not is_own and not _is_found(parts[0]):
-                missing[parts[0]] = None
-    return list(missing)
+            if not below[0].is_dir() and not below[0].with_suffix(".py").is_file():
+                names[name] = None
+    return list(names)
+
+
+def _is_import(node: ast.stmt) -> bool:
+    """True for an import, and for a text, as that of the module."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, (ast.Import, ast.ImportFrom))
 
 
 def _is_found(name: str) -> bool:
@@ -140,7 +152,7 @@ def _is_found(name: str) -> bool:
     return False
 
 
-def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
+def _needed(body: Iterable[ast.stmt], package: Sequence[str]) -> Iterator[str]:
     """The names that statements of a module import unconditionally and outside of any `try`."""
     for node in body:
         if isinstance(node, ast.Import):

@@ -12,6 +12,7 @@ import importlib
 import itertools
 import os
 import sys
+import typing
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from importlib.abc import Loader, MetaPathFinder
@@ -43,7 +44,7 @@ _INSTALLED = {"torch", "triton", "functorch", "torchgen", *sys.stdlib_module_nam
 _CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # Methods that need a value, which a stand-in has not; `__or__` makes a type for an annotation.
 _DECIDING = """
-    eq ne lt le gt ge iter len contains index int float add radd sub rsub mul rmul truediv floordiv
+    ne lt le gt ge iter len contains index int float add radd sub rsub mul rmul truediv floordiv
     mod and rand neg invert fspath
 """
 
@@ -64,7 +65,8 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
     """Replace each module of `names`, and all below it, by a stub, even if it is installed.
 
     A package of the patch's own project, a folder below `root`, runs nothing; the modules in it
-    stay. A stub also replaces each missing module that a file below `root` imports and needs.
+    stay. A stub also replaces each missing module that a file below `root` imports and needs. That
+    of a device of torch, `torch.npu`, is there without an import.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -77,6 +79,13 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
         finder.wanted |= wanted
     if not any(isinstance(finder, _Missing) and finder.root == root for finder in sys.meta_path):
         sys.meta_path.append(_Missing(root))
+    for name in filter(_is_device, wanted):
+        importlib.import_module(name)
+        _USED.pop(name, None)  # nobody has yet
+
+
+def _is_device(name: str) -> bool:
+    return top_level(name) == "torch"
 
 
 def uses() -> list[StubUse]:
@@ -91,15 +100,17 @@ def are_used() -> bool:
 
 
 def missing_packages() -> list[str]:
-    """The packages that are not installed and are needed: by what has stand-ins, or by the packages
-    of the project that run nothing.
+    """The packages that are not installed and are needed: by what has stand-ins, by the patches, or
+    by the packages of the project that run nothing.
     """
     roots = [finder.root for finder in sys.meta_path if isinstance(finder, _Missing)]
     named = [name for finder in sys.meta_path if type(finder) is _Finder for name in finder.wanted]
     places = [os.path.join(root, *name.split(".")) for root in roots for name in named]
     files = [f for place in places for f in (f"{place}/__init__.py", f"{place}.py")]
-    needed = (missing_imports(file, root) for root in roots for file in files)
-    return list(dict.fromkeys(map(top_level, [*MISSING, *itertools.chain(*needed)])))
+    needed = (missing_imports(file, root) for root in roots for file in [*_PATCHES, *files])
+    devices = [name.replace(".", "_") for name in filter(_is_device, named)]
+    names = [*MISSING, *devices, *itertools.chain(*needed)]
+    return list(dict.fromkeys(map(top_level, names)))
 
 
 def is_missed_by(file: str) -> bool:
@@ -277,6 +288,12 @@ class Stub:
 
     def __bool__(self) -> bool:
         return False
+
+    def __eq__(self, other: object) -> bool:
+        # An annotation compares it there, as in `Optional[stub]`: it is a type like any other.
+        if sys._getframe(1).f_code.co_filename != typing.__file__:
+            _decides(self)
+        return self is other
 
     def __hash__(self) -> int:
         return id(self)

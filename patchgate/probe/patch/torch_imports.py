@@ -39,7 +39,7 @@ def torch_imports_added_to(before: Snapshot) -> WatchedImports:
         finally:
             depth -= 1
             if outermost is not None:
-                _add_changes(before, outermost, take_snapshot())
+                add_changes(before, outermost, take_snapshot())
                 before.update(waited_for)
                 waited_for.clear()
 
@@ -55,7 +55,7 @@ def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
     }
 
 
-def _add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
+def add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
     """Copy the differences between two snapshots into `before`; earlier changes of the patch stay
     changes.
     """

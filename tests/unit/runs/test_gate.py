@@ -35,7 +35,7 @@ from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
-from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial
+from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial, with_stand_ins
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 GREEN = Verdict(
@@ -155,6 +155,23 @@ def test_a_command_that_installs_what_is_missing_is_this_run_with_it(
     assert [str(each) for each in judged.commands] == [
         f"patchgate {command.format(rest=rest)}" for command in typed
     ]
+
+
+@pytest.mark.parametrize(
+    ("required", "names"), [("torch-npu==2.10", ["mine", "torch.npu"]), ("npu", ["mine"])]
+)
+def test_a_device_has_a_stand_in_if_the_project_requires_the_package_that_adds_it(
+    run: Run, required: str, names: list[str]
+) -> None:
+    folder = Path(run.patch).parent
+    (folder / "__init__.py").touch()
+    (folder / "setup.py").touch()
+    (folder / "requirements.txt").write_text(required)
+    why = "AttributeError: module 'torch' has no attribute"
+    found = {"mine": "ImportError: no", "torch.npu": f"{why} 'npu'", "torch.gone": f"{why} 'gone'"}
+    runner = Mock(ask=Mock(return_value={"replaced": found}))
+    patch = with_stand_ins(run, load_patch(Path(run.patch)), runner)
+    assert list(patch.stand_ins) == names
 
 
 def test_any_other_command_stays_as_it_is(judge: Judge) -> None:

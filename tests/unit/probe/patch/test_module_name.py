@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.probe.patch.module_name import place_in_package, what_runs_again
+from patchgate.probe.patch.module_name import (
+    foreign_imports,
+    place_in_package,
+    what_runs_again,
+)
 
 
 def made(folder: Path, *files: str, text: str = "") -> str:
@@ -18,6 +22,25 @@ def made(folder: Path, *files: str, text: str = "") -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text if name == files[-1] else "")
     return str(folder / files[-1])
+
+
+def test_what_a_file_imports_from_other_projects(tmp_path: Path) -> None:
+    text = """\"\"\"A patch.\"\"\"
+from __future__ import annotations
+import torch.fx
+from acme.helpers import x
+from .. import acme
+level = 3
+from flash.ops import attention
+if level:
+    import slow
+"""
+    helpers = made(tmp_path, "acme/__init__.py", "acme/helpers.py", text="import regex")
+    file = made(tmp_path, "acme/patch.py", text=text)
+    leading = ["__future__.annotations", "torch.fx", "regex"]
+    assert foreign_imports(file, str(tmp_path), leading=True) == leading
+    assert set(foreign_imports(file, str(tmp_path))) == {*leading, "flash.ops.attention"}
+    assert foreign_imports(helpers, str(tmp_path)) == ["regex"]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,15 @@ def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> 
             "StandsIn: flash.version, which is not here, decides",
         ),
         (
+            "import flash\nseen = flash.version == 3",
+            "StandsIn: flash.version, which is not here, decides",
+        ),
+        (
+            "import flash\nfrom typing import Dict, Optional\nseen = 'a type'\n"
+            "Dict[str, Optional[flash.Type]]",
+            "a type",
+        ),
+        (
             "import flash\nseen = [*flash.table]",
             "StandsIn: flash.table, which is not here, decides",
         ),
@@ -164,3 +173,18 @@ def test_what_is_missing_is_named_all_at_once(
     """
     ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
     assert ended.stdout.strip() == missing, ended.stderr
+
+
+def test_a_device_that_a_package_adds_to_torch_is_there_without_an_import(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    code = f"""
+    import sys
+    sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(tmp_path)!r}]
+    import torch
+    from patchgate.probe.patch.stubs import install_stubs, missing_packages
+    install_stubs(["torch.npu"], {str(tmp_path / "patch.py")!r}, {str(tmp_path)!r})
+    print(torch.npu.memory_stats, hasattr(torch, "xpu"), *missing_packages())
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
+    assert ended.stdout.strip() == "<stub torch.npu.memory_stats> False torch_npu", ended.stderr
