@@ -35,16 +35,19 @@ FAMILY = "parity"
 CODES = read_codes("""
 PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
-    eager mode: arguments, dtypes, strides, NaN and gradients that no workload has. A pass meets
+    eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
+    derivatives, modules with hooks, copies of modules, dropout with one seed. A pass meets
     small programs. Of a patch that changes how code is made the code for a simulated GPU is run
     too. On some, outputs, gradients or changed inputs are neither what torch computes without
-    the patch nor what eager mode computes, by more than rounding explains.
+    the patch nor what eager mode computes, by more than rounding explains; nor are they nearer
+    to the exact ones in half precision.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
 PG513 samples of the operator fail
     Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
-    patch, and compile and run without it. Another dtype is allowed to a patch that claims
+    patch, and compile and run without it; also after a call in inference mode, or as a copy. That a
+    second derivative is refused is not judged. Another dtype is allowed to a patch that claims
     `numerics = "changes"`.
     Why: Users whose model calls the operator like this get an error where it worked.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
@@ -264,7 +267,7 @@ def judge_samples(
         failing = [each for each in found if each["raises"]]
         wrong = [each for each in found if not each["raises"]]
         if patch.claims.numerics is Numerics.CHANGES:
-            wrong = []
+            wrong = [each for each in wrong if each.get("is_missing")]
             failing = [each for each in failing if not each.get("is_cast")]
         say = partial(
             _red,

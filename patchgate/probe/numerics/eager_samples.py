@@ -14,7 +14,11 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.sample_calls import (
     BEFORE,
+    COPIES,
+    DRAWN,
     EXPANDED_GRADIENT,
+    HALVES,
+    SEED,
     Sample,
     cast_sample,
     column_major,
@@ -22,10 +26,13 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# Samples of which these are made, plain ones and trained ones.
-_PLAIN, _TRAINED = 24, 8
-_HALVES = (torch.bfloat16, torch.float16)
+# Samples of which these are made, plain ones, trained ones, and modules that are copied.
+_PLAIN, _TRAINED, _COPIED = 24, 8, 10
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+#: A gradient of the gradient, and a training after calls that cannot be trained.
+SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
+_HOOKED = "evaluation, with hooks"
+_DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # Tensors are multiplied by this between two calls, which leaves them arguments of the call.
 _WRITTEN = 0.75
 
@@ -43,22 +50,94 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
     found += [
         replace(s, how=how) for s in of_modules[:_PLAIN] for how in (*_WITHOUT_GRADIENT, BEFORE)
     ]
+    found += [
+        replace(s, how=how) for s in in_evaluation[:_COPIED] for how in (_HOOKED, *COPIES, DRAWN)
+    ]
     for sample in trained[:_TRAINED]:
-        found.append(replace(sample, how=EXPANDED_GRADIENT))
+        found += [replace(sample, how=how) for how in (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE)]
         found += _laid_out(sample)
     return [replace(each, traced=False) for each in found]
 
 
 def _is_half(sample: Sample) -> bool:
-    return any(tensor.dtype in _HALVES for tensor in tensors_in(sample.args))
+    return any(tensor.dtype in HALVES for tensor in tensors_in(sample.args))
+
+
+def around_module(module: Any, how: str) -> Any:
+    """The module whose parts have hooks, or drop some elements, or a copy of it, of which the first
+    has other weights.
+    """
+    for each in module.modules() if how in (_HOOKED, DRAWN) else ():
+        if how == _HOOKED:
+            each.register_forward_hook(_halved)
+        elif isinstance(each, _DROPOUTS):
+            each.p = 0.25
+    if how not in COPIES:
+        return module
+    copied = COPIES[how](module)
+    with torch.no_grad():
+        for tensor in module.parameters():
+            tensor.zero_()
+    return copied
+
+
+def _halved(module: Any, given: Any, result: Any) -> Any:
+    return pytree.tree_map(lambda leaf: leaf * 0.5 if _is_float(leaf) else leaf, result)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
-    """The function in a mode, or after other calls."""
+    """The function in a mode, after other calls, or its gradient."""
     if how in _WITHOUT_GRADIENT:
         within: Callable[..., Any] = _WITHOUT_GRADIENT[how]()(function)
         return within
-    return _after_others(function) if how == BEFORE else function
+    ways = {
+        BEFORE: _after_others,
+        SECOND: _gradient_of,
+        AFTER_INFERENCE: _after_inference,
+        DRAWN: _with_one_seed,
+    }
+    return ways[how](function) if how in ways else function
+
+
+def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradients of the sum of the squares of its results, each of which depends on its tensor,
+    so that a second derivative that is zero is one.
+    """
+
+    def gradients(*args: Any, **kwargs: Any) -> Any:
+        wanted = [each for each in tensors_in((args, kwargs)) if each.requires_grad]
+        total = sum(each.square().sum() for each in tensors_in(function(*args, **kwargs))
+            if each.requires_grad and each.is_floating_point())  # fmt: skip
+        assert isinstance(total, torch.Tensor)
+        found = torch.autograd.grad(total, wanted, create_graph=True, allow_unused=True)
+        return [
+            torch.where(torch.zeros_like(each, dtype=torch.bool), each, 0 if grad is None else grad)
+            for each, grad in zip(wanted, found, strict=True)
+        ]
+
+    return gradients
+
+
+def _after_inference(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any, **kwargs: Any) -> Any:
+        others = pytree.tree_map(_otherwise, (args, kwargs))
+        with torch.inference_mode():
+            function(*others[0], **others[1])
+        return function(*args, **kwargs)
+
+    return called
+
+
+def _with_one_seed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any, **kwargs: Any) -> Any:
+        torch.default_generator.manual_seed(SEED)
+        return function(*args, **kwargs)
+
+    return called
 
 
 def _asks_for_gradient(sample: Sample) -> bool:
@@ -69,7 +148,7 @@ def _of_plain(sample: Sample) -> Iterator[Sample]:
     yield from _laid_out(sample)
     if sample.is_module:
         return
-    for given in (sample, *(cast_sample(sample, dtype) for dtype in _HALVES)):
+    for given in (sample, *(cast_sample(sample, dtype) for dtype in HALVES)):
         yield from (replace(given, how=how) for how in (*_WITHOUT_GRADIENT, BEFORE))
 
 

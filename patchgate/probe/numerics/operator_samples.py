@@ -21,7 +21,13 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.eager_samples import around_calls, eager_calls
+from patchgate.probe.numerics.eager_samples import (
+    AFTER_INFERENCE,
+    SECOND,
+    around_calls,
+    around_module,
+    eager_calls,
+)
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.operators import (
@@ -33,7 +39,9 @@ from patchgate.probe.numerics.operators import (
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs, resized_programs
 from patchgate.probe.numerics.sample_calls import (
+    DRAWN,
     EXPANDED_GRADIENT,
+    HALVES,
     SEED,
     AsWritten,
     Sample,
@@ -117,18 +125,16 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         is_pass_alone = {*names} <= {*request["passes"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # Samples that torch itself does not trace are not judged.
-        failed = [
-            f"{samples[i].text}: raises {result} unpatched"
-            for i, result in traced.items()
-            if isinstance(result, str)
-        ]
-        kept = [i for i, result in traced.items() if not isinstance(result, str)]
-        further = [*eager_calls(samples), *(s for s in given if not s.traced)]
-        further = further if acts_eagerly else []
+        failed = {i: result for i, result in traced.items() if isinstance(result, str)}
+        kept = [i for i in traced if i not in failed]
+        unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
+        own = [sample for sample in given if not sample.traced]
+        further = [*eager_calls(samples), *own] if acts_eagerly else []
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
+        exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
         counted = counted_samples(samples) if may_trace(names) else []
         counts = _counts(samples, dict.fromkeys(counted, 0))
     written = {
@@ -137,11 +143,12 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "programs": [program_of(sample) for sample in samples],
         "eager": results,
         "spread": spread,
+        "exact": exact,
         "traced": [traced[i] for i in kept],
         "counts": counts,
         "compiled": {},
         "simulated": {},
-        "unjudged": failed,
+        "unjudged": unjudged,
         "makes_code": any(map(_OF_CODE.match, names)),
         "acts_before_code": not all(map(_OF_CODE.match, names)),
         "acts_eagerly": acts_eagerly,
@@ -209,6 +216,35 @@ def _with_noise(generator: torch.Generator, value: Any) -> Any:
     with torch.no_grad():
         copy.copy_(copy.double() * moves)
     return copy.requires_grad_(value.requires_grad)
+
+
+def _exact(sample: Sample) -> Results | None:
+    """The results in half precision of what is computed in float64; None where nothing is in half
+    precision, or float64 is refused.
+    """
+    halves = [
+        each.dtype for each in tensors_in((sample.args, sample.kwargs)) if each.dtype in HALVES
+    ]
+    if not halves or sample.is_program:
+        return None
+    result = _outcome([sample], functools.partial(_call_wide, halves[0]))
+    return (
+        None if isinstance(result, str) else {part: result[part] for part in ("output", "gradient")}
+    )
+
+
+def _call_wide(
+    half: torch.dtype, functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]
+) -> list[Any]:
+    wide = functools.partial(_cast, {half: torch.float64})
+    back = functools.partial(_cast, {torch.float64: half})
+    wide_calls = pytree.tree_map(wide, calls)
+    results: list[Any] = pytree.tree_map(back, _call_all(functions, wide_calls))
+    return results
+
+
+def _cast(dtypes: Mapping[torch.dtype, torch.dtype], value: Any) -> Any:
+    return value.to(dtypes.get(value.dtype, value.dtype)) if torch.is_tensor(value) else value
 
 
 def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
@@ -374,9 +410,25 @@ def _called(
     """Results in eager mode that are others than without the patch; memory that nothing has written
     is filled, as it is with some luck in a user's process.
     """
-    results = {i: _outcome([sample], _filled) for i, sample in enumerate(samples)}
-    away = {i: departure(results[i], eager[i], spread[i]) for i in results}
-    return {i: results[i] for i in results if away[i]["excess"] > 1}
+    # A process may validate before it trains.
+    order = sorted(range(len(samples)), key=lambda i: samples[i].how != AFTER_INFERENCE)
+    results = {i: _outcome([samples[i]], _filled) for i in order}
+    return {
+        i: result
+        for i, result in results.items()
+        if departure(result, eager[i], spread[i])["excess"] > 1
+        and _is_judged(samples[i], result, eager[i])
+    }
+
+
+def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
+    """False for other random numbers, and for a second derivative that is refused: a kernel says
+    so that has none.
+    """
+    if isinstance(result, str):
+        return sample.how != SECOND
+    outputs = ({"output": each["output"]} for each in (result, eager))
+    return sample.how != DRAWN or departure(*outputs)["excess"] <= 1
 
 
 def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> None:
@@ -558,7 +610,7 @@ def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[R
     """Run samples: each one's outputs, gradients along one direction, tensors that were passed, and
     state of its module.
     """
-    modules = [sample.module() for sample in samples]
+    modules = [around_module(sample.module(), sample.how) for sample in samples]
     functions = [_call(*each) for each in zip(samples, modules, strict=True)]
     firsts = [sample.first for sample in samples if sample.first]
     if len(firsts) == len(samples):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib.util
 import itertools
+import pickle
 import re
 import sys
 import types
@@ -31,12 +33,19 @@ from patchgate.probe.numerics.derived_samples import (
 from patchgate.probe.numerics.sample_differences import shown_tensor
 from patchgate.probe.patch.load import built_outside
 
+
+def pickled(module: Any) -> Any:
+    return pickle.loads(pickle.dumps(module))
+
+
 # Samples of one operator, by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
+_CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
 # Calls with numbers that are so many times as large: their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
-_HALVES = (torch.bfloat16, torch.float16)
+#: Half precision.
+HALVES = (torch.bfloat16, torch.float16)
 # Values that take the place of an argument of a type: code often branches at them.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
     int: (-1, 0, 1, 2),
@@ -52,6 +61,13 @@ _MODES = ("training", "evaluation", "no_grad")
 #: Called with other tensors before, and again once its own were written; and with a gradient that
 #: is one number for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
+#: A module that was copied, with weights of its own.
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "evaluation, copied": copy.deepcopy,
+    "evaluation, pickled": pickled,
+}
+#: In training, with the same random numbers each time.
+DRAWN = "training, with one seed"
 # Plain samples beyond those of each kind, which are run in eager mode alone.
 _EAGER = 60
 
@@ -113,10 +129,12 @@ class Sample:
             with torch.no_grad():  # weights that are all 1 hide that they are not used
                 for tensor in (*module.parameters(), *module.buffers()):
                     if tensor.is_floating_point():
-                        tensor.add_(torch.rand_like(tensor), alpha=0.25)
+                        # A replaced constructor may leave any numbers in them.
+                        kept = 0 if self.how in COPIES else tensor
+                        tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
         module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
-        return module.train(self.how in ("training", "no_grad"))
+        return module.train(self.how in ("training", "no_grad", DRAWN))
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -205,28 +223,33 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the modules that have the forward of a class, in each mode."""
-    found = []
-    for info in modules:
-        if not issubclass(info.module_cls, owner):
-            continue
+    """Samples of the modules that have the forward of a class, in each mode, in turns."""
+    by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
+    infos = [info for info in modules if issubclass(info.module_cls, owner)]
+    # A class without samples of its own has a few calls of those that contain one.
+    most = None if infos else _CONTAINED
+    for info in infos or [info for info in modules if _contains(info, owner)]:
         for training, modes in ((True, _MODES[::2]), (False, _MODES[1:2])):
             torch.manual_seed(SEED)
+            found = by_mode[training]
             with contextlib.suppress(Exception):
-                for given in info.module_inputs_func(
+                made = info.module_inputs_func(
                     info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
-                ):
+                )
+                for given in made[:most]:
                     calls = _calls_of_module(info, given.constructor_input, given.forward_input)
                     found += [[replace(calls[0], how=mode)] for mode in modes]
                     found.append([replace(call, how=modes[0]) for call in calls[1:]])
                     if not training:
                         halves = [cast_sample(call, torch.bfloat16) for call in calls]
                         found.append([replace(call, how=modes[0]) for call in halves])
-    return flat(found)
+    return flat([flat(found) for found in by_mode.values()])
 
 
 def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the constructor of a class, with each of its settings, in eager mode."""
+    """Samples of the constructor of a class, with each of its settings, and of what it has made and
+    was copied; in eager mode.
+    """
     found = []
     for info in modules:
         if issubclass(info.module_cls, owner):
@@ -235,12 +258,22 @@ def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
                 for given in info.module_inputs_func(
                     info, device="cpu", dtype=torch.float32, requires_grad=True, training=True
                 ):
-                    call = given.constructor_input
-                    calls = _calls_of_module(info, call, call)
-                    found.append(
-                        [Sample(f"{_MAKING}{info.name}", *c.made, traced=False) for c in calls]
-                    )
-    return flat(found)
+                    made, call = given.constructor_input, given.forward_input
+                    called = _calls_of_module(info, made, call)[:1]
+                    found.append([replace(each, how=how) for each in called for how in COPIES])
+                    calls = _calls_of_module(info, made, made)
+                    found.append([Sample(f"{_MAKING}{info.name}", *c.made) for c in calls])
+    return [replace(sample, traced=False) for sample in flat(found)]
+
+
+def _contains(info: Any, owner: Any) -> bool:
+    with contextlib.suppress(Exception):
+        given = next(iter(info.module_inputs_func(info, device="cpu", dtype=torch.float32,
+            requires_grad=True, training=False)))  # fmt: skip
+        made = given.constructor_input
+        module = info.module_cls(*made.args, **made.kwargs)
+        return any(isinstance(each, owner) for each in module.modules())
+    return False
 
 
 def made_tensors(sample: Sample) -> Callable[..., list[torch.Tensor]]:
@@ -301,7 +334,7 @@ def _in_turns(
         sizes = _sizes(sources[::-1])
         varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
-    halves = [cast_sample(s, dtype) for s in (*named_dtype, *further) for dtype in _HALVES]
+    halves = [cast_sample(s, dtype) for s in (*named_dtype, *further) for dtype in HALVES]
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],

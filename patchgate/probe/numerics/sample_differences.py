@@ -68,7 +68,9 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     for at, after in theirs["called"].items():
         if at in known:
             continue
-        away = departure(after, ours["eager"][at], ours["spread"][at])
+        away = departure(after, ours["eager"][at], ours["spread"][at], ours["exact"].get(at))
+        if away["excess"] <= 1:
+            continue
         text = f"{ours['texts'][at]}, in eager mode"
         differing.append({"offer": "", "sample": text, "program": "", **away})
     # The shortest program first; one that cannot be written down comes last.
@@ -97,8 +99,8 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     """How far a sample is from eager mode or from what it compiles to without the patch; a text
     where torch itself compiles it wrongly.
     """
-    eager, spread = ours["eager"][at], ours["spread"][at]
-    found = departure(after, eager, spread)
+    eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
+    found = departure(after, eager, spread, exact)
     if found["excess"] <= 1 or at not in ours[way]:
         return found
     before = ours[way][at]
@@ -141,9 +143,11 @@ def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     return (away.amax(-1, keepdim=True) if by_row else away.amax()).expand_as(away)
 
 
-def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str, Any]:
+def departure(
+    after: Any, before: Any, spread: Spread | None = None, exact: Any = None
+) -> dict[str, Any]:
     """How far results are from others, in multiples of what rounding explains, and what of them is
-    farthest.
+    farthest. An element that is as near to the exact one as theirs is not off.
     """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
@@ -155,6 +159,12 @@ def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str
     largest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
     for part, expected in before.items():
         got = after.get(part, [])
+        left = [
+            [i for i, t in enumerate(tensors) if not _is_missing(t)] for tensors in (got, expected)
+        ]
+        if part == "gradient" and left[0] != left[1]:
+            what = f"gradients of the tensors {left[0]}, not {left[1]}"
+            return {"excess": INFINITE, "what": what, "raises": False, "is_missing": True}
         if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
             what = (
                 f"{part}: {', '.join(map(shown_tensor, got))}, not "
@@ -164,14 +174,24 @@ def departure(after: Any, before: Any, spread: Spread | None = None) -> dict[str
             return {"excess": INFINITE, "what": what, "raises": True, "is_cast": is_cast}
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
             moves = spread[part][number] if spread else torch.zeros(())
-            excess, at = _excess(a, b, _MOVES * moves)
+            known = exact[part][number] if exact and exact.get(part) else None
+            excess, at = _excess(a, b, _MOVES * moves, known)
             if excess > largest["excess"]:
                 what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
                 largest = {"excess": excess, "what": what, "raises": False}
     return largest
 
 
-def _excess(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> tuple[float, int]:
+def _is_missing(gradient: torch.Tensor) -> bool:
+    return gradient.dim() == 1 and not gradient.numel()
+
+
+def _excess(
+    after: torch.Tensor,
+    before: torch.Tensor,
+    moves: torch.Tensor,
+    exact: torch.Tensor | None = None,
+) -> tuple[float, int]:
     """The largest difference of an element, in multiples of what rounding explains, and where;
     integers are exact.
     """
@@ -181,6 +201,8 @@ def _excess(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> t
     if not before.is_floating_point():
         at = int(away.flatten().argmax())
         return (INFINITE if away.flatten()[at] > 0 else 0.0), at
+    if exact is not None and exact.shape == before.shape:
+        away = torch.where(_is_as_near(after, before, exact), 0.0, away)
     truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
     size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
@@ -189,6 +211,17 @@ def _excess(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> t
     ).flatten()
     at = int(excess.argmax())
     return min(float(excess[at]), INFINITE), at
+
+
+def _is_as_near(after: torch.Tensor, before: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """For each element whether it is as near to the exact one as another, which may have
+    overflowed: then it must be the exact one but for rounding.
+    """
+    exact = exact.double()
+    away = (after.double() - exact).abs()
+    rounding = _ATOL.get(before.dtype, 1e-5) + _RTOL.get(before.dtype, 1e-7) * exact.abs()
+    theirs = torch.where(before.isfinite(), (before.double() - exact).abs(), rounding)
+    return away <= theirs
 
 
 def shown_tensor(value: torch.Tensor) -> str:

@@ -60,6 +60,7 @@ def judge(
         ([], Numerics.BIT_IDENTICAL, ["PG514"]),
         ([WRONG], Numerics.BIT_IDENTICAL, ["PG512"]),
         ([WRONG], Numerics.CHANGES, ["PG514"]),
+        ([{**WRONG, "is_missing": True}], Numerics.CHANGES, ["PG512"]),  # a gradient
         ([FAILS], Numerics.CHANGES, ["PG513"]),
         ([{**FAILS, "is_cast": True}], Numerics.ROUNDING, ["PG513"]),
         ([{**FAILS, "is_cast": True}], Numerics.CHANGES, ["PG514"]),
