@@ -85,7 +85,10 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
 # Functions of torch's C++ that read what torch itself changes, or what `_STATES` has.
-_NO_STATE = re.compile("accelerator|cache|caught|thread|tracing|privateuse1|(cublas|onednn)_.*tf32")
+_NO_STATE = re.compile(
+    "accelerator|cache_stats|caught|thread_name|tracing|privateuse1|(cublas|onednn)_.*tf32|autocast_.pu"
+)
+_READS_A_STATE = re.compile(r"_get_\w+|_?is_\w+_enabled")
 _PLAIN = (bool, int, str, list, tuple, type(None))
 # A patch meets what stands in for them, and may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {
@@ -305,11 +308,11 @@ def _states() -> dict[str, Any]:
 
 @functools.cache
 def _readers() -> dict[str, Callable[[], Any]]:
-    """The functions of torch's C++ that read its global states, by the name of the state."""
+    """The functions of torch's C++ that read its states, by the name of the state."""
     found = {}
     for name in dir(torch._C):
         state = name.removeprefix("_get_")
-        if state != name and not _NO_STATE.search(state):
+        if _READS_A_STATE.fullmatch(name) and not _NO_STATE.search(state):
             with contextlib.suppress(Exception):  # it has arguments, or needs a device
                 read = getattr(torch._C, name)
                 if isinstance(read(), _PLAIN) or type(read()).__module__ == "torch._C":
