@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -188,18 +186,13 @@ def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
     return code
 
 
-@contextlib.contextmanager
-def _progress(
-    run: Run, patch: Patch, *, workers: int, cells: bool, form: str
-) -> Iterator[RunProgress]:
-    """Show how far a run is, until the context ends."""
+def _progress(run: Run, patch: Patch, *, workers: int, cells: bool, form: str) -> RunProgress:
+    """Print the first line of a run, and return what shows how far it is."""
     file = None if form == "text" else sys.stderr
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
     before = {cell.name: cell.seconds for cell in cells_before(Path(run.folder))}
     waits = f"starting torch {', '.join(run.torches)}"
-    console = stdout_console(file)
-    with RunProgress(console, before, workers=workers, cells=cells, waits=waits) as progress:
-        yield progress
+    return RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits)
 
 
 def _first_line(run: Run, patch: Patch) -> str:

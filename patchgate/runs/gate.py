@@ -363,7 +363,20 @@ def judge_runs(
     with running_servers(runs[0].run.rows) if is_shared else nullcontext(servers) as shared:
         for run, patch in runs:
             try:
-                verdicts = _judge_run(run, patch, shared, workers, progress(run, patch))
+                failure = syntax_failure(patch, run.rows.values())
+                put_aside(Path(run.folder))  # a judgement of `--watch` has left results
+                if failure:
+                    save_run(run)
+                    cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
+                    found = [does_not_run(case, failure, patch, run.again) for case in cases]
+                    verdicts = save_results(run, [], found)
+                else:
+                    # A patch before may have ended a server.
+                    asked = shared if shared and shared.are_serving() else None
+                    with progress(run, patch) as shown:
+                        verdicts = judge_patch(
+                            run, patch, workers=workers, progress=shown, servers=asked
+                        )
                 judged.append(JudgedRun(run, patch, verdicts))
             except UsageError:
                 raise
@@ -399,26 +412,6 @@ def planned_run(
         binaries=str(_KEPT.resolve() / "cpp"),
     )
     return PlannedRun(run, patch)
-
-
-def _judge_run(
-    run: Run,
-    patch: Patch,
-    servers: Servers | None,
-    workers: int,
-    progress: AbstractContextManager[Progress],
-) -> list[Verdict]:
-    if servers and not servers.are_serving():  # a patch before has ended one
-        servers = None
-    failure = syntax_failure(patch, run.rows.values())
-    put_aside(Path(run.folder))  # a judgement of `--watch` has left results
-    if failure:
-        save_run(run)
-        cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
-        verdicts = [does_not_run(case, failure, patch, run.again) for case in cases]
-        return save_results(run, [], verdicts)
-    with progress as shown:
-        return judge_patch(run, patch, workers=workers, progress=shown, servers=servers)
 
 
 def _keep_out_of_git(folder: Path) -> None:
