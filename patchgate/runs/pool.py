@@ -44,7 +44,13 @@ def carry_out(
             except IndexError:
                 return
             events.put(item)
-            events.put(_done(item, work))
+            began, result, error = time.monotonic(), None, None
+            try:
+                result = work(item)
+            except BaseException as raised:
+                error = raised
+            seconds = time.monotonic() - began
+            events.put(Ended(item=item, seconds=seconds, result=result, error=error))
 
     try:
         for _ in range(min(max(workers, 1), len(items))):
@@ -56,12 +62,3 @@ def carry_out(
             yield event
     finally:
         stopped.set()
-
-
-def _done(item: Item, work: Callable[[Item], Result]) -> Ended[Item, Result]:
-    began = time.monotonic()
-    try:
-        result = work(item)
-    except BaseException as error:
-        return Ended(item=item, seconds=time.monotonic() - began, error=error)
-    return Ended(item=item, seconds=time.monotonic() - began, result=result)
