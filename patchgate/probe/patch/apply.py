@@ -181,13 +181,15 @@ def _offers(
 
 
 def _note_changes_in_a_fork(now: Snapshot, recorder: effects.Recorder) -> None:
-    """Note the functions and classes of torch that are others in a process that this one forks."""
+    """Note the functions and classes of torch that are others in a process that this one forks, if
+    the patch has anything run there.
+    """
 
     def replaced() -> dict[str, Any]:
         found = changes(now, take_snapshot()).items()
         return {"names": sorted(name for name, (_, new) in found if callable(new))}
 
-    names = _in_fork(replaced).get("names", [])
+    names = _in_fork(replaced).get("names", []) if recorder.acts_in_forks else []
     if names:
         recorder.note("process", "os.fork", f"in a forked process: {', '.join(names)}")
 

@@ -12,6 +12,7 @@ import _thread
 import contextlib
 import functools
 import os
+import posix
 import re
 import sys
 import tempfile
@@ -109,6 +110,7 @@ class Recorder:
         #: Setting -> line of the patch that wrote it first.
         self.written: dict[str, int | None] = {}
         self._imported = dict[str, None]()
+        self.acts_in_forks = False  #: something runs in each process that this one forks
         self._on = False
 
     def effects(self) -> list[Effect]:
@@ -221,6 +223,7 @@ class Recorder:
                 lambda thread: self.note("threads", f"threading.Thread({thread.name}).start"),
             ),
         ]
+        recorded += [(each, "register_at_fork", self._note_forks) for each in (os, posix)]
         for setter, (name, _, _) in _STATES.items():
             recorded.append((torch, setter, lambda *_, name=name, **__: write(name)))
         sys.addaudithook(self._audit)
@@ -237,6 +240,9 @@ class Recorder:
             self.note("threads", "_thread.start_new_thread")
         for name in replaced_since(names):
             self.note("python", name)
+
+    def _note_forks(self, **_: object) -> None:
+        self.acts_in_forks = self.acts_in_forks or self._line() is not None
 
     @contextlib.contextmanager
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
