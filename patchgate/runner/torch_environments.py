@@ -59,20 +59,18 @@ class Environments:
 
         Raises NotInstallable; a later call for the same release repeats the reason.
         """
-        if torch in self.rows or torch in self.made:
-            return self.rows.get(torch) or self.made[torch]
+        known = self.made | self.rows
+        if torch in known:
+            return known[torch]
         if torch not in self.failed:
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="patchgate-rows-")
+            make = self._lay if _COMMIT in torch else _install
             try:
-                self.made[torch] = self._make(torch)
+                self.made[torch] = make(torch, Path(self._folder.name) / torch)
                 return self.made[torch]
             except NotInstallable as error:
                 self.failed[torch] = str(error)
         raise NotInstallable(self.failed[torch])
-
-    def _make(self, torch: str) -> str:
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="patchgate-rows-")
-        home = Path(self._folder.name) / torch
-        return self._lay(torch, home) if _COMMIT in torch else _install(torch, home)
 
     def _lay(self, torch: str, home: Path) -> str:
         if self.checkout is None:
