@@ -401,21 +401,7 @@ def shared_out(
         least = loads.index(min(loads))
         shares[least].append(at)
         loads[least] += sizes[at] + _WORTH // 20
-    return _judged(judge, places, shares)
-
-
-def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """Judge a place; all objects of a large file are dropped before the next one."""
-    answer = judge(place)
-    if place.file.stat().st_size > _WORTH:
-        gc.collect()
-    return answer
-
-
-def _judged(
-    judge: Callable[[Place], Answer], places: Sequence[Place], shares: Sequence[list[int]]
-) -> list[Answer]:
-    """Judge the first share here, and also the share of a process that died."""
+    # The first share is judged here, and also the share of a process that died.
     fork = get_context("fork")
     answers: dict[int, Answer] = {}
 
@@ -442,3 +428,11 @@ def _judged(
             worker.kill()
             worker.join()
     return [answers[at] for at in range(len(places))]
+
+
+def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
+    """Judge a place; all objects of a large file are dropped before the next one."""
+    answer = judge(place)
+    if place.file.stat().st_size > _WORTH:
+        gc.collect()
+    return answer
