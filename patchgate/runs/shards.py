@@ -59,21 +59,19 @@ def shards_by_cost(
             key=lambda torch: sum(cost[patch, torch] for patch in patches) / counts[torch],
         )
         counts[slowest] += 1
-    return [shard for torch in torches for shard in _split(torch, patches, counts[torch], cost)]
-
-
-def _split(
-    torch: str, patches: Sequence[str], count: int, cost: Mapping[tuple[str, str], float]
-) -> list[Shard]:
-    """Deal out the most expensive first, each to the shard that has least to do."""
-    loads = [(0.0, number) for number in range(count)]
-    members: list[list[str]] = [[] for _ in range(count)]
-    for patch in sorted(patches, key=lambda patch: -cost[patch, torch]):
-        load, number = heapq.heappop(loads)
-        members[number].append(patch)
-        heapq.heappush(loads, (load + cost[patch, torch], number))
-    return [
-        Shard(torch=torch, patches=tuple(names), part=f"{number}/{count}")
-        for number, names in enumerate(members, 1)
-        if names
-    ]
+    shards = []
+    for torch in torches:
+        # The most expensive first, each to the shard that has least to do.
+        loads = [(0.0, number) for number in range(counts[torch])]
+        members: list[list[str]] = [[] for _ in loads]
+        seconds = {patch: cost[patch, torch] for patch in patches}
+        for patch in sorted(patches, key=seconds.__getitem__, reverse=True):
+            load, number = heapq.heappop(loads)
+            members[number].append(patch)
+            heapq.heappush(loads, (load + seconds[patch], number))
+        shards += [
+            Shard(torch=torch, patches=tuple(names), part=f"{number}/{len(members)}")
+            for number, names in enumerate(members, 1)
+            if names
+        ]
+    return shards
