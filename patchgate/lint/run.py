@@ -60,6 +60,11 @@ _SECONDS_OF_ALL = 300.0
 _BITS = 14_000
 _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 Answer = TypeVar("Answer")
+# A folder of code for one release: `torch_2_6`, `_inductor_210` (which is 2.1.0), `pt2.10`.
+_FOLDER = re.compile(
+    r"(?:\w+_)?_?(?:dynamo|inductor|pt|torch)_?v?"
+    r"(?:(\d)[._](\d\d?)(?:[._]\d+)?|(\d)(\d)\d?|(\d)(\d\d)\d)"
+)
 # Bytes of files from which on a process of its own is worth its start.
 _WORTH = 200_000
 # Objects that are made before Python looks for garbage: a syntax tree is many objects and no
@@ -167,12 +172,40 @@ def _lint_place(
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each
             for each in findings
         ]
+        findings = _for_its_folder(findings, place)
     return [
         replace(each, when=when(each.releases, known, installed))
         if each.severity is Severity.RED
         else each
         for each in findings
     ]
+
+
+def _for_its_folder(findings: list[Finding], place: Place) -> list[Finding]:
+    """Turn findings about other releases into notes below a folder that is named after one."""
+    named = next(filter(None, map(_FOLDER.fullmatch, _folders_in_project(place.file))), None)
+    if named is None:
+        return findings
+    minor = ".".join(filter(None, named.groups()))
+    return [
+        each
+        if any(f"{release}.".startswith(f"{minor}.") for release in each.releases)
+        else replace(
+            each,
+            severity=Severity.NOTE,
+            when=None,
+            message=f"{each.message}, in a folder for torch {minor}",
+        )
+        for each in findings
+    ]
+
+
+def _folders_in_project(file: Path) -> Iterator[str]:
+    """The names of the folders above a file, up to the top of its project."""
+    for folder in file.parents:
+        if any((folder / each).exists() for each in (".git", "pyproject.toml", "setup.py")):
+            return
+        yield folder.name
 
 
 def _breaking_next(source: str, place: Place) -> list[Finding]:

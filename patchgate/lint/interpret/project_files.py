@@ -101,7 +101,9 @@ def is_of_tests(file: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def brings_triton(folder: Path) -> bool:
-    """True if the repository of a folder has a triton as a submodule, which it then builds."""
+    """True if the repository of a folder is a triton, or has one as a submodule, and builds it."""
+    if (folder / "python" / "triton" / "language").is_dir():
+        return True
     modules = folder / ".gitmodules"
     if modules.is_file():
         return _OWN_TRITON.search(read_lossy(modules)) is not None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from toytorch import TORCHES
 
 from patchgate.lint.findings import When, first_after, newer, when
+from patchgate.lint.run import lint
 
 ADMITTED = ["2.9.0", "2.10.0", "2.11.0", "2.12.0"]
 
@@ -30,3 +34,26 @@ def test_what_comes_after() -> None:
     assert first_after(["2.10.0", "2.9.0"], ADMITTED) == "2.11.0"
     assert newer([*ADMITTED, "2.13.0"], ADMITTED) == ["2.13.0"]
     assert newer(ADMITTED, ADMITTED) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "red"),
+    [
+        ("_inductor_210", False),
+        ("torch_2_7", False),
+        ("pt2.8.0", False),
+        ("torch_2_13", True),
+        ("_inductor_2130", True),
+        ("inductor", True),
+        ("torch_2d", True),
+    ],
+)
+def test_a_folder_that_is_named_after_a_release_is_for_that(
+    tmp_path: Path, folder: str, red: bool
+) -> None:
+    project = tmp_path / "torch_2_1" / "project"
+    (project / folder).mkdir(parents=True)
+    (project / "setup.py").write_text("")
+    (project / folder / "mine.py").write_text("import torch._inductor.old\n")
+    (finding,) = lint([project], TORCHES).findings
+    assert (finding.severity.value, finding.when is not None) == (("note", "red")[red], red)

@@ -236,6 +236,23 @@ def test_a_project_that_builds_its_own_triton_has_names_of_its_own(
     assert [each.span.line for each in lint([file], torches).findings] == lines
 
 
+@pytest.mark.parametrize(("package", "lines"), [("triton", []), ("kernels", [1])])
+def test_a_fork_of_triton_has_names_of_its_own(
+    tmp_path: Path, package: str, lines: list[int]
+) -> None:
+    (tmp_path / "python" / package / "language").mkdir(parents=True)
+    (tmp_path / "third_party").mkdir()
+    file = tmp_path / "third_party" / "driver.py"
+    file.write_text("from triton.runtime.build import gone\n")
+    torches = toy_releases(
+        {
+            "2.8.0": {"triton.runtime.build": "def gone(): ...\n"},
+            "2.9.0": {"triton.runtime.build": ""},
+        }
+    )
+    assert [each.span.line for each in lint([file], torches).findings] == lines
+
+
 TOP = '''
 """
 NEW = "not a statement"
