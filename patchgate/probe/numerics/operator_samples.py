@@ -50,6 +50,7 @@ from patchgate.probe.numerics.sample_calls import (
     module_db,
     named,
     op_db,
+    own_calls,
     samples_of,
     samples_of_making,
     samples_of_module,
@@ -277,8 +278,9 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
     """Operator -> its samples; first those of an overload that a name stands for."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
-    calls = recorded_calls(overload, ops) if overload else []
-    first = {overload: samples_of_overload(overload, calls)} if overload and calls else {}
+    calls = recorded_calls(overload, ops) if overload else [] if ops else own_calls(called)
+    of_calls = overload or called
+    first = {of_calls: samples_of_overload(of_calls, calls)} if calls else {}
     return first | {_title(op): samples_of(op, called) for op in ops}
 
 

@@ -222,6 +222,26 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     return _in_turns(plain, trained, flat(others), parameters)
 
 
+def own_calls(name: str) -> list[Call]:
+    """Calls of a public function of which torch has no samples."""
+    made = torch.Generator().manual_seed(SEED)
+    noise = functools.partial(torch.randn, generator=made)
+    flat_grid, deep_grid = noise(2, 2, 3), noise(1, 3, 4)
+    known: dict[str, list[Call]] = {
+        "nn.functional.affine_grid": [
+            ((flat_grid, [2, 3, 4, 5]), {"align_corners": False}),
+            ((flat_grid, [2, 1, 3, 2]), {"align_corners": True}),
+            ((deep_grid, [1, 2, 3, 4, 5]), {"align_corners": False}),
+        ],
+        "nn.functional.fold": [
+            ((noise(2, 8, 12), (4, 5), (2, 2)), {}),
+            ((noise(2, 8, 6), (4, 6), 2), {"stride": 2}),
+            ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
+        ],
+    }
+    return known.get(name, [])
+
+
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
     """Samples of the modules that have the forward of a class, in each mode, in turns."""
     by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
