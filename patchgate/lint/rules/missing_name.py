@@ -75,8 +75,9 @@ def _finding(
     elif reference.kind == "name":
         home = _new_home(view, reference, homes.get((reference.owner, reference.name), set()))
         if home:
-            code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
             fix = f"import it from `{home.rpartition('.')[0]}` there"
+        if home and in_some_release(view, reference.owner, reference.name):
+            code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
     if added_elsewhere(view, reference):
         fix, severity = "no indexed release has it; another file may add it", Severity.NOTE
     elif reference.kind in ("attribute", "config") and not in_some_release(

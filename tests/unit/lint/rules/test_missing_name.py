@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from toyindex import toy_release, toy_releases
-from toytorch import codes, found, toy_sources
+from toytorch import TORCHES, codes, found, toy_sources
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.run import lint
+from patchgate.lint.run import lint, lint_source
 
 
 def test_moved_name() -> None:
@@ -101,6 +101,13 @@ def test_a_build_of_triton_may_have_modules_that_no_release_has() -> None:
     ):
         lines = found(f"import {module}\n", torches)
         assert {line.split()[2] for line in lines} == {severity}, module
+
+
+def test_a_name_that_was_never_there_has_not_moved() -> None:
+    findings, _ = lint_source("from torch._inductor.graph import Box\n", "a.py", TORCHES)
+    (finding,) = findings
+    assert finding.code == "PG111"
+    assert finding.fix == "import it from `torch._inductor.ir` there"
 
 
 def test_a_name_that_is_nowhere_is_missing() -> None:
