@@ -12,7 +12,12 @@ _PLACES = ("PATH", "HOME", "TMPDIR")
 # These decide which libraries and compilers are found: a kept answer names their values.
 _DECIDING = ("LD_LIBRARY_PATH", "CUDA_HOME")
 # The same for every user: how many variables there are moves the count of Python calls.
-_FIXED = {"LC_ALL": "C.UTF-8"}
+_FIXED = {
+    "LC_ALL": "C.UTF-8",
+    # numpy takes 41 MB for a thread on each core, which 32 cores have not within the limit of a
+    # case: OpenBLAS ends the process then.
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 def inherited_variables() -> dict[str, str]:

@@ -19,6 +19,7 @@ from patchgate.model.records import Cause
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.probe.compile.plain_run import share_headers
 from patchgate.runner.client import Runner
+from patchgate.runner.environment_variables import inherited_variables
 from patchgate.runner.start_server import Servers, start_server
 from tests.torch.conftest import ROWS, running
 
@@ -469,3 +470,14 @@ def test_what_a_fork_of_a_child_reads_is_seen_too(torch, runner, tmp_path):
     about = {"versions": [torch], "targets": [], "profile": load_profile("h200")}
     answer = runner.ask(torch, "applies", patch=str(tmp_path / "patch.py"), **about)
     assert str(tmp_path / "helper.py") in answer["opened"]
+
+
+def test_numpy_takes_no_memory_for_each_core(torch, run):
+    """On 32 cores its threads took more than the limit of a case, and OpenBLAS ended it."""
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (64 << 20,) * 2); import numpy"
+    )
+    ended = subprocess.run(
+        [run.rows[torch], "-c", program], env=inherited_variables(), capture_output=True
+    )
+    assert ended.returncode == 0, ended.stderr

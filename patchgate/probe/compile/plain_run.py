@@ -25,7 +25,9 @@ from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
 # Variables passed to the script; the others name folders of patchgate, or few users set them.
-_PASSED_ON = "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
+_PASSED_ON = (
+    "PATH HOME LANG LC_ALL OPENBLAS_NUM_THREADS TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
+)
 # How a file of a user's may begin; the rest of its name is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"
 # Bytes of a file that it writes, and of its last words; of those that are shown.
