@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -69,8 +71,8 @@ PG224 the original was saved after it was replaced
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
     With the variable, option or state of torch set to another value before the import, the import
-    replaced it. It is a note where there is no manifest and a line sets an option to a constant:
-    that may be what the patch is for.
+    replaced it. It is a note where there is no manifest and a line, or a text that it executes,
+    sets an option to a constant: that may be what the patch is for.
     Why: A user who set it on purpose loses the setting without any message.
     Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its
     default; draw random numbers from a `torch.Generator` of the patch's own. If the user shall not
@@ -257,15 +259,26 @@ def could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
 
 
 def _says_its_value(patch: Patch, effect: Answer) -> bool:
-    """True for an option that a patch without a manifest sets to a constant in its text."""
+    """True for an option that a patch without a manifest sets to a constant in its text, or in a
+    text that it executes.
+    """
     if patch.manifest is not None or effect["kind"] != "config":
         return False
     text = dict(enumerate(patch.source.splitlines(), 1)).get(effect["line"] or 0, "")
-    try:
+    if "exec(" not in text:
+        return _sets_a_constant(text)
+    option = re.compile(rf"[\w.]*\b{re.escape(effect['name'].rpartition('.')[2])}\s*=")
+    nodes = (node for node in ast.walk(ast.parse(patch.source)) if isinstance(node, ast.Constant))
+    executed = (node.value for node in nodes if isinstance(node.value, str))
+    return any(option.match(each) and _sets_a_constant(each) for each in executed)
+
+
+def _sets_a_constant(text: str) -> bool:
+    """True for an assignment of a constant."""
+    with suppress(SyntaxError, ValueError):
         (statement,) = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError):
-        return False
-    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+        return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+    return False
 
 
 def effect_place(patch: Patch, effect: Answer) -> str:

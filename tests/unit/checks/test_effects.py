@@ -126,6 +126,9 @@ def test_without_a_manifest_a_setting_that_it_could_name_is_a_note(kind, name, c
         ("config", "config.X = 256", False),
         ("config", "    config.X = True  # slow", False),
         ("config", "config.X = limit", True),
+        ("config", "exec(each)\nALL = ['config.X = True', 'config.Y = 2']", False),
+        ("config", "exec(each)\nALL = ['config.X = limit', 'config.Y = 2']", True),
+        ("config", "exec(each)\nALL = [f'config.X = {limit}', 'config.Y.X.Z = 2']", True),
         ("environment", "os.environ['X'] = '1'", True),
     ],
 )
