@@ -288,8 +288,12 @@ class Settings:
             recorder.note(kind, name, what, recorder.written.get(name), old)
 
     def names_unlike(self, before: Settings) -> list[str]:
-        """The settings that differ from `before`, each with its kind."""
-        return [f"{kind} {name}" for kind, name, _, _ in self._changes(before)]
+        """The settings whose values have another type or text than `before`, each with its kind."""
+        return [
+            f"{kind} {name}"
+            for kind, name, old, new in self._changes(before)
+            if type(old) is not type(new) or value_text(old) != value_text(new)
+        ]
 
     def made_since(self, before: Settings) -> list[Effect]:
         """The settings that differ from `before`, as effects without a line."""
