@@ -118,12 +118,22 @@ return a @ m, a @ n, a @ (m + n)
 
 return a @ m, b @ m, (a + b) @ m, a @ m.t()
 
+x = (a @ m).relu()
+return (x @ m).sin(), x + b
+
 return torch.bmm(q[0], k[0].mT), torch.matmul(q, k[0].mT), q @ k[:1].mT
 
 x = torch.einsum("ij,kj->ik", a, b)
 return x, torch.einsum("ij,ij->i", a, b), torch.einsum("ij,jk->ki", a, m), x @ x.t()
 
 return a.to(torch.bfloat16) @ m.to(torch.bfloat16), (p @ m.to(p.dtype)).float() + b
+
+# parts of what was put together
+x = torch.cat([a, b, c], 0)
+return x[5:8] * 2, x[4:7].sin(), x[8:] + b, x[3:5].exp()
+
+x = torch.cat([a, b], 1)
+return x[:, 7:10].tanh(), x[:, 6:] * b, x[1:3, 5:8] + 1
 
 # gated activations
 f = torch.nn.functional
