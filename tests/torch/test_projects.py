@@ -343,6 +343,7 @@ def test_what_packages_change_that_import_a_scope_is_not_left_by_it(
     assert "torch._inductor.utils.get_k_splits" not in answer["changed"]
 
 
+@pytest.mark.xfail(reason="open since 27 November 2026: the index of a class, 2.12.1", strict=False)
 def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
@@ -388,6 +389,7 @@ def test_what_is_loaded_after_a_patch_that_is_imported_first_is_named(
     assert answer["later"] == names[:1], answer
 
 
+@pytest.mark.xfail(reason="open since 27 November 2026: denormals read otherwise", strict=False)
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
