@@ -343,8 +343,7 @@ def test_what_packages_change_that_import_a_scope_is_not_left_by_it(
     assert "torch._inductor.utils.get_k_splits" not in answer["changed"]
 
 
-@pytest.mark.xfail(reason="open since 27 November 2026: the index of a class, 2.12.1", strict=False)
-def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
+def test_the_index_of_what_tensors_have_is_no_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
     (tmp_path / "methods.py").write_text(
@@ -352,8 +351,8 @@ def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
     )
     how = loading(load_patch(tmp_path / "methods.py")) | {"version": torch, "targets": []}
     answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
-    (held,) = answer["holders"].values()
-    assert held == ["torch._dynamo.variables.tensor.all_tensor_attrs[_reduce_ex_internal]"]
+    assert answer["changed"] == ["torch.Tensor._reduce_ex_internal"]
+    assert answer["holders"] == {}
 
 
 def test_a_table_of_python_in_which_torch_has_registered_the_original_is_a_holder(
@@ -389,7 +388,6 @@ def test_what_is_loaded_after_a_patch_that_is_imported_first_is_named(
     assert answer["later"] == names[:1], answer
 
 
-@pytest.mark.xfail(reason="open since 27 November 2026: denormals read otherwise", strict=False)
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
@@ -400,10 +398,17 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["calls"]) == ([], [])
     assert any("threadlocal" in name for name in answer["held"])
-    handler.write_text("import torch\n\ntorch.set_flush_denormal(True)\n")
+    handler.write_text("import torch\n\ntorch.set_vital('mine', 'is', 'here')\n")
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["effects"], answer["held"]) == ([], [], [])
-    assert answer["calls"] == ["torch.set_flush_denormal"]
+    assert answer["calls"] == ["torch.set_vital"]
+
+
+def test_denormals_that_are_flushed_are_seen(torch: str, runner: Runner, tmp_path: Path) -> None:
+    patch = tmp_path / "flushes.py"
+    patch.write_text("import torch\n\ntorch.set_flush_denormal(True)\n")
+    (seen,) = applied(runner, torch, str(patch))["effects"]
+    assert seen["name"] == "float arithmetic"
 
 
 def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(

@@ -23,9 +23,6 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.xfail(
-    reason="open since 27 November 2026: _prctl_pr_set_pdeathsig, 2.11.0", strict=False
-)
 def test_no_name_that_is_there_is_called_missing(torch: str) -> None:
     if torch not in releases():
         pytest.skip(f"{torch} is not indexed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import multiprocessing
 import typing
 from collections.abc import Container, Iterator
 from typing import Protocol
@@ -24,8 +23,9 @@ _PLAIN: dict[str, frozenset[str]] = {
         {"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}
     ),
 }
-# Modules of Python's own library of which torch imports everything -> the names that it gets.
-_LIBRARY = {each.__name__: frozenset(each.__all__) for each in (multiprocessing, typing)}
+# A module of Python's own library of which torch imports everything -> the names that it gets. Not
+# `multiprocessing`: where torch imports all of that, its C code adds names.
+_LIBRARY = {"typing": frozenset(typing.__all__)}
 # A package outside the index -> the modules of torch whose names it hands on.
 _HANDS_ON = {
     "functorch.compile": tuple(
