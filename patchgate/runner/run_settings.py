@@ -57,7 +57,7 @@ class Run:
     premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
-    requires: tuple[str, ...] = ()  #: installed beside torch, and not named by the table
+    requires: tuple[str, ...] = ()  #: installed next to torch, and not named by the table
     strict: bool = False  #: notes are red
     #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     nightly: bool = False

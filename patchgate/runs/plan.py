@@ -281,7 +281,7 @@ def requirements_of(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_requirements(project: Project, requires: Sequence[str], rows: Sequence[str]) -> Project:
-    """The project, with packages that are installed beside torch too.
+    """The project, with packages that are installed next to torch too.
 
     Raises UsageError with an interpreter of the user's own, in which nothing is installed.
     """

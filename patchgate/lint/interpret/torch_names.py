@@ -42,7 +42,7 @@ _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_ha
 
 # Functions that decorators put others in the place of: chosen by the first argument's type, filled
 # in with operations, sets of functions, arguments in their old order. And those that take `out`
-# beside what `def` says.
+# next to what `def` says.
 _TAKES_OTHERS = re.compile(
     r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
     r"|torch\.distributed\.checkpoint\.state_dict_(saver\.save|loader\.load)$"

@@ -108,5 +108,5 @@ if __name__ == "__main__":
     # a last search for garbage among all modules takes longer than the rest of the interpreter's
     # end
     gc.freeze()
-    # Nobody expects this one, so it is seen if something at the end of the process changes it.
+    # The status differs in each run, so that a patch that ends the process with another one shows.
     sys.exit(SETTINGS["status"])

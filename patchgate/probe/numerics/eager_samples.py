@@ -110,8 +110,9 @@ def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def gradients(*args: Any, **kwargs: Any) -> Any:
         wanted = [each for each in tensors_in((args, kwargs)) if each.requires_grad]
-        total = sum(each.square().sum() for each in tensors_in(function(*args, **kwargs))
-            if each.requires_grad and each.is_floating_point())  # fmt: skip
+        results = tensors_in(function(*args, **kwargs))
+        trained = [each for each in results if each.requires_grad and each.is_floating_point()]
+        total = sum(each.square().sum() for each in trained)
         assert isinstance(total, torch.Tensor)
         found = torch.autograd.grad(total, wanted, create_graph=True, allow_unused=True)
         return [

@@ -288,9 +288,8 @@ def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
 
 def _contains(info: Any, owner: Any) -> bool:
     with contextlib.suppress(Exception):
-        given = next(iter(info.module_inputs_func(info, device="cpu", dtype=torch.float32,
-            requires_grad=True, training=False)))  # fmt: skip
-        made = given.constructor_input
+        how = {"device": "cpu", "dtype": torch.float32, "requires_grad": True, "training": False}
+        made = next(iter(info.module_inputs_func(info, **how))).constructor_input
         module = info.module_cls(*made.args, **made.kwargs)
         return any(isinstance(each, owner) for each in module.modules())
     return False

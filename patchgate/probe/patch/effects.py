@@ -51,7 +51,7 @@ _EVENTS = {
     "os.mkdir": "files",
     "os.rmdir": "files",
     "os.chdir": "process",
-    # Nobody can take it away again.
+    # An audit hook stays until the process ends.
     "sys.addaudithook": "python",
 }
 

@@ -81,7 +81,7 @@ def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
         sys.meta_path.append(_Missing(root))
     for name in filter(_is_device, wanted):
         importlib.import_module(name)
-        _USED.pop(name, None)  # nobody has yet
+        _USED.pop(name, None)  # this import is not the patch's
 
 
 def _is_device(name: str) -> bool:
