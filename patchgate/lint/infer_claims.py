@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.split_patches import SCOPES, chosen_installer, uncalled_installers
+from patchgate.lint.imported_files import imported_files, statements_at_import
 from patchgate.lint.index.read_module import imported_names
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
@@ -44,6 +47,8 @@ class Inferred:
     line: int
     #: of a target: the releases on which it is replaced, where others are replaced on more
     applies_to: str = ""
+    #: of a target: the file with the line, where it is one that the patch imports
+    file: str = ""
 
 
 @record
@@ -87,6 +92,10 @@ def infer_claims(
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
     apply = chosen_installer(text)
     targets = _targets(tree, releases, usages, {*uncalled_installers(text)} - {*apply})
+    if file is not None:
+        names = {target.value for target in targets}
+        imported = _imported_targets(tree, releases, file, own)
+        targets += [target for target in imported if target.value not in names]
     effects = sorted(
         (*_options(tree, usages), *_environment(tree), *_compiles(tree)),
         key=lambda effect: effect.line,
@@ -190,6 +199,24 @@ def _targets(
     return [
         Inferred(value=name, line=line, applies_to=bounds(name)) for name, line in targets.items()
     ]
+
+
+def _imported_targets(
+    tree: ast.Module, releases: Sequence[Release], file: Path, own: OwnFiles
+) -> Iterator[Inferred]:
+    """The names that files of the project replace which the patch imports."""
+    for path, imported in imported_files(file, tree).items():
+        at_import = {
+            node.lineno
+            for node in statements_at_import(imported.body)
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+        }
+        if at_import.isdisjoint(node.lineno for node, _ in _assigned(imported)):
+            continue
+        usages = {release.version: interpret(imported, release, path, own) for release in releases}
+        for target in _targets(imported, releases, usages, ()):
+            if target.line in at_import:
+                yield replace(target, file=os.path.relpath(path, file.parent))
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:

@@ -226,3 +226,25 @@ def test_a_function_that_nothing_calls_installs_only_what_no_import_installs(gue
     assert values(guess(HEAD + function).apply) == ["other"]
     dead = guess(HEAD + ASSIGNED + function)
     assert (values(dead.apply), values(dead.targets)) == ([], [TARGET])
+
+
+def test_what_an_imported_file_of_the_project_replaces_is_a_target(tmp_path):
+    (tmp_path / "streams.py").write_text(
+        "import torch\n\ntorch.cuda.set_stream = print\n\n\ndef other():\n    torch.add = print\n"
+    )
+    file = tmp_path / "patch.py"
+    file.write_text(f"{HEAD}import streams\n{ASSIGNED}")
+
+    def found(text):
+        tree = ast.parse(text)
+        return infer_claims(text, tree, [load("2.11.0"), load("2.12.1")], file)
+
+    claims = found(file.read_text())
+    assert [(each.value, each.file) for each in claims.targets] == [
+        (TARGET, ""),
+        ("torch.cuda.set_stream", "streams.py"),
+    ]
+    assert "what assigns it: streams.py:3." in manifest_text(
+        claims, "patch.py", "mine", "patchgate gate patch.py", releases()
+    )
+    assert values(found(f"{HEAD}{ASSIGNED}def late():\n    import streams\n").targets) == [TARGET]

@@ -1,0 +1,79 @@
+"""Find the files of a project that run when one of its files is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from patchgate.inputs.patch_source import Unreadable, parse, read_source
+from patchgate.lint.interpret.project_files import file_of
+
+
+def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
+    """The other files of its project that `file` imports, directly or not.
+
+    Without those that the packages around it import before: what they change is not its own.
+    """
+    before: dict[Path, ast.Module] = {}
+    for folder in file.parents:
+        package = folder / "__init__.py"
+        if not package.is_file():
+            break
+        if package != file:
+            around = _read(package)
+            before |= {package: around} | _closure(package, around)
+    if file in before:  # then these begin with the file itself
+        before = {}
+    return {
+        path: read
+        for path, read in _closure(file, tree).items()
+        if path != file and path not in before
+    }
+
+
+def _closure(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
+    found: dict[Path, ast.Module] = {}
+    waiting = [(file, tree)]
+    while waiting:
+        importer, read = waiting.pop()
+        for path in _imports(importer, read):
+            if path not in found:
+                found[path] = _read(path)
+                waiting.append((path, found[path]))
+    return found
+
+
+def _read(file: Path) -> ast.Module:
+    try:
+        return parse(read_source(file))
+    except Unreadable:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _imports(file: Path, tree: ast.Module) -> Iterator[Path]:
+    for node in statements_at_import(tree.body):
+        if isinstance(node, ast.Import):
+            names = [(each.name, 0) for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            below = [f"{module}.{each.name}".lstrip(".") for each in node.names]
+            names = [(name, node.level) for name in (*below, module) if name]
+        else:
+            continue
+        for name, level in names:
+            found = file_of(name, level, file)
+            if found is not None:
+                yield found
+
+
+def statements_at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that an import may run, those of a condition or a `try` included."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from statements_at_import(node.orelse)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parts = (getattr(node, name, ()) for name in ("body", "orelse", "finalbody"))
+            for part in (*parts, *(each.body for each in getattr(node, "handlers", ()))):
+                yield from statements_at_import(part)
