@@ -33,7 +33,7 @@ from patchgate.cli.parameters import option, options
 from patchgate.inputs.devices import REAL, load_profile
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.project import Project
+from patchgate.inputs.project import find_project
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value, value_in
@@ -85,7 +85,7 @@ def fidelity(
 
     Each workload is compiled on both, without a patch and with each of PATCHES.
     """
-    project, workloads = with_models(Project(), workloads)
+    project, workloads = with_models(find_project(Path.cwd()), workloads)
     known = load_workloads() | model_workloads(project.models)
     only_known(workloads, known, "workload", "--workload")
     if load_profile(profile)["kind"] != "simulated":
