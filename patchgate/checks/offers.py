@@ -4,7 +4,6 @@ CPU.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,6 @@ from patchgate.checks.framework import (
     Instance,
     Kind,
     NothingToJudge,
-    Numerics,
     Patch,
     Verdict,
     Verdicts,
@@ -29,11 +27,9 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.checks.parity import comparison_failure, judge_numbers
+from patchgate.checks.parity import comparison_failure, judge_numbers, with_own_rounding
 
 FAMILY = "parity"
-# A backend has kernels of its own, and rounds otherwise than eager mode.
-_FACTOR = 2.0
 CODES = read_codes("""
 PG531 an offered backend or pass fails
     A backend that the patch registers, or that its project names as an entry point, raises for a
@@ -149,7 +145,7 @@ def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answ
             part: {name: said for name, said in metrics[part].items() if name not in left_out}
             for part in ("special", "small")
         }
-        found = judge_numbers(case, _with_own_rounding(patch), {**metrics, **judged})
+        found = judge_numbers(case, with_own_rounding(patch), {**metrics, **judged})
         notes |= {f"{name} input": text for name, text in refused.items()}
     yield from (
         say("PG534", Kind.WARNING, actual=f"{what}: {text}") for what, text in notes.items()
@@ -163,18 +159,6 @@ def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answ
         yield say("PG534", Kind.WARNING, actual=f"unchanged: none of {run['graphs']} graphs")
     elif found:
         yield say("PG535", Kind.PASS, actual=found[0].actual, where=None)
-
-
-def _with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics that a backend must have: it rounds otherwise than eager
-    mode.
-    """
-    claims = patch.claims
-    numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
-    factor, ulps = claims.error_factor or _FACTOR, claims.largest_ulps or math.inf
-    return replace(
-        patch, claims=replace(claims, numerics=numerics, error_factor=factor, largest_ulps=ulps)
-    )
 
 
 def offer_place(patch: Patch, offer: str) -> str:

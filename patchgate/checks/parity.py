@@ -4,6 +4,7 @@ on a real GPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,8 @@ FAMILY = "parity"
 # The defaults of `largest_ulps` and `error_factor`. The error of a sound patch that rounds
 # otherwise scatters: 1.12 times unpatched was seen, in float32.
 _ULPS, _FACTOR = 8.0, 1.2
+# Other code than Inductor's rounds otherwise.
+_OWN_FACTOR = 2.0
 CODES = (
     *read_codes(f"""
 PG501 not bit-identical
@@ -127,8 +130,12 @@ def numeric_devices(run: Run) -> list[str]:
     devices=numeric_devices,
     seconds=15,
     unchanged="few",
+    eager=True,
 )
 def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
+    patch = context.patch
+    if context.apply(at.case.torch).get("uncompiled"):
+        patch = with_own_rounding(patch)
     with TemporaryDirectory() as folder:
         metrics = compared_sides(
             context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder)
@@ -143,7 +150,19 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
             metrics = _as_not_repeated(metrics)
         elif metrics["differing"]:
             metrics |= _first_divergence(context, at.case, Path(folder))
-        return acted_on(context, at.case, judge_numbers(at.case, context.patch, metrics))
+        return acted_on(context, at.case, judge_numbers(at.case, patch, metrics))
+
+
+def with_own_rounding(patch: Patch) -> Patch:
+    """The patch with the class of numerics that other code than Inductor's must have: of a backend
+    with kernels of its own, or of eager mode.
+    """
+    claims = patch.claims
+    numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
+    factor, ulps = claims.error_factor or _OWN_FACTOR, claims.largest_ulps or math.inf
+    return replace(
+        patch, claims=replace(claims, numerics=numerics, error_factor=factor, largest_ulps=ulps)
+    )
 
 
 def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:

@@ -31,13 +31,30 @@ PG219 changes torch outside its scope
     name, a setting, or a workload whose facts differ afterwards.
     Why: Users who never asked for the patch compile with a changed compiler, in the same process.
     Fix: Replace on entry and restore on exit, also after an exception (`mock.patch.object`).
+PG229 torch compiles nothing within the scope
+    The scope enters a `TorchDispatchMode`, and torch compiles nothing while one is active: compiled
+    models run in eager mode there, whose numbers are judged. Compiled code, costs and caches are
+    not.
+    Why: Users have the speed of eager mode within the block; and what is called there first is not
+    compiled after it either.
+    Fix: Say so where the block is described. A mode need not see what compiled code computes if its
+    `ignore_compile_internals` returns True.
 """)
 verdict = partial(verdict_of, FAMILY, item="outside")
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
 def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
-    return outside(context, context.observed_cases(at.case.torch))
+    mode = context.apply(at.case.torch).get("uncompiled")
+    notes = [judge_uncompiled(at.case, context.patch, mode)] if mode else []
+    return [*outside(context, context.observed_cases(at.case.torch)), *notes]
+
+
+def judge_uncompiled(case: Case, patch: Patch, mode: str) -> Verdict:
+    """PG229 for a mode that the scope enters."""
+    actual, where = f"within {mode} torch runs everything in eager mode", patch.place_of("scope")
+    scope = str(patch.claims.scope)
+    return verdict("PG229", Kind.WARNING, case, scope, "compiled models", actual, where)
 
 
 def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:

@@ -46,6 +46,7 @@ NOT_RED = (
     "PG105",
     "PG211",
     "PG226",
+    "PG229",
     "PG232",
     "PG433",
     "PG511",
@@ -85,6 +86,7 @@ OF_IMPORTS = [
 # Checks whose verdicts have the code of another's, or of none: PG210 is what the gate says of any
 # failure, and PG211 is green where all that judge an import are.
 ALSO = {
+    "PG229": ("parity", "hooks"),
     "PG210": ("version_gate",),
     "PG211": tuple(OF_IMPORTS),
     "PG208": ("samples",),

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
+from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import (
     expectation,
@@ -121,6 +122,12 @@ class CheckContext:
         entry_points = backend_entry_points(self.patch)
         ask = partial(self._import, torch, "apply", version=torch, entry_points=entry_points)
         return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
+
+    def require_compiles(self, torch: str) -> None:
+        """Raise NothingToJudge if torch compiles nothing within the scope of the patch."""
+        mode = self.apply(torch).get("uncompiled")
+        if mode:
+            raise NothingToJudge(f"torch compiles nothing within {mode}")
 
     def _import(
         self, torch: str, question: str, patch: Patch, times: int = 1, **more: Any

@@ -82,6 +82,7 @@ class Check:
     seconds: int = 1
     #: The workloads that it is asked of if the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
+    eager: bool = False  #: True if it judges a workload also where torch compiles nothing
     name: str = ""  #: that of its module
     family: str = ""  #: as reports list its verdicts
     question: str = ""  #: the first paragraph of its module

@@ -14,6 +14,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any, cast
 
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
 from patchgate.probe.patch import coverage, effects, holders, snapshot
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
@@ -138,6 +140,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             with recorder.recording():
                 module = import_patch(path, request)
             imported = effects.Settings()
+            modes = _modes_without_compiles()
             patched = AppliedPatch(module, scope)
         stage("compare")
         made = effects.Settings().made_since(imported)
@@ -154,6 +157,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "edited": snapshot.edited(consisted, after),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),
+            "uncompiled": "".join(_modes_without_compiles()[len(modes) :][:1]) if scope else "",
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
             "leaks": _leaks(patched, before, imported) if scope else [],
@@ -170,6 +174,15 @@ def apply(request: Apply, stage: Stage) -> Applied:
         stage("patch again")
         answer |= _applied_again(request, answer, before, changed, written)
     return cast(Applied, answer)
+
+
+def _modes_without_compiles() -> list[str]:
+    """The classes of the active dispatch modes while which torch compiles nothing."""
+    return [
+        type(mode).__name__
+        for mode in _get_current_dispatch_mode_stack()
+        if not (mode.is_infra_mode() or mode.ignore_compile_internals())
+    ]
 
 
 def _offers(

@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,12 @@ from typing import Any
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, all_checks
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    NothingToJudge,
+    all_checks,
+)
 from patchgate.checks.framework.instances import instances_of, verdicts_of
 from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.model.records import Case, Kind, Verdict, Workload
@@ -226,6 +232,20 @@ def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, co
     )
     assert [verdict.code for verdict in verdicts_of(check, at, context)] == codes
     assert runner.asked == asked
+
+
+@pytest.mark.parametrize(("mode", "judged"), [("", ["kernels", "parity"]), ("Mode", ["parity"])])
+def test_where_a_scope_has_nothing_compiled_numbers_alone_are_judged(mode, judged):
+    runner: Any = Answering(apply={"uncompiled": mode})
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", scope="block"))
+    context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
+    at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
+    found = []
+    for name in ("kernels", "parity"):
+        with contextlib.suppress(NothingToJudge):
+            verdicts_of(replace(all_checks()[name], ask=lambda context, at: [GREEN]), at, context)
+            found.append(name)
+    assert found == judged
 
 
 def test_a_check_may_be_asked_before_it_is_known_what_holds():
