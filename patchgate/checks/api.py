@@ -50,7 +50,8 @@ PG102 replacement cannot take the calls that the original takes
     Fix: Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.
 PG103 attribute used by the patch is missing
     The patch reads an attribute that its owner does not have in this torch, or replaces one that
-    only other releases have.
+    only other releases have, or one that no release has though it has the name of what is assigned
+    (`torch.a.stat = mine.stats`).
     Why: Users get an AttributeError as soon as that line runs; a replacement under a name that
     torch does not have is never called, and they get torch without it.
     Fix: Use the name that this release has, guard the access, or narrow `applies_to`.
@@ -84,20 +85,21 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
     asks_names = any(each["code"] in _NAMES for each in findings)
     unneeded = names_not_needed(source, torch) if asks_names else frozenset()
     has_added = any(each["expected"] == ADDED for each in findings)
-    new = names_of_other_releases(source, torch) if has_added else {}
+    new = missing_targets(source, torch) if has_added else {}
     judged = {"findings": [as_in_lint(each, torch, new) for each in findings]}
     return judge_api(at.case, context.patch, judged, context.patch.place_of("targets"), unneeded)
 
 
-def as_in_lint(finding: Answer, torch: str, new: Mapping[str, int]) -> Answer:
+def as_in_lint(finding: Answer, torch: str, new: Mapping[str, tuple[int, str]]) -> Answer:
     """Correct a finding by what only lint knows: if torch passes a parameter by name, and if a name
     is another's.
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
     if finding["expected"] == ADDED and last in new:
-        code = {"code": "PG101"} if kind == "target" else {"code": "PG103", "line": new[last]}
-        return finding | code | {"expected": "exists", "actual": "only in other releases"}
+        line, actual = new[last]
+        code = {"code": "PG101"} if kind == "target" else {"code": "PG103", "line": line}
+        return finding | code | {"expected": "exists", "actual": actual}
     if finding["expected"] == ADDED and kind == "target":
         near = near_name(_release(torch), owner, last)
         if near:
@@ -131,16 +133,20 @@ def _release(torch: str) -> Release:
     return load(torch if torch in releases() else releases()[-1])
 
 
-def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
-    """Each name that the patch adds to torch and that another release has -> its line; as in lint's
-    PG126.
+def missing_targets(source: str, torch: str) -> dict[str, tuple[int, str]]:
+    """Each name that the patch adds to torch by mistake -> its line, and what is said of it: one of
+    another release, or one that is spelled wrong; as in lint's PG126.
     """
     view = _view(source, torch)
     if view is None:
         return {}
     red = [each for each in missing_target.check([view]) if each.severity is Severity.RED]
-    lines = {each.span.line for each in red}
-    return {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines}
+    said = {each.span.line: each.fix or "only in other releases" for each in red}
+    return {
+        each.name: (each.span.line, said[each.span.line])
+        for each in view.usage.rebindings
+        if each.span.line in said
+    }
 
 
 def _view(source: str, torch: str) -> View | None:

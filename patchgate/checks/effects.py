@@ -225,7 +225,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for effect in answer["effects"]:
         kind, name = effect["kind"], effect["name"]
-        declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
+        declared = {kind, f"{kind} {name}", f"overwrite {name}"} & set(patch.claims.effects)
         if not declared and name not in (patch.claims.targets or ()):
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
             yield verdict(

@@ -220,7 +220,8 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
     elif isinstance(target, ast.Attribute):
         owner = read_owner(target, state)
         state.scope.forget(chain(target))
-        rebind(owner, target.attr, value, Span.of_attribute(target), state)
+        called = chain(source).rpartition(".")[2] if source is not None else ""
+        rebind(owner, target.attr, value, Span.of_attribute(target), state, called=called)
     elif isinstance(target, (ast.Tuple, ast.List)):
         nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
         starred = [isinstance(node, ast.Starred) for node in target.elts]
@@ -332,9 +333,17 @@ def _in_a_test(state: State) -> bool:
 
 
 def rebind(
-    owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False
+    owner: Value,
+    name: str,
+    value: Value,
+    span: Span,
+    state: State,
+    *,
+    called: str = "",
+    mocked: bool = False,
 ) -> None:
-    """Note `owner.name = value` if `owner` is a class or module of torch.
+    """Note `owner.name = value` if `owner` is a class or module of torch, where the value is
+    `called` so.
 
     Setting an option is a reference.
     """
@@ -377,7 +386,7 @@ def rebind(
     rebinding = _rebinding(owner, name, value, span, state)
     tested = mocked or _in_a_test(state)
     state.usage.rebindings.append(
-        replace(rebinding, presence=presence, mocked=mocked, tested=tested)
+        replace(rebinding, presence=presence, called=called, mocked=mocked, tested=tested)
     )
 
 

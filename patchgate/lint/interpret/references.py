@@ -152,6 +152,8 @@ class Rebinding(Use):
     original: Function | None
     #: The replacement, where it is a function of the patch.
     function: FunctionNode | None
+    #: The last name of what is assigned (`b.c` in `torch.a = b.c`); empty if it has none.
+    called: str = ""
     #: How it is bound: "static", "class", "property", "cached-property"; None for a plain function.
     form: str | None = None
     inherited: bool = False

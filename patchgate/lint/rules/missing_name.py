@@ -131,6 +131,8 @@ def _own_names(release: Release, owner: str) -> frozenset[str]:
     names = set(options_of(release, owner))
     if isinstance(symbol, (Class, Module)):
         names |= {*symbol.functions, *symbol.attributes}
+    if isinstance(symbol, Module):
+        names |= {name for name in symbol.imports if not name.endswith("*")}
     return frozenset(names)
 
 

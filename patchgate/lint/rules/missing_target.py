@@ -1,8 +1,8 @@
 """PG126: the patch assigns to a name that torch does not have.
 
 Red if another release has the name. A name that none has is added by the patch: a note, with the
-name that is spelled nearly so. Quiet for values that are no functions, and for names that the patch
-itself reads (PG111).
+name that is spelled nearly so; red if what is assigned has that name. Quiet for values that are no
+functions, and for names that the patch itself reads (PG111).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 near = near_name(view.release, owner, rebinding.name)
                 if rebinding.function is None and not near:
                     continue  # a mark of the patch's own
-                severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""
+                is_meant = near and rebinding.called == near and rebinding.reachable
+                severity = Severity.RED if is_meant else Severity.NOTE
+                fix = f"did you mean `{near}`?" if near else ""
                 message = f"adds a new name: no indexed release has `{rebinding.target}`"
             yield view.finding(
                 TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding

@@ -10,8 +10,8 @@ from patchgate.checks.api import (
     ADDED,
     as_in_lint,
     judge_api,
+    missing_targets,
     names_not_needed,
-    names_of_other_releases,
 )
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Kind, Verdict
@@ -172,10 +172,10 @@ TemplateBuffer.patched_by_us = mine
 
 def test_a_name_that_only_other_releases_have_is_red_and_one_of_the_patchs_own_is_not():
     name = "has_aliasing_or_mutation_for_prologue_fusion"
-    new = names_of_other_releases(ADDING, "2.11.0")
-    assert new == {name: 7}
-    assert names_of_other_releases(ADDING, "2.13.0") == {}
-    assert names_of_other_releases(ADDING, "99.0") == {}
+    new = missing_targets(ADDING, "2.11.0")
+    assert new == {name: (7, "only in other releases")}
+    assert missing_targets(ADDING, "2.13.0") == {}
+    assert missing_targets(ADDING, "99.0") == {}
     read = {
         "code": "PG105",
         "line": None,
@@ -203,7 +203,7 @@ def test_a_name_that_only_other_releases_have_is_red_and_one_of_the_patchs_own_i
         ("torch._inductor.ir.StorageBox.plan_after_reuse", {}, "PG105", "added by the patch"),
         (
             "torch._inductor.ir.StorageBox.plan_after_reuse",
-            {"plan_after_reuse": 9},
+            {"plan_after_reuse": (9, "only in other releases")},
             "PG101",
             "only in other releases",
         ),

@@ -147,7 +147,7 @@ def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, cod
 
 
 def test_a_setting_that_the_user_shall_not_choose_is_claimed_by_its_name():
-    declared = ("environment X", "overwrite X")
+    declared = ("overwrite X",)
     told = effect("environment")
     (verdict,) = judged({"effects": declared}, effects=[told], overwritten=[told])
     assert (verdict.code, verdict.kind) == ("PG213", Kind.NOTE)

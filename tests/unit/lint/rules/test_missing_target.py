@@ -76,3 +76,14 @@ def test_a_name_that_torch_only_imports_for_annotations_misses_nobody() -> None:
     for name, severity in (("List", "note"), ("Device", "note"), ("later", "red")):
         lines = found(f"import torch._inductor.ir as ir\nir.{name} = ir.strides\n", torches)
         assert [each.split()[2] for each in lines if "PG126" in each] == [severity]
+
+
+def test_a_name_that_is_not_what_is_assigned_is_misspelled() -> None:
+    source = (
+        "from torch._inductor.ir import Box\nfrom mine import other\n{}Box.should_realise = {}\n"
+    )
+    (told,) = found(source.format("", "other.should_realize"))
+    assert "PG126 red adds a new name" in told
+    defined = "def should_realise(self): ...\n"
+    for neighbour in (("", "other.fast"), ("", "other()"), (defined, "should_realise")):
+        assert all(" note " in each for each in found(source.format(*neighbour)))
