@@ -33,7 +33,7 @@ class NoRanks(NothingToJudge):
 
 @Check(
     axes=("torch", "device"),
-    workload="two ranks",
+    workload="two_ranks",
     devices=numeric_devices,
     seconds=5,
     unchanged="none",

@@ -75,7 +75,7 @@ def ranks(
 def test_a_patch_that_changes_both_forms_alike_is_quiet(ranks, name):
     verdicts = ranks(ROOT / "fixtures" / "patches" / name, "cpu")
     assert [(verdict.code, verdict.colour) for verdict in verdicts] == [("PG503", Colour.GREEN)] * 2
-    assert verdicts[0].subject == "two ranks.cpu tensor-parallel and sequence-parallel"
+    assert verdicts[0].subject == "two_ranks.cpu tensor-parallel and sequence-parallel"
 
 
 def test_without_two_gpus_nothing_is_guessed(ranks):

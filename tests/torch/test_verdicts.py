@@ -5,6 +5,7 @@ red one.
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
@@ -167,6 +169,8 @@ def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
                         found += check.ask(context, at)
             if until in {verdict.code for verdict in found}:
                 break
+        for verdict in found:  # `report`, `accept` and `comment` read what a run wrote
+            from_dict(Verdict, json.loads(json.dumps(to_dict(verdict))), where="")
         return found
 
     return verdicts

@@ -123,7 +123,7 @@ def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
     assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
     assert (verdict.expected, verdict.actual) == ("a real device", "needs one: it runs candidates")
     assert verdict.subject == "mlp_max_autotune.h200"
-    ranks = Case(torch="2.11.0", device="cuda", workload="two ranks")
+    ranks = Case(torch="2.11.0", device="cuda", workload="two_ranks")
     assert judge_undeviced("parity", ranks, "this machine has 1", "2 GPUs").expected == "2 GPUs"
 
 

@@ -24,6 +24,7 @@ from patchgate.checks.framework.find_checks import (
 )
 from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind, read_codes
+from patchgate.model.serialization import from_dict, to_dict
 
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
 OTHERS = (Kind.NOTE, Kind.WARNING, Kind.ASSUMED, Kind.STOPPED)
@@ -122,6 +123,12 @@ def test_a_check_asks_the_first_line_of_its_module_for_combinations_of_the_axes(
     assert check.axes == tuple(axis for axis in AXES if axis in check.axes)
     assert "torch" in check.axes
     assert check.family in families()
+
+
+@pytest.mark.parametrize("name", all_checks())
+def test_a_result_with_a_check_s_own_workload_can_be_read_again(name):
+    case = Case(torch="2.11.0", device="cpu", workload=all_checks()[name].workload, patch="mine")
+    assert from_dict(Case, to_dict(case), where="verdicts.json") == case
 
 
 def test_only_the_sentinel_is_asked_whatever_else_holds_and_it_comes_first():

@@ -145,8 +145,8 @@ def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
     assert ids("parity", rows=ONE, devices=devices) == ["2.11.0-cpu-stack", "2.11.0-cuda-stack"]
     assert ids("tokens", rows=ONE, devices=devices) == ["2.11.0-cpu-decoder", "2.11.0-cuda-decoder"]
     assert ids("ranks", rows=ONE, devices=devices) == [
-        "2.11.0-cpu-two ranks",
-        "2.11.0-cuda-two ranks",
+        "2.11.0-cpu-two_ranks",
+        "2.11.0-cuda-two_ranks",
     ]
 
 
