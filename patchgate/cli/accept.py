@@ -24,6 +24,7 @@ from patchgate.runs.accept import (
     refuse_edited,
     refuse_failing,
     refuse_unattended,
+    refuse_unobserved,
     write_changes,
 )
 
@@ -49,6 +50,7 @@ def accept(
         refuse_failing(run)
     golden = project_of(runs[0]).golden_folder
     observed = [observation for run in runs for observation in run.store]
+    refuse_unobserved(observed, runs[0])
     changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
     if not changes:
         click.echo("golden already says what the last run observed")

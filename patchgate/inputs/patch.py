@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +24,7 @@ from patchgate.inputs.patch_source import (
     write_patch,
 )
 from patchgate.inputs.project import Project, project_around
-from patchgate.inputs.split_patches import chosen_installer, is_scope
+from patchgate.inputs.split_patches import chosen_installer, is_scope, missing_function
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.errors import UsageError
@@ -31,7 +32,7 @@ from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, WORKLOADS, display_path, split_entry
 from patchgate.model.serialization import Invalid
-from patchgate.model.text import nearest
+from patchgate.model.text import did_you_mean, nearest
 
 
 def load_patch(path: Path) -> Patch:
@@ -167,12 +168,32 @@ def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
         raise UsageError(
             fault.what, where="PATCH::FUNCTION", got=entry, next='path/to/patch.py::"install(True)"'
         ) from None
-    if is_scope(text, call):
-        return replace(claims, scope=call)
+    with suppress(Unreadable):  # a verdict says so
+        _refuse_missing(text, call)
+        if is_scope(text, call):
+            return replace(claims, scope=call)
     if claims.apply in ((), (call,)):
         return replace(claims, apply=(call,))
     alone = replace(claims, apply=(call,), title=f"{claims.title}: {call}")
     return replace(alone, applies_to=None, fixed_in=None, targets=None, symptom=None)
+
+
+def _refuse_missing(text: str, call: str) -> None:
+    """Raises UsageError if the file certainly has no function of this name, Unreadable if it is
+    not Python.
+    """
+    name = re.split(r"[.(]", call, maxsplit=1)[0].strip()
+    if ":" in call.partition("(")[0]:
+        return  # a function of another module
+    functions = missing_function(text, name)
+    if functions is not None:
+        there = f"there are {', '.join(functions)}" if functions else "the file has no function"
+        raise UsageError(
+            f"no function `{name}`",
+            where="PATCH::FUNCTION",
+            got=f"{call}; {there}",
+            next=did_you_mean(name, functions) or "PATCH::FUNCTION with a function of that file",
+        )
 
 
 def backend_entry_points(patch: Patch) -> list[str]:

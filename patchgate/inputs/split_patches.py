@@ -18,6 +18,10 @@ _TORCH = ("torch", "triton")
 # How the name of a function begins that takes back what another one does.
 _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
+# These bind names of a module that its text need not spell.
+_BINDING_ANY = ("*", "globals", "vars", "locals", "exec", "eval", "__getattr__")
+_OWN_MODULE = "modules[__name__]"
+
 
 @record
 class Part:
@@ -106,6 +110,23 @@ def uncalled_installers(text: str) -> dict[str, int]:
         for name in functions
         if name in installing - used and _is_free(functions[name])
     }
+
+
+def missing_function(text: str, name: str) -> list[str] | None:
+    """The functions of a file that nowhere binds this name; None if it may have it.
+
+    Code that makes names from texts, or imports `*`, may bind any. Raises Unreadable.
+    """
+    tree = parse(text)
+    bound = set(_imported(tree)) | {
+        each.id if isinstance(each, ast.Name) else each.name
+        for each in ast.walk(tree)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        or (isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Del))
+    }
+    if bound & {name, *_BINDING_ANY} or _OWN_MODULE in text:
+        return None
+    return list(_functions(tree))
 
 
 def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:

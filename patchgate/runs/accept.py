@@ -81,6 +81,17 @@ def refuse_failing(run: Run) -> None:
             )
 
 
+def refuse_unobserved(observed: Sequence[Observation], run: Run) -> None:
+    """Raises UsageError if there is nothing that golden could say or not say."""
+    if not any(map(_is_a_record, observed)):
+        raise UsageError(
+            "the last run observed nothing: no facts to accept",
+            where=display_path(Path(run.folder)),
+            got=f"{len(observed)} cases that were observed",
+            next=run.again,
+        )
+
+
 def project_of(run: Run) -> Project:
     """The project of a run; if the results come from another machine, that of the working
     directory.

@@ -174,6 +174,14 @@ def test_accepting_twice_changes_nothing_the_second_time(observed):
     assert accept("--reason", "second").output == "golden already says what the last run observed\n"
 
 
+def test_where_nothing_was_observed_golden_says_nothing_about_it(observed):
+    shutil.rmtree(load_run(observed / "out" / "run.json").store.folder)
+    result = accept("--reason", "first", "--yes")
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.what == "the last run observed nothing: no facts to accept"
+    assert not (observed / "golden").exists()
+
+
 @pytest.mark.parametrize("name", ["CI", "PYTEST_XDIST_WORKER"])
 def test_where_nobody_reads_nothing_is_shown_or_written(observed, monkeypatch, name):
     monkeypatch.setenv(name, "1")

@@ -55,6 +55,36 @@ def test_an_id_in_the_manifest_outlasts_another_name_of_the_folder(folder):
     assert load_patch(folder / "copy::install").id == "mine-install"
 
 
+def test_a_function_that_the_file_has_not_is_refused_with_those_that_are_there(folder):
+    (folder / "mine.py").write_text("def install():\n    pass\n\n\ndef undo():\n    pass\n")
+    with pytest.raises(UsageError) as refusal:
+        load_patch(folder / "mine.py::instal(True)")
+    assert_expected_inline(
+        str(refusal.value),
+        """\
+PATCH::FUNCTION: no function `instal`
+  got:  instal(True); there are install, undo
+  next: did you mean `install`?""",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch import *\n",
+        "from a import b as nothere\n",
+        "globals()['nothere'] = print\n",
+        "import sys\nsetattr(sys.modules[__name__], 'nothere', print)\n",
+        "if 1:\n    nothere = print\n",
+        "class nothere:\n    install = print\n",
+        "def broken(:\n",
+    ],
+)
+def test_a_file_that_may_have_the_function_is_left_to_torch(folder, text):
+    (folder / "mine.py").write_text(text)
+    assert load_patch(folder / "mine.py::nothere.install").claims.apply == ("nothere.install",)
+
+
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "[x]", "unpatched"])
 def test_an_id_that_golden_could_not_hold_is_refused(folder, name):
     (folder / "mine.py").write_text("")
