@@ -64,6 +64,11 @@ PG105 names exist and fit
     Every target, import and attribute that the patch uses exists and fits in this torch.
     Why: Everything else depends on these names.
     Fix: Nothing to do.
+PG106 replacement loses what the original returns
+    It calls the original as a statement and returns nothing, though the original returns a value.
+    Why: Users get None from `generator = torch.manual_seed(0)`, and what comes of it fails, or goes
+    on without.
+    Fix: Return what the call of the original gives.
 """)
 verdict = partial(verdict_of, FAMILY)
 # The codes of a name that a line of the patch reads.

@@ -9,6 +9,7 @@ import ast
 import importlib
 import inspect
 import re
+import textwrap
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -73,14 +74,13 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
             findings.append(_finding(f"attribute {name}", None, ADDED, "added by the patch"))
         elif callable(original):
             findings += _check_signature(name, original, replacement)
-            definition = _definition(tree, replacement)
-            if definition is None:
-                continue
-            findings += _check_forwarding(definition, name, original, replacement)
-            with suppress(LookupError):
-                owner = resolve(name.rpartition(".")[0])
-                if isinstance(owner, type) and not isinstance(now, staticmethod):
-                    findings += _check_attributes(definition, owner)
+            for function, definition in _own_functions(tree, replacement).items():
+                findings += _check_forwarding(definition, name, original, function)
+                findings += _check_result(definition, name, original, function)
+                with suppress(LookupError):
+                    owner = resolve(name.rpartition(".")[0])
+                    if isinstance(owner, type) and not isinstance(now, staticmethod):
+                        findings += _check_attributes(definition, owner)
     return {"findings": findings, "changed": sorted(changed)}
 
 
@@ -185,7 +185,10 @@ def _inherited(name: str) -> Any:
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
     """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
     try:
-        known, written = inspect.signature(original), inspect.signature(replacement)
+        known = inspect.signature(original)
+        # A wrapper by `functools.wraps` takes what it takes itself, not what the original takes.
+        is_wrapper = inspect.unwrap(replacement) is inspect.unwrap(original)
+        written = inspect.signature(replacement, follow_wrapped=not is_wrapper)
     except (TypeError, ValueError):
         return
     old = known.parameters
@@ -288,7 +291,7 @@ def _check_forwarding(
     """
     if function.args.kwarg is None:
         return
-    rest, values = function.args.kwarg.arg, inspect.getclosurevars(inspect.unwrap(replacement))
+    rest, values = function.args.kwarg.arg, inspect.getclosurevars(replacement)
     named = {**values.globals, **values.nonlocals}
     nodes = list(ast.walk(function))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -312,6 +315,54 @@ def _check_forwarding(
                 yield _finding(subject, call.lineno, f"{signature}", actual, "PG102", twice)
 
 
+def _check_result(
+    function: ast.FunctionDef, name: str, original: Any, replacement: Any
+) -> Iterator[Finding]:
+    """PG106 for a replacement that calls the original, drops what that returns, and returns
+    nothing.
+    """
+    nodes = [*_of_its_own(function)]
+    if any(isinstance(node, (ast.Yield, ast.YieldFrom)) or _gives(node) for node in nodes):
+        return
+    values = inspect.getclosurevars(replacement)
+    named = {**values.globals, **values.nonlocals}
+    for node in nodes:
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        callee = named.get(ast.unparse(node.value.func))
+        if getattr(callee, "__func__", callee) is original and _returns_a_value(original):
+            actual = "drops what the original returns, and returns None"
+            subject = f"result {name}"
+            yield _finding(subject, node.lineno, "what the original returns", actual, "PG106")
+
+
+def _returns_a_value(function: Any) -> bool:
+    with suppress(OSError, TypeError, SyntaxError):
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+        definition = ast.parse(source).body[0]
+        return isinstance(definition, ast.FunctionDef) and any(
+            _gives(node) for node in _of_its_own(definition)
+        )
+    return False
+
+
+def _gives(node: ast.AST) -> bool:
+    """True for a `return` of something else than None."""
+    return (
+        isinstance(node, ast.Return)
+        and node.value is not None
+        and not (isinstance(node.value, ast.Constant) and node.value.value is None)
+    )
+
+
+def _of_its_own(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes in a function, those of functions and classes in it left out."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield node
+            yield from _of_its_own(node)
+
+
 def _check_attributes(function: ast.FunctionDef, owner: type) -> Iterator[Finding]:
     """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have."""
     for name, line in sorted(_attributes_of(function).items()):
@@ -324,13 +375,24 @@ def _check_attributes(function: ast.FunctionDef, owner: type) -> Iterator[Findin
             yield _finding(subject, line, "exists", where)
 
 
-def _definition(tree: ast.Module, function: Any) -> ast.FunctionDef | None:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return None
-    wanted = code.co_name, code.co_firstlineno
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return next((node for node in functions if (node.name, first_line(node)) == wanted), None)
+def _own_functions(tree: ast.Module, function: Any) -> dict[Any, ast.FunctionDef]:
+    """The functions of the patch that a call of the replacement runs, the outermost first.
+
+    `functools.wraps` leaves a trace from each to what it wraps, at last to the original.
+    """
+    known = {
+        (node.name, first_line(node)): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    found: dict[Any, ast.FunctionDef] = {}
+    while isinstance(function, FunctionType) and function not in found:
+        code = function.__code__
+        definition = known.get((code.co_name, code.co_firstlineno))
+        if definition is not None:
+            found[function] = definition
+        function = getattr(function, "__wrapped__", None)
+    return found
 
 
 def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
