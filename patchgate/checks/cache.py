@@ -104,7 +104,7 @@ _VARIABLES = 2
     axes=("torch", "device", "workload"),
     workloads="cache",
     devices=lambda run: ["cpu"],
-    seconds=7,
+    seconds=4,
     unchanged="none",
 )
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:

@@ -67,7 +67,7 @@ PG809 reach could not be judged
 verdict = partial(verdict_of, FAMILY)
 
 
-@Check(believes=SIMULATED)
+@Check(believes=SIMULATED, seconds=0.2)
 def ask_called(context: CheckContext, at: Instance) -> Verdicts:
     cases = context.observed_cases(at.case.torch)
     if not cases:

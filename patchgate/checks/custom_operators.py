@@ -53,7 +53,7 @@ _EXPECTED = "what its schema and its fake function say"
 _COMPILES = 4
 
 
-@Check(believes="cpu", seconds=10)
+@Check(believes="cpu", seconds=3)
 def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     names = context.apply(torch).get("defined", ())

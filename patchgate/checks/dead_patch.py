@@ -60,7 +60,7 @@ Answers = Mapping[str, Answer]
 
 
 # A scope may change something in a compile only, as a handler does.
-@Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
+@Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope, seconds=0.1)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
     """Ask once a run, about all its releases."""
     first, *_ = context.run.rows

@@ -116,7 +116,7 @@ _SETTINGS = {
 }
 
 
-@Check(believes=SIMULATED)
+@Check(believes=SIMULATED, seconds=0.1)
 def ask_effects(context: CheckContext, at: Instance) -> Verdicts:
     applied = context.apply(at.case.torch)
     failure = failure_of(applied)

@@ -68,7 +68,7 @@ def _devices(run: Run) -> list[str]:
     axes=("torch", "device", "workload"),
     workloads="equivalence",
     devices=_devices,
-    seconds=4,
+    seconds=3,
     unchanged="none",
 )
 def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:

@@ -55,7 +55,9 @@ def simulated_devices(run: Run) -> list[str]:
     return devices if run.nightly else devices[:1]
 
 
-@Check(axes=("torch", "device", "workload"), devices=simulated_devices, seconds=5, unchanged="few")
+@Check(
+    axes=("torch", "device", "workload"), devices=simulated_devices, seconds=2.5, unchanged="few"
+)
 def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")

@@ -14,7 +14,7 @@ FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")
 
 
-@Check(axes=("torch", "device", "workload"), unchanged="few")
+@Check(axes=("torch", "device", "workload"), unchanged="few", seconds=0.1)
 def ask_graph(context: CheckContext, at: Instance) -> Verdicts:
     """No verdict if the case did not compile: the kernels check reports that."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))

@@ -52,7 +52,7 @@ verdict = partial(verdict_of, FAMILY)
 _SHOWN = 6
 
 
-@Check(believes=SIMULATED)
+@Check(believes=SIMULATED, seconds=0.1)
 def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
     answer = context.apply(at.case.torch)
     if "failure" in answer:

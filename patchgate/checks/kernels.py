@@ -14,6 +14,6 @@ FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")
 
 
-@Check(axes=("torch", "device", "workload"), unchanged="few")
+@Check(axes=("torch", "device", "workload"), unchanged="few", seconds=0.1)
 def ask_kernels(context: CheckContext, at: Instance) -> Verdicts:
     return fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY))

@@ -39,7 +39,7 @@ verdict = partial(verdict_of, FAMILY, item="late")
 _EXPECTED = "the facts of a process that runs the patch first"
 
 
-@Check(believes=SIMULATED, seconds=5, wanted=lambda run, patch: not patch.claims.scope)
+@Check(believes=SIMULATED, seconds=2, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Verdicts:
     """Ask about one workload only: the first whose facts show that the patch is there."""
     for case in context.observed_cases(at.case.torch):

@@ -74,7 +74,7 @@ _NAMESPACES = ("mount", "pid", "ipc", "net")
 verdict = partial(verdict_of, FAMILY)
 
 
-@Check(axes=("torch", "device"), first=True)
+@Check(axes=("torch", "device"), first=True, seconds=0.1)
 def ask_sentinel(context: CheckContext, at: Instance) -> Verdicts:
     torch, device = at.case.torch, at.case.device
     return [sentinel_verdict(context, torch, device), *sandbox_verdicts(context, torch, device)]

@@ -49,7 +49,7 @@ PG223 replaces less in a new interpreter
 verdict = partial(verdict_of, FAMILY, item="new interpreter")
 
 
-@Check(believes=SIMULATED, seconds=5)
+@Check(believes=SIMULATED, seconds=2)
 def ask_new_interpreter(context: CheckContext, at: Instance) -> Verdicts:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)

@@ -84,7 +84,10 @@ _FAILED = ("PG531", "PG509")
 
 
 @Check(
-    axes=("torch", "device", "workload"), workloads="parity", devices=lambda run: ["cpu"], seconds=3
+    axes=("torch", "device", "workload"),
+    workloads="parity",
+    devices=lambda run: ["cpu"],
+    seconds=0.2,
 )
 def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
     case, patch = at.case, context.patch

@@ -128,7 +128,7 @@ def numeric_devices(run: Run) -> list[str]:
     axes=("torch", "device", "workload"),
     workloads="parity",
     devices=numeric_devices,
-    seconds=15,
+    seconds=5,
     unchanged="few",
     eager=True,
 )

@@ -35,7 +35,7 @@ class NoRanks(NothingToJudge):
     axes=("torch", "device"),
     workload="two_ranks",
     devices=numeric_devices,
-    seconds=5,
+    seconds=3,
     unchanged="none",
 )
 def ask_ranks(context: CheckContext, at: Instance) -> Verdicts:

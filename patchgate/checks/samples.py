@@ -91,7 +91,7 @@ _COMPILES = 8
 _SHOWN = 3
 
 
-@Check(believes=SIMULATED, seconds=15, unchanged="none")
+@Check(believes=SIMULATED, seconds=10, unchanged="none")
 def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
     if not any(sampled_names(context.apply(torch)).values()):

@@ -68,7 +68,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     )
 
 
-@Check(axes=("torch", "device", "workload"), cases=_cases, seconds=3)
+@Check(axes=("torch", "device", "workload"), cases=_cases, seconds=2)
 def ask_symptom(context: CheckContext, at: Instance) -> Verdicts:
     symptom = context.patch.claims.symptom
     assert symptom is not None

@@ -46,7 +46,7 @@ _LONG = 1000
     axes=("torch", "device"),
     workload="decoder",
     devices=numeric_devices,
-    seconds=7,
+    seconds=4,
     unchanged="none",
 )
 def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:

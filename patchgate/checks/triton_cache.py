@@ -57,7 +57,7 @@ verdict = partial(verdict_of, FAMILY)
     axes=("torch", "device", "workload"),
     workloads="cache",
     devices=lambda run: [SIMULATED],
-    seconds=4,
+    seconds=2,
     unchanged="none",
 )
 def ask_triton_cache(context: CheckContext, at: Instance) -> Verdicts:

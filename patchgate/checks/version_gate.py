@@ -70,7 +70,7 @@ _SETTINGS = ("environment", "config", "state", "process")
 Answers = Mapping[str, Answer]
 
 
-@Check(believes=SIMULATED, seconds=5)
+@Check(believes=SIMULATED, seconds=3)
 def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch

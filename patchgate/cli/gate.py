@@ -33,7 +33,7 @@ from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.report.view import changes_of_red
 from patchgate.runner.leftovers import temporary_files_below
-from patchgate.runner.results_folder import cells_before, results_folder
+from patchgate.runner.results_folder import results_folder, seconds_before
 from patchgate.runner.run_settings import (
     Limits,
     Run,
@@ -190,7 +190,7 @@ def _progress(run: Run, patch: Patch, *, workers: int, cells: bool, form: str) -
     """Print the first line of a run, and return what shows how far it is."""
     file = None if form == "text" else sys.stderr
     click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
-    before = {cell.name: cell.seconds for cell in cells_before(Path(run.folder))}
+    before = seconds_before(Path(run.folder))
     waits = f"starting torch {', '.join(run.torches)}"
     return RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits)
 

@@ -259,6 +259,10 @@ class Command:
         return " ".join(("patchgate", self.name, *self.arguments))
 
 
+#: The item of a verdict that says why a patch was not run.
+PATCH_RUN = "run"
+
+
 @record
 class Verdict:
     """One judgement of one check on one case."""

@@ -22,8 +22,6 @@ from patchgate.report.view import headline_text
 
 # Seconds between two plain lines.
 _EVERY = 15
-# The share of cells that must have ended before the time that is left is shown.
-_SHARE = 0.1
 # Seconds that are not worth a figure, and how far a cell that takes longer than expected goes on.
 _SHORT, _LONGER = 3, 0.3
 
@@ -48,16 +46,22 @@ class TimeLeft:
         self._began[cell] = self._clock()
 
     def ended(self, cell: str, seconds: float) -> None:
+        self._began.pop(cell, None)
         self._expected += self._left.pop(cell, seconds)
         self._taken += seconds
 
     def seconds(self) -> float:
         """The seconds that are left, at least those of the longest cell."""
         now, left = self._clock(), []
-        ratio = self._taken / self._expected if self._expected else 1.0
-        for cell, expected in list(self._left.items()):  # it is asked in another thread too
-            elapsed = now - self._began.get(cell, now)
-            left.append(max(expected * ratio - elapsed, _LONGER * elapsed))
+        cells = list(self._left.items())  # it is asked in another thread too
+        elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
+        # A cell that takes longer than expected tells how slow this run is, before any has ended.
+        late = [cell for cell in cells if elapsed[cell[0]] > cell[1]]
+        taken = self._taken + sum(elapsed[cell] for cell, _ in late)
+        expected = self._expected + sum(seconds for _, seconds in late)
+        ratio = taken / expected if expected else 1.0
+        for cell, seconds in cells:
+            left.append(max(seconds * ratio - elapsed[cell], _LONGER * elapsed[cell]))
         return max([sum(left) / self._workers, *left])
 
 
@@ -126,9 +130,7 @@ class RunProgress(Progress):
         self._show()
 
     def left(self) -> str:
-        """`about 40 s left`; empty until enough cells have ended to tell."""
-        if self.done < _SHARE * self.total or not self.done:
-            return ""
+        """`about 40 s left`."""
         seconds = self._left.seconds()
         return f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
 

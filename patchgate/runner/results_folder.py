@@ -28,7 +28,7 @@ from patchgate.model.files import (
     release_space,
     write_atomically,
 )
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import PATCH_RUN, Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
 from patchgate.runner.files_read import changed_since_read, take_over_notes
@@ -193,6 +193,20 @@ def _delete(paths: Iterable[Path]) -> None:
 def cells_before(folder: Path) -> list[JudgedCell]:
     """The cells that the run judged that was put aside."""
     return _read(folder / PUT_ASIDE / _JUDGED)[1]
+
+
+def seconds_before(folder: Path) -> dict[str, float]:
+    """The seconds of each cell of that run, as far as it tells how long the cell takes: it judged
+    something, and the patch ran.
+    """
+    cells = cells_before(folder)
+    if any(verdict.item == PATCH_RUN for cell in cells for verdict in cell.verdicts):
+        return {}  # without a patch that runs every cell ends early
+    return {
+        cell.name: cell.seconds
+        for cell in cells
+        if cell.verdicts and all(verdict.is_judged for verdict in cell.verdicts)
+    }
 
 
 # -- the cells of this run

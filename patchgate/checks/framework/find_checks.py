@@ -78,8 +78,9 @@ class Check:
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     #: on one release, in place of the product of the axes
     cases: Callable[[Patch, str], list[Case]] | None = None
-    #: how long an instance takes on a slow core, about: the longest are asked first
-    seconds: int = 1
+    #: How long an instance takes, about: the longest are asked first, and the time that is left
+    #: is told by it. Most instances of some checks have nothing to judge, or find all measured.
+    seconds: float = 1
     #: The workloads that it is asked of if the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
     eager: bool = False  #: True if it judges a workload also where torch compiles nothing

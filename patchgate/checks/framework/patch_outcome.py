@@ -15,7 +15,16 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import PYPROJECT
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Command, Failure, Kind, Verdict, read_codes
+from patchgate.model.records import (
+    PATCH_RUN,
+    Case,
+    Cause,
+    Command,
+    Failure,
+    Kind,
+    Verdict,
+    read_codes,
+)
 from patchgate.model.serialization import Answer
 
 FAMILY = "gate"
@@ -60,12 +69,14 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
             "all that it needs is installed",
             actual,
             place,
-            item="run",
+            item=PATCH_RUN,
             advice=_needs(patch, missing),
             commands=installing(missing),
         )
     if fault_of(None, failure) is Fault.MACHINE:
-        return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
+        return verdict(
+            "PG905", Kind.INFRA, case, "", "the module runs", actual, place, item=PATCH_RUN
+        )
     return verdict(
         "PG210",
         Kind.REGRESSED,
@@ -74,7 +85,7 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
         "the module runs",
         actual,
         place,
-        item="run",
+        item=PATCH_RUN,
         advice="correct the patch",
         commands=(then(again),),
     )

@@ -82,15 +82,25 @@ def wait_for(file: io.StringIO, line: str) -> None:
     pytest.fail(f"{line!r} is not in {file.getvalue()!r}")
 
 
-def test_no_time_is_named_before_a_tenth_has_ended_or_at_the_very_end():
+def test_a_rough_time_is_named_from_the_start_and_none_at_the_very_end():
     progress, _ = made()
     progress.planned(CELLS)
-    assert progress.left() == ""
-    end(progress, NAMES[0])
-    assert progress.left() == ""
-    for cell in NAMES[1:-1]:
+    assert progress.left() == "about 10 s left"
+    for cell in NAMES[:-1]:
         end(progress, cell)
     assert progress.left() == "finishing"
+
+
+def test_a_cell_that_takes_longer_than_expected_tells_how_slow_this_run_is():
+    clock = Clock()
+    left = TimeLeft({}, 2, clock)
+    left.planned({"plain_run-1": 25} | {f"parity-{number}": 5 for number in range(10)})
+    left.started("plain_run-1")
+    assert left.seconds() == 37.5
+    clock.now = 100
+    assert left.seconds() == pytest.approx((30 + 10 * 5 * 4) / 2)
+    left.ended("plain_run-1", 100)
+    assert left.seconds() == pytest.approx(10 * 5 * 4 / 2)
 
 
 def test_what_is_left_is_corrected_by_what_the_cells_of_a_check_took():

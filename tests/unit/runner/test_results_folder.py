@@ -17,10 +17,17 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import HELD, PUT_ASIDE
-from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
+from patchgate.model.records import PATCH_RUN, Case, Cause, Failure, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.files_read import note_read
-from patchgate.runner.results_folder import Journal, cells_before, held, put_aside, results_folder
+from patchgate.runner.results_folder import (
+    Journal,
+    cells_before,
+    held,
+    put_aside,
+    results_folder,
+    seconds_before,
+)
 from patchgate.runner.run_settings import (
     OBSERVATIONS,
     VERDICTS,
@@ -76,6 +83,27 @@ def test_a_run_that_ended_is_judged_anew_and_what_was_red_comes_first(tmp_path: 
     put_aside(tmp_path)
     assert [cell.name for cell in cells_before(tmp_path) if cell.red] == ["one"]
     assert Journal(tmp_path).begin("key") == []
+
+
+def test_times_of_cells_that_ended_early_tell_nothing_about_the_next_run(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.begin("key")
+    judged = JudgedCell(name="judged", seconds=20, verdicts=(GREEN,))
+    stopped = replace(judged, name="stopped", verdicts=(replace(GREEN, kind=Kind.STOPPED),))
+    for cell in (judged, JudgedCell(name="nothing to judge"), stopped):
+        journal.append(cell)
+    put_aside(tmp_path)
+    assert seconds_before(tmp_path) == {"judged": 20}
+
+
+def test_a_patch_that_did_not_run_leaves_no_times(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.begin("key")
+    journal.append(JudgedCell(name="judged", seconds=20, verdicts=(GREEN,)))
+    raised = replace(GREEN, code="PG210", kind=Kind.REGRESSED, item=PATCH_RUN)
+    journal.append(JudgedCell(name="other", seconds=0.1, verdicts=(raised,)))
+    put_aside(tmp_path)
+    assert seconds_before(tmp_path) == {}
 
 
 def _edited(file: Path) -> None:
