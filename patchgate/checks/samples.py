@@ -26,6 +26,7 @@ from patchgate.checks.offers import offer_place
 from patchgate.checks.parity import comparison_failure
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import Unreadable, mentioned_operators, parse
+from patchgate.model.facts import OTHER_FORM
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Kind, Numerics, Verdict, read_codes
@@ -44,7 +45,7 @@ PG512 other results for samples of the operator
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
-PG513 samples of the operator fail
+PG513 samples of the operator fail, or give another dtype or shape
     Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
     patch, and compile and run without it; also after a call in inference mode, or as a copy. That a
     second derivative is refused is not judged. Another dtype is allowed to a patch that claims
@@ -269,16 +270,19 @@ def judge_samples(
         if patch.claims.numerics is Numerics.CHANGES:
             wrong = [each for each in wrong if each.get("is_missing")]
             failing = [each for each in failing if not each.get("is_cast")]
+        formed = [each for each in failing if each.get("is_form") and not offer]
+        failing = [each for each in failing if each not in formed]
+        fact = f"{offer}, {ran}" if offer else f"of {ran}"
         say = partial(
             _red,
             case=case,
-            fact=f"{offer}, {ran}" if offer else f"of {ran}",
             judged=metrics["judged"],
             place=offer_place(patch, offer) if offer else place,
             program="" if offer else program,
         )
-        verdicts += say("PG532" if offer else "PG512", wrong)
-        verdicts += say("PG531" if offer else "PG513", failing)
+        verdicts += say("PG532" if offer else "PG512", wrong, fact=fact)
+        verdicts += say("PG531" if offer else "PG513", failing, fact=fact)
+        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:

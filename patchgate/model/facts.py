@@ -18,6 +18,8 @@ UNPATCHED = "unpatched"
 FAILURE = "failure"
 #: 1 where a case compiles and 0 where it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
+#: How the fact of a verdict begins on results whose dtype or shape is another one.
+OTHER_FORM = "dtype or shape"
 #: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is
 #: known.
 HISTOGRAMS = (

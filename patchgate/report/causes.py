@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.budgets import COSTS
+from patchgate.model.facts import OTHER_FORM
 from patchgate.model.records import Colour, Kind, Verdict, record
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are
@@ -26,6 +27,7 @@ _FACTS = 4
 _DOES_NOT_RUN = "does not run"
 _DOES_NOT_COMPILE = "does not compile"
 _DOES_NOT_FIT = "does not fit"
+_OTHER_FORM = "other form"
 _CODE = "code"
 
 
@@ -133,6 +135,8 @@ does not run: PG210
     Importing the patch fails, so nothing else can be judged.
 does not compile: PG301 PG504 PG513 PG706 PG413 PG808 PG401 PG431
     With the patch, a workload no longer compiles or runs: users of such models get this error.
+other form:
+    Results have another dtype or shape with the patch: code that goes on with them is hurt.
 does not fit: PG101 PG104 PG103 PG102
     The patch uses private names that this torch does not have, or that take other arguments.
 changes nothing: PG221 inert
@@ -181,7 +185,7 @@ notes: new first under warning
 def _read_causes(table: str) -> Iterator[Cause]:
     lines = table.strip().splitlines()
     for heading, sentence in zip(lines[::2], lines[1::2], strict=True):
-        name, _, words = heading.partition(": ")
+        name, _, words = heading.partition(":")
         codes = tuple(word for word in words.split() if word.startswith("PG"))
         kinds = tuple(Kind(word) for word in words.split() if not word.startswith("PG"))
         yield Cause(name=name, sentence=sentence.strip(), codes=codes, kinds=kinds)
@@ -201,6 +205,8 @@ def cause_of(verdict: Verdict) -> Cause:
         return _BY_KIND[verdict.kind]
     if verdict.fact == "compiles" and verdict.kind is Kind.REGRESSED:
         return _BY_NAME[_DOES_NOT_COMPILE]
+    if verdict.fact.startswith(OTHER_FORM):
+        return _BY_NAME[_OTHER_FORM]
     known = _BY_CODE.get(verdict.code)
     if known:
         return known

@@ -8,6 +8,7 @@ import json
 import subprocess
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
@@ -17,18 +18,31 @@ from patchgate.runner.client import Runner, request_for
 from patchgate.runner.run_settings import Run
 
 
-def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
-    """If only one side is not finite, difference, ulps, error and worst element are infinite."""
-    script = Path(__file__).with_name("not_finite.py")
+def _printed(python: str, script: str) -> dict[str, Any]:
+    """The JSON that a script of this folder prints."""
     environment = {
         "PYTHONPATH": str(PACKAGE.parent),
         "CUDA_VISIBLE_DEVICES": "",
         "PATH": "/usr/bin:/bin",
     }
-    printed = subprocess.run(
-        [run.rows[torch], str(script)], env=environment, capture_output=True, text=True
-    ).stdout
-    figures = json.loads(printed.splitlines()[-1])
+    path = str(Path(__file__).with_name(script))
+    ran = subprocess.run([python, path], env=environment, capture_output=True, text=True)
+    answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return answer
+
+
+def test_of_results_of_another_form_only_those_are_shown(torch: str, run: Run) -> None:
+    found = _printed(run.rows[torch], "other_forms.py")
+    assert found["alone"] == "output: float16[2], not float32[2]"
+    assert found["one of three"] == "output 2 of 3: float16[2], not float32[2]"
+    assert found["fewer"] == "output: 1 in place of 2 tensors"
+    assert found["drawn"]
+    assert found["length"] < 250 < 2500 < found["values"]
+
+
+def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
+    """If only one side is not finite, difference, ulps, error and worst element are infinite."""
+    figures = _printed(run.rows[torch], "not_finite.py")
     assert figures["equal"] == [0, 0, 0, 0]
     assert figures["one ulp"] == figures["one ulp alone"]
     assert figures["one ulp"][1] == 1

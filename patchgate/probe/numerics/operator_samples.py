@@ -142,6 +142,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
         "programs": [program_of(sample) for sample in samples],
+        "drawn": [program_of(sample, is_drawn=True) for sample in samples],
         "eager": results,
         "spread": spread,
         "exact": exact,
@@ -526,15 +527,19 @@ def _is_dense(value: torch.Tensor) -> bool:
     return 0 not in value.stride() or value.numel() == 0
 
 
-def program_of(sample: Sample) -> str:
+def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
     """A few lines that call it with these values, as `call(given())`; empty where they would be
     long.
+
+    `is_drawn`: floats are drawn from a seed, where a dtype or a shape is all that matters.
     """
+    literal = _drawn if is_drawn else _literal
+    seeded = "    torch.manual_seed(0)\n" if is_drawn else ""
     if sample.is_program:
-        given = ", ".join(repr(_literal(value)) for value in sample.args)
+        given = ", ".join(repr(literal(value)) for value in sample.args)
         return (
-            f"def given():\n    return {given}\n{sample.function}def call(given):\n    return "
-            "program(*given)\n"
+            f"def given():\n{seeded}    return {given}\n{sample.function}def call(given):\n    "
+            "return program(*given)\n"
         )
     name = sample.function.removeprefix("op_db:").partition("/")[0]
     owner = "torch" if callable(named(name)) else "torch.Tensor"
@@ -547,11 +552,9 @@ def program_of(sample: Sample) -> str:
         or sum(tensor.numel() for tensor in tensors) > _WRITTEN_OUT
     ):
         return ""
-    args, kwargs = (
-        repr(pytree.tree_map(_literal, value)) for value in (sample.args, sample.kwargs)
-    )
+    args, kwargs = (repr(pytree.tree_map(literal, value)) for value in (sample.args, sample.kwargs))
     return f"""def given():
-    return {args}, {kwargs}
+{seeded}    return {args}, {kwargs}
 def call(given):
     result = {owner}.{name}(*given[0], **given[1])
     wanted = [x for x in (*given[0], *given[1].values()) if torch.is_tensor(x) and x.requires_grad]
@@ -563,6 +566,13 @@ def _literal(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     made = f"torch.tensor({value.tolist()}, dtype={value.dtype}).reshape({list(value.shape)})"
+    return AsWritten(f"{made}.requires_grad_()" if value.requires_grad else made)
+
+
+def _drawn(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return _literal(value)  # of integers the values may decide the shapes of results
+    made = f"torch.randn({list(value.shape)}, dtype={value.dtype})"
     return AsWritten(f"{made}.requires_grad_()" if value.requires_grad else made)
 
 

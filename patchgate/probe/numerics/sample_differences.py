@@ -62,7 +62,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             rounded += 0 < found["excess"] <= 1
             if found["excess"] > 1:
                 where = {"at": at, "way": way, "offer": offer, "sample": text}
-                program = "" if offer or way == "simulated" else ours["programs"][at]
+                written = ours["drawn" if found.get("is_cast") else "programs"]
+                program = "" if offer or way == "simulated" else written[at]
                 differing.append({**where, "program": program, **found})
     known = {each["at"] for each in differing}
     for at, after in theirs["called"].items():
@@ -166,12 +167,9 @@ def departure(
             what = f"gradients of the tensors {left[0]}, not {left[1]}"
             return {"excess": INFINITE, "what": what, "raises": False, "is_missing": True}
         if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
-            what = (
-                f"{part}: {', '.join(map(shown_tensor, got))}, not "
-                f"{', '.join(map(shown_tensor, expected))}"
-            )
             is_cast = [t.shape for t in got] == [t.shape for t in expected]
-            return {"excess": INFINITE, "what": what, "raises": True, "is_cast": is_cast}
+            found = {"excess": INFINITE, "what": _other_form(part, got, expected), "raises": True}
+            return {**found, "is_form": True, "is_cast": is_cast}
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
             moves = spread[part][number] if spread else torch.zeros(())
             known = exact[part][number] if exact and exact.get(part) else None
@@ -180,6 +178,17 @@ def departure(
                 what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
                 largest = {"excess": excess, "what": what, "raises": False}
     return largest
+
+
+def _other_form(part: str, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
+    """The first tensor of another shape or dtype; how many there are where that differs."""
+    if len(got) != len(expected):
+        return f"{part}: {len(got)} in place of {len(expected)} tensors"
+    pairs = [tuple(map(shown_tensor, pair)) for pair in zip(got, expected, strict=True)]
+    number = next(i for i, (one, other) in enumerate(pairs, 1) if one != other)
+    one, other = pairs[number - 1]
+    which = f" {number} of {len(pairs)}" if len(pairs) > 1 else ""
+    return f"{part}{which}: {one}, not {other}"
 
 
 def _is_missing(gradient: torch.Tensor) -> bool:

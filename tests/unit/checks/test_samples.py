@@ -85,6 +85,13 @@ def test_a_sample_that_differs_is_shown():
     )
 
 
+def test_another_dtype_or_shape_is_no_failure():
+    cast = {**FAILS, "is_form": True, "is_cast": True, "what": "output: float32[], not float64[]"}
+    assert judge([cast])["PG513"].fact == "dtype or shape of add"
+    assert judge([FAILS])["PG513"].fact == "of add"
+    assert judge([{**cast, "offer": "pass mine"}])["PG531"].fact == "pass mine, add"
+
+
 def test_where_torch_itself_differs_everywhere_nothing_is_judged():
     assert judge([], judged=0)["PG515"].colour is Colour.GREY
 

@@ -1,0 +1,45 @@
+"""Run by the Python of a torch row: the text on results of another dtype or shape, and a program
+whose numbers are drawn, as JSON.
+"""
+
+import json
+from typing import Any
+
+import torch
+
+from patchgate.probe.numerics.operator_samples import program_of
+from patchgate.probe.numerics.sample_calls import Sample
+from patchgate.probe.numerics.sample_differences import departure
+
+ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
+TEXT = "def program(a, b):\n    return a.mean(), a[b]\n"
+INPUTS = (torch.rand(300).requires_grad_(), torch.tensor([2, 0]))
+
+
+def what(after: list[torch.Tensor], before: list[torch.Tensor]) -> str:
+    return str(departure({"output": after}, {"output": before})["what"])
+
+
+def forms(program: str) -> list[str]:
+    """The forms of the results of a program that is written down, run twice with equal ones."""
+    names: dict[str, Any] = {"torch": torch}
+    exec(program, names)
+    once, again = ([*names["call"](names["given"]())] for _ in range(2))
+    assert all(map(torch.equal, once, again))
+    return [f"{each.dtype}{list(each.shape)}" for each in once]
+
+
+sample = Sample(TEXT, INPUTS, {})
+drawn = program_of(sample, is_drawn=True)
+print(
+    json.dumps(
+        {
+            "alone": what([HALF], [ONE]),
+            "one of three": what([ONE, HALF, ONE], [ONE, ONE, ONE]),
+            "fewer": what([ONE], [ONE, ONE]),
+            "drawn": forms(drawn) == forms(program_of(sample)),
+            "length": len(drawn),
+            "values": len(program_of(sample)),
+        }
+    )
+)
