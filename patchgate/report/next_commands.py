@@ -1,11 +1,12 @@
-"""A next step as the reader types it: through nox in a checkout, by the command's own name anywhere
-else.
+"""A next step as the reader types it: through nox in a checkout, by the command's own name, or by
+its path where nox has installed it, anywhere else.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,9 @@ def typed(command: Command) -> str:
     in_checkout = is_through_nox() or ((ROOT / "noxfile.py").is_file() and Path.cwd() == ROOT)
     if in_checkout and command.name in _SESSIONS:
         return " ".join(("nox", "-s", command.name, "--", *command.arguments))
+    own = Path(sys.executable).with_name("patchgate")
+    if is_through_nox() and own.is_file():  # no shell finds what nox has installed for itself
+        return " ".join((display_path(own), command.name, *command.arguments))
     return str(command)
 
 

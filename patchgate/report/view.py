@@ -285,7 +285,8 @@ def step_text(verdict: Verdict) -> str:
     """The next step; of long advice, the first sentence and where the rest is."""
     advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
     if len(advice) > LONG:
-        advice = f"{advice.partition('. ')[0]} (more: patchgate explain {verdict.code})"
+        explain = typed(Command(name="explain", arguments=(verdict.code,)))
+        advice = f"{advice.partition('. ')[0]} (more: {explain})"
     return next_step(advice, verdict.commands)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_source
-from patchgate.inputs.project import find_project, is_root
+from patchgate.inputs.project import Project, find_project, is_root
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, read_toml
 from patchgate.model.errors import UsageError
@@ -24,6 +25,8 @@ from patchgate.model.text import counted
 _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml"}
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
+# Other signs are patterns to GitHub.
+_NAMEABLE = re.compile(r"[\w.][\w./ -]*")
 
 
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
@@ -63,7 +66,7 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
     texts, lines = {}, []
     name = path.relative_to(root).as_posix()
     if project.table is None:
-        table = root / PYPROJECT if (root / PYPROJECT).is_file() else root / OWN_FILE
+        table = _table_of(project)
         text, guess = _table(table, name, path)
         texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
         lines += [
@@ -129,7 +132,7 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
             next="a folder in its place",
         )
     name = path.relative_to(root).as_posix()
-    if not re.fullmatch(r"[\w.][\w./ -]*", name):
+    if not _NAMEABLE.fullmatch(name):
         raise UsageError(
             "cannot be named in a workflow",
             where=display_path(patch),
@@ -139,8 +142,11 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
                 "as a pattern"
             ),
         )
+    own = f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*"
     values = {
-        "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
+        '"PATCH/**", pyproject.toml, patchgate/golden/**': ", ".join(
+            json.dumps(each) for each in (own, *_watched(source.resolve(), root, own))
+        ),
         "OWNER/patchgate": repository,
         "@COMMIT": f"@{commit}",
         "patches: PATCH": f"patches: {name}",
@@ -149,6 +155,34 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
         root / ".github" / "workflows" / target: _fill(ROOT / "ci" / "github" / template, values)
         for template, target in _TEMPLATES.items()
     }
+
+
+def _watched(source: Path, root: Path, own: str) -> list[str]:
+    """The patterns of what decides results next to the patch, which is at `own`: what it imports,
+    the project's table, and golden.
+    """
+    from patchgate.lint.imported_files import imported_files
+
+    project = find_project(source)
+    imported: list[Path] = []
+    with suppress(Unreadable):  # a verdict says so
+        if source.suffix not in DIFFS:
+            imported = [*imported_files(source, parse(read_source(source)))]
+    files = [*sorted(imported), _table_of(project), project.golden_folder]
+    names = [
+        each.relative_to(root).as_posix() + "/**" * (each == project.golden_folder)
+        for each in files
+        if each.is_relative_to(root) and _NAMEABLE.fullmatch(each.relative_to(root).as_posix())
+    ]
+    return [name for name in names if not name.startswith(own.partition("*")[0])]
+
+
+def _table_of(project: Project) -> Path:
+    """The file that has the table of a project, or will have it."""
+    root = Path(project.root)
+    if project.table is not None:
+        return Path(project.table)
+    return root / PYPROJECT if (root / PYPROJECT).is_file() else root / OWN_FILE
 
 
 def _repository_and_commit(called: str) -> tuple[str, str]:

@@ -212,9 +212,39 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     )
     assert gate["jobs"]["gate"]["uses"] == f"them/gate/.github/workflows/gate.yml@{OLD}"
     assert gate["jobs"]["gate"]["with"] == {"patches": patch}
-    assert gate[True]["pull_request"]["paths"] == [watched, ".github/workflows/patchgate.yml"]
+    assert gate[True]["pull_request"]["paths"] == [
+        watched,
+        "patchgate.toml",
+        "patchgate/golden/**",
+        ".github/workflows/patchgate.yml",
+    ]
     assert comment["jobs"]["comment"]["uses"] == f"them/gate/.github/workflows/comment.yml@{OLD}"
     assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
+
+
+def test_a_workflow_judges_after_an_edit_of_what_the_patch_imports(command, repository):
+    (repository / "pyproject.toml").write_text("[tool.patchgate]\ngolden = 'facts'\n")
+    for path, text in {
+        "package/__init__.py": "",
+        "package/mine.py": "from package import cost\nfrom .below import more\n",
+        "package/cost.py": "from package.table import entries\n",
+        "package/table.py": "entries = {}\n",
+        "package/other.py": "",
+        "package/below.py": "more = 1\n",
+    }.items():
+        (repository / path).parent.mkdir(exist_ok=True)
+        (repository / path).write_text(text)
+    assert command("init", "package/mine.py", "--workflow", f"them/gate@{OLD}")[0] == 0
+    gate = yaml.safe_load((repository / ".github" / "workflows" / "patchgate.yml").read_text())
+    assert gate[True]["pull_request"]["paths"] == [
+        "package/mine.*",
+        "package/below.py",
+        "package/cost.py",
+        "package/table.py",
+        "pyproject.toml",
+        "facts/**",
+        ".github/workflows/patchgate.yml",
+    ]
 
 
 def test_no_workflow_is_written_through_a_link_out_of_the_repository(

@@ -43,8 +43,14 @@ def test_through_nox_in_a_checkout_and_not_below_an_installed_one(folder, monkey
     assert typed(GATE) == "nox -s gate -- p.py"
 
 
-def test_what_is_no_session_of_nox_has_its_own_name_everywhere(monkeypatch):
+def test_what_is_no_session_of_nox_is_called_where_nox_has_installed_it(folder, monkeypatch):
+    (folder / "bin").mkdir()
+    monkeypatch.setattr("sys.executable", str(folder / "bin" / "python"))
     monkeypatch.setenv(THROUGH, "nox")
+    assert typed(EXPLAIN) == "patchgate explain PG301"
+    (folder / "bin" / "patchgate").write_text("")
+    assert typed(EXPLAIN) == "bin/patchgate explain PG301"
+    monkeypatch.delenv(THROUGH)
     assert typed(EXPLAIN) == "patchgate explain PG301"
 
 
