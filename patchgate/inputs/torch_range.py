@@ -142,8 +142,15 @@ def torch_range(path: Path) -> TorchRange:
     return advised if advised.specifiers else required
 
 
-def _around(folder: Path, package: str, named: str = "") -> TorchRange:
-    """The range that a folder or one above it states.
+def range_of_folder(folder: Path) -> TorchRange:
+    """The range that a folder's own files state: of a package in a repository with several, or of
+    an example with requirements of its own.
+    """
+    return _around(folder, "", whole=False)
+
+
+def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) -> TorchRange:
+    """The range that a folder states or, if it is the `whole` project's that is wanted, one above.
 
     `package` is the folder below, from which the walk came. `named` is a file below that requires
     torch without a version.
@@ -163,7 +170,7 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
                 return TorchRange(specifiers=tuple(bounds), where=where, by_triton=by_triton)
             named = named or where
             break
-    if (folder / ".git").exists() or folder.parent == folder:
+    if not whole or (folder / ".git").exists() or folder.parent == folder:
         return TorchRange(where=named)
     return _around(folder.parent, folder.name, named)
 

@@ -70,6 +70,7 @@ def write_tree(history: Path, commit: str, into: Path) -> None:
 
     Raises UsageError if there is no such commit.
     """
+    (into / ".git").mkdir(parents=True)  # the top of a project, as in a checkout
     try:
         write_files(
             history, commit, into, lambda name: bool(_READ.search(name)), is_git_folder=True

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
-from patchgate.inputs.torch_range import TorchRange, torch_range
+from patchgate.inputs.torch_range import TorchRange, range_of_folder, torch_range
 from patchgate.lint.findings import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
@@ -56,6 +56,10 @@ _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
+# How many ranges of folders below a project are shown.
+_SHOWN = 3
+# A range, the releases that it allows, and the newer ones.
+_Judged = tuple[TorchRange, Sequence[str], Sequence[str]]
 # Words that only a manifest of a patch has, where a folder's other tables lie beside its files.
 _OF_A_MANIFEST = re.compile(r"^\s*(applies_to|targets|numerics|symptom|fixed_in)\s*=", re.M)
 
@@ -111,20 +115,15 @@ def walk(
     Raises UsageError for a path that does not exist.
     """
     result = Walk()
-    known = [each.version for each in releases]
     for path in paths:
         files, own = patch_files(path), OwnFiles()
-        allowed = TorchRange() if whole else torch_range(path)
-        judged = allowed.of(known, {each.version: each.triton for each in releases})
-        judged = [each for each in judged if not since or Version(each) >= Version(since)]
-        later = [] if whole else newer(known, judged)
-        if str(allowed) not in ("", *result.ranges):
-            result.ranges.append(str(allowed))
+        ranges = _Ranges(path=path.resolve(), releases=releases, whole=whole, since=since)
         result.files += len(files)
         walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
         if walked:
             own.set_in = _set_in(files)
         for file in _touching(files) if walked else files:
+            allowed, judged, later = ranges.of(file.parent if walked else None)
             place = Place(
                 file=file,
                 releases=[each for each in releases if each.version in judged],
@@ -137,7 +136,51 @@ def walk(
                 walked=walked,
             )
             result.places.append(place)
+        result.ranges += [each for each in ranges.stated() if each not in result.ranges]
     return result
+
+
+@dataclass(kw_only=True)
+class _Ranges:
+    """The releases that the project at a path supports, and those that folders below it state for
+    themselves: of these the ones that both allow, or else the folder's own.
+    """
+
+    path: Path
+    releases: Sequence[Release]
+    whole: bool
+    since: str
+    _known: dict[Path | None, _Judged] = field(default_factory=dict)
+
+    def of(self, folder: Path | None) -> _Judged:
+        """The range for the files of a folder; None is the folder of the project itself."""
+        if folder is not None:
+            here = folder.resolve()
+            folder = here if self.path in here.parents and not self.whole else None
+        if folder not in self._known:
+            self._known[folder] = self._judged(folder)
+        return self._known[folder]
+
+    def _judged(self, folder: Path | None) -> _Judged:
+        if folder is None:
+            allowed = TorchRange() if self.whole else torch_range(self.path)
+            return self._releases(allowed, ())
+        own, above = range_of_folder(folder), self.of(folder.parent)
+        return self._releases(own, above[1]) if own.specifiers else above
+
+    def _releases(self, allowed: TorchRange, within: Sequence[str]) -> _Judged:
+        known = [each.version for each in self.releases]
+        judged = allowed.of(known, {each.version: each.triton for each in self.releases})
+        judged = [each for each in judged if not self.since or Version(each) >= Version(self.since)]
+        judged = [each for each in judged if each in within] or judged
+        return allowed, judged, [] if self.whole else newer(known, judged)
+
+    def stated(self) -> Iterator[str]:
+        """The range of the project, and some of those below it, in words."""
+        self.of(None)
+        texts = {folder: str(allowed) for folder, (allowed, _, _) in self._known.items()}
+        below = dict.fromkeys(text for folder, text in texts.items() if folder is not None)
+        yield from filter(None, dict.fromkeys((texts[None], *list(below)[:_SHOWN])))
 
 
 def patch_files(path: Path) -> list[Path]:

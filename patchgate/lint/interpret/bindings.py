@@ -350,17 +350,7 @@ def rebind(
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
-        if isinstance(value, LocalFunction) and not _is_wrapped(value):
-            state.usage.hooks.append(
-                Hook(
-                    span=span,
-                    owner=owner.classes[0],
-                    name=name,
-                    function=value.node,
-                    reachability=state.reachability,
-                    gates=state.gates,
-                )
-            )
+        _note_hook(owner, name, value, span, state)
     elif not isinstance(owner, Symbol):
         state.usage.define("", name, state.path)
         if isinstance(owner, LocalObject):
@@ -384,10 +374,27 @@ def rebind(
     if not mocked:
         state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     rebinding = _rebinding(owner, name, value, span, state)
-    tested = mocked or _in_a_test(state)
+    tested, mocked = mocked or _in_a_test(state), mocked or state.passing
     state.usage.rebindings.append(
         replace(rebinding, presence=presence, called=called, mocked=mocked, tested=tested)
     )
+
+
+def _note_hook(owner: Instance, name: str, value: Value, span: Span, state: State) -> None:
+    """Note a function of the patch on an object of torch; a test puts it there for the code that
+    it tests.
+    """
+    if isinstance(value, LocalFunction) and not _is_wrapped(value) and not _in_a_test(state):
+        state.usage.hooks.append(
+            Hook(
+                span=span,
+                owner=owner.classes[0],
+                name=name,
+                function=value.node,
+                reachability=state.reachability,
+                gates=state.gates,
+            )
+        )
 
 
 def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State) -> Rebinding:

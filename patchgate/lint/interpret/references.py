@@ -7,8 +7,10 @@ runs in the release.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 from pathlib import Path
 
 from patchgate.lint.index.records import Arguments, Function
@@ -276,6 +278,11 @@ class Usage:
     #: From this line on, as the file is imported, something may have loaded modules of torch that
     #: it does not name.
     loads_from: int = 0
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often each name of torch is referred to, once all is noted."""
+        return Counter(each.dotted for each in self.references)
 
     def is_set_elsewhere(self, dotted: str) -> bool:
         return ".".join(dotted.split(".")[-2:]) in self.set_elsewhere

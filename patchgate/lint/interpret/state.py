@@ -94,6 +94,9 @@ class State:
     moved: list[PendingFunction] = field(default_factory=list)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
+    #: This line assigns a value that is taken back after other modules are imported, and nothing
+    #: else.
+    passing: bool = False
     #: The file is of a backend that has code generators of its own; torch's may not be the ones
     #: that run.
     own_backend: bool = False
@@ -225,15 +228,49 @@ def execute(node: ast.stmt, state: State) -> End | None:
 def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
     """Walk statements in order; return the first End."""
     ended, here = None, state
-    for statement in statements:
+    for at, statement in enumerate(statements):
         check_time()
-        end = execute(statement, here)
+        end = execute(
+            statement,
+            here.having(passing=True)
+            if isinstance(statement, ast.Assign) and _only_for_imports(statements, at)
+            else here,
+        )
         if end is not None and ended is None:
             ended = end
             here = state.at(end.rest if state.reachable else state.reachability)
             if end.test is not None and state.reachable:
                 here = here.having(left_by=end.test)
     return ended
+
+
+def _only_for_imports(statements: Sequence[ast.stmt], at: int) -> bool:
+    """True for `owner.name = other`, if `owner.name = saved` follows and only imports and plain
+    assignments stand in between: no caller of torch meets `other`.
+    """
+    target = _attribute_set(statements[at])
+    for later in statements[at + 1 :] if target else ():
+        if isinstance(later, (ast.Import, ast.ImportFrom)):
+            continue
+        if not isinstance(later, ast.Assign) or not isinstance(later.value, ast.Name):
+            return False
+        if _attribute_set(later) == target:
+            return any(
+                isinstance(each, ast.Assign)
+                and ast.unparse(each.value) == target
+                and ast.unparse(each.targets[0]) == later.value.id
+                for each in statements[:at]
+            )
+    return False
+
+
+def _attribute_set(statement: ast.stmt) -> str:
+    """The text of the one attribute that an assignment sets; empty for any other statement."""
+    if not isinstance(statement, ast.Assign) or not isinstance(
+        target := statement.targets[-1], ast.Attribute
+    ):
+        return ""
+    return ast.unparse(target)
 
 
 # A usual file takes a hundredth of it, and 14,000 generated lines a tenth.

@@ -129,14 +129,17 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
     """The function or `__init__` that a call of `dotted` runs, without its body, which no call
     depends on.
 
-    None if decorators change the parameters.
+    None if decorators change the parameters, or a `__new__` of the class takes them: it may return
+    something else, as that of `torch.no_grad` does.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
     if found is None or _TAKES_OTHERS.match(found.origin):
         return None
     if isinstance(symbol, Class):
-        symbol = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
+        made_by = release.member(found.origin, "__new__")
+        by_init = made_by is None or made_by.kind != "function"
+        symbol = symbol.functions.get("__init__") if by_init else None
     elif isinstance(symbol, Function) and found.origin.startswith(_WITH_OUT):
         symbol = replace(symbol, parameters=(*symbol.parameters, _OUT))
     return replace(symbol, body="") if isinstance(symbol, Function) else None
@@ -413,7 +416,14 @@ def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
             len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
         ):
             return UNKNOWN
-        return Container(element=promised(inner[0], resolve))
+        return _collection(promised(inner[0], resolve))
     if outer in _MAPPINGS and len(inner) == 2:
-        return Container(element=promised(inner[1], resolve))
+        return _collection(promised(inner[1], resolve))
     return UNKNOWN
+
+
+def _collection(element: Value) -> Value:
+    """A collection of what no annotation tells is no more known than any other value, which may
+    depend on the version.
+    """
+    return Container(element=element) if element != UNKNOWN else UNKNOWN

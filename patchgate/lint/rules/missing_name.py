@@ -44,6 +44,8 @@ PG116 config option missing
 
 # How alike two spellings are when one is taken for a slip of the other.
 _NEAR = 0.84
+# A name that a file uses more often is no slip: its author has seen it work.
+_SLIPS = 4
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
@@ -94,7 +96,8 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
     """True if another file of the project, or a vendor's package, may add the name: no indexed
     release has it or a name that is spelled nearly so.
 
-    A public form of a private name is the same without underscores.
+    A public form of a private name is the same without underscores. An attribute that the file
+    uses again and again is of objects of another class than the one that an annotation names.
     """
     by_vendor = reference.kind == "name" and view.usage.extended_by_vendor
     kernels = reference.kind == "module" and reference.dotted.startswith("triton.")
@@ -102,6 +105,8 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
         return False
     if in_some_release(view, reference.owner, reference.name):
         return False
+    if reference.kind == "attribute" and view.usage.uses[reference.dotted] > _SLIPS:
+        return True
     return near_name(view.release, reference.owner, reference.name).strip("_") in (
         "",
         reference.name.strip("_"),

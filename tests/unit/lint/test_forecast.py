@@ -57,3 +57,30 @@ def test_a_folder_that_is_named_after_a_release_is_for_that(
     (project / folder / "mine.py").write_text("import torch._inductor.old\n")
     (finding,) = lint([project], TORCHES).findings
     assert (finding.severity.value, finding.when is not None) == (("note", "red")[red], red)
+
+
+@pytest.mark.parametrize(
+    ("project", "below", "red"),
+    [
+        ("", "torch==2.4.1", False),  # no release of the index
+        ("torch>=2.10", "torch==2.4.1", False),
+        ("torch==2.10.0", "torch>=2.0", False),  # what both allow
+        ("torch==2.10.0", "torch", False),
+        ("torch>=2.10", "torch", True),
+        ("torch>=2.10", "torch>=2.11", True),
+        ("", "", True),
+    ],
+)
+def test_a_folder_with_requirements_of_its_own_is_judged_by_them(
+    tmp_path: Path, project: str, below: str, red: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text(project)
+    (tmp_path / "examples" / "one").mkdir(parents=True)
+    (tmp_path / "examples" / "requirements.txt").write_text(below)
+    (tmp_path / "examples" / "one" / "mine.py").write_text("import torch._inductor.old\n")
+    report = lint([tmp_path], TORCHES)
+    assert [each.severity.value for each in report.findings if each.when is When.NOW] == (
+        ["red"] * red
+    )
+    assert ("examples" in " ".join(report.ranges)) is (below > "torch")

@@ -99,3 +99,44 @@ def test_what_a_test_puts_in_the_place_of_a_public_function_is_for_its_own_proje
     assert _red(tmp_path, "test_it.py", private, PRIVATE) == ["PG113"]
     assigned = PUT.format("cuda.properties = lambda x: 1")
     assert _red(tmp_path, "install.py", assigned, PUBLIC) == ["PG113"]
+
+
+PASSING = """
+import torch._inductor.ir as ir
+def install():
+    saved = ir.strides
+    ir.strides = lambda x: x
+    {}
+    ir.strides = saved
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "red"),
+    [("import elsewhere", False), ("ir.use(1)", True), ("yield", True), ("x = elsewhere", False)],
+)
+def test_what_is_put_back_after_imports_meets_no_caller(
+    tmp_path: Path, between: str, red: bool
+) -> None:
+    torches = toy_releases({"2.11.0": {"torch._inductor.ir": STRIDES}})
+    assert _red(tmp_path, "install.py", PASSING.format(between), torches) == ["PG113"] * red
+
+
+STRIDES = """
+def strides(x, deep=False): ...
+def use(x): return strides(x, deep=True)
+"""
+HOOK = """
+from torch._inductor.ir import Tuner
+def test_it():
+    tuner = Tuner()
+    tuner.hook = lambda given: 0
+"""
+
+
+def test_what_a_test_puts_on_an_object_is_for_the_code_that_it_tests(tmp_path: Path) -> None:
+    tuner = "class Tuner:\n    def __init__(self):\n        self.hook = None\n"
+    tuner += "    def run(self):\n        self.hook(1, reset=True)\ndef hook(given): ...\n"
+    torches = toy_releases({"2.11.0": {"torch._inductor.ir": tuner}})
+    assert _red(tmp_path, "test_it.py", HOOK, torches) == []
+    assert _red(tmp_path, "install.py", HOOK, torches) == ["PG113"]

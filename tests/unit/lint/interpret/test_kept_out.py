@@ -63,6 +63,14 @@ def g(cls, f):
         raise ValueError
     OLD
 
+torch.__version__ | '2.7'
+import re
+def release(version=HERE) -> tuple[int, ...]:
+    found = re.search('(.)[.](.)', version)
+    return tuple(int(found.group(each)) for each in (1, 2))
+if release() < (2, 11):
+    OLD
+
 max_torch='2.10' | max_torch=Ellipsis
 from helpers import RunIf
 @RunIf(HERE)

@@ -157,3 +157,15 @@ def test_what_two_stars_pass(made: str, red: bool) -> None:
     gate = "from torch import __version__\nnew = __version__ >= (2, 13)\n"
     source = _TAKES.format(gate.replace("(2, 13)", "'2.13'") * ("new" in made) + made)
     assert ("PG115" in codes(source)) is red
+
+
+def test_a_class_whose_base_has_new_may_take_what_its_init_does_not() -> None:
+    sources = toy_sources()
+    sources["torch._inductor.ir"] += (
+        "class Undecorated:\n    def __new__(cls, function=None): ...\n"
+        "class NoGrad(Undecorated):\n    def __init__(self): ...\n"
+        "class Plain:\n    def __init__(self): ...\n"
+    )
+    torches = toy_releases({"2.11.0": sources})
+    assert codes("from torch._inductor.ir import NoGrad\nNoGrad(print)\n", torches) == []
+    assert codes("from torch._inductor.ir import Plain\nPlain(print)\n", torches) == ["PG115"]

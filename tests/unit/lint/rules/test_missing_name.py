@@ -567,3 +567,13 @@ def test_types_of_tensors_come_from_outside_of_a_module(device: str) -> None:
     torches = toy_releases({"2.10.0": {module: "def first(): ...\n"}})
     assert found(f"import torch\n{module}.FloatTensor\n", torches) == []
     assert codes(f"import torch\n{module}.FloatTensors\n", torches) == ["PG111"]
+
+
+@pytest.mark.parametrize(("times", "severity"), [(1, "red"), (4, "red"), (5, "note")])
+def test_an_attribute_that_is_used_again_and_again_is_no_slip(times: int, severity: str) -> None:
+    box = "class Box:\n    def iterator(self): ...\n"
+    release = (toy_release("2.11.0", {"torch._inductor.ir": box}),)
+    uses = "".join(f"    print({each}, box.iterater)\n" for each in range(times))
+    lines = found(f"from torch._inductor.ir import Box\ndef use(box: Box):\n{uses}", release)
+    assert [each.split()[2] for each in lines] == [severity] * len(lines)
+    assert lines
