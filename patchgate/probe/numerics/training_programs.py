@@ -136,6 +136,31 @@ x.load_state_dict({f"_orig_mod.{key}": value for key, value in state.items()}, s
 )
 return layer.eval()(a), *layer.state_dict().values(), *x.state_dict(prefix="y.").values()
 
+layer = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 6))
+layer[2].weight = layer[0].weight
+o = torch.optim.SGD(layer.parameters(), lr=0.1)
+layer.load_state_dict({"0.weight": m, "0.bias": v, "2.weight": m, "2.bias": w})
+layer(a).sum().backward()
+o.step()
+return *layer.state_dict().values(), layer(b)
+
+layer = torch.nn.Linear(6, 6)
+o = torch.optim.SGD(layer.parameters(), lr=0.1)
+layer.load_state_dict({"weight": m.double(), "bias": v.half()})
+x = layer(a)
+layer.double()(a.double()).sum().backward()
+o.step()
+return x, *layer.state_dict().values()
+
+p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(a.clone())]
+o = [torch.optim.AdamW([each], lr=0.1) for each in p]
+for each, x in zip(p, o):
+    o[1].load_state_dict(o[0].state_dict())
+    for step in (1, 2):
+        (each @ m * step).sin().sum().backward()
+        x.step()
+return *p, *(each for one in o[1].state.values() for each in one.values())
+
 layer = torch.nn.Linear(6, 6)
 layer.load_state_dict({"weight": m}, strict=False)
 x = torch.func.functional_call(layer, {"weight": n, "bias": v}, (a,))
