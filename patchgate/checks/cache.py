@@ -496,11 +496,11 @@ def _hits(counts: Mapping[str, int]) -> int:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """`FX graphs: 1 hit; AOTAutograd: 1 hit`, without zero counts."""
+    """`FX graph cache: 1 hit; AOTAutograd cache: 1 hit`, without zero counts."""
     names = ("hit", "miss", "bypass")
     fx, autograd = (
         ", ".join(f"{counts[key + name]} {name}" for name in names if counts[key + name])
         or "not asked"
         for key in ("", "autograd_")
     )
-    return f"FX graphs: {fx}; AOTAutograd: {autograd}"
+    return f"FX graph cache: {fx}; AOTAutograd cache: {autograd}"

@@ -86,7 +86,10 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
 def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
     """Say once that few workloads were measured on the releases on which nothing changed."""
     if unchanged:
-        actual = f"the rest was not measured again on {', '.join(unchanged)}, as nothing changed"
+        actual = (
+            f"the patch changes nothing on {', '.join(unchanged)}: only a few workloads were "
+            "measured there"
+        )
         yield verdict("PG211", Kind.PASS, case, REST, "measured where anything changes", actual)
 
 

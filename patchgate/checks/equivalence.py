@@ -144,5 +144,7 @@ def _change_of_tokens(before: Figures, after: Figures) -> tuple[str, ...]:
     """How many tokens depend on the form, without and with the patch; nothing if none does."""
     if not after["changed_tokens"]:
         return ()
-    counts = f"{before['changed_tokens']} -> {after['changed_tokens']}"
-    return (f"{counts} of {after['tokens']} tokens of random heads change",)
+    return (
+        f"{after['changed_tokens']} of {after['tokens']} tokens depend on the form, "
+        f"{before['changed_tokens']} without the patch (chosen by random weights)",
+    )

@@ -76,7 +76,9 @@ def judge_hooks(
         return
     lost = sorted(set(unpatched["called"]) - set(patched["called"]))
     for name in lost:
-        actual = f"called {unpatched['called'][name]} times without the patch, never with it"
+        count = unpatched["called"][name]
+        times = {1: "once", 2: "twice"}.get(count, f"{count} times")
+        actual = f"called {times} without the patch, never with it"
         kind, place = Kind.REGRESSED, f"{display_path(patch.path)}:1"
         if name in own or name in patched["replaced"]:
             kind, actual = Kind.WARNING, f"{actual}: the patch sets a pass of its own in its place"

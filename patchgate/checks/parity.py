@@ -319,7 +319,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
     share, elements = metrics["differing"], metrics["elements"]
     found = [
         f"{share:.1%} of {elements:.0f} elements differ bit for bit",
-        f"largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)",
+        f"largest difference {metrics['largest']:.6g} ({_ulps_text(metrics['ulps'])})",
     ]
     if metrics.get("diverges_at"):
         found.append(f"first difference at {metrics['diverges_at']}")
@@ -391,7 +391,11 @@ def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts
 
 def _broken_text(patch: Patch, metrics: Answer) -> str:
     broken = _broken_claim(patch, metrics)
-    return f"{metrics['differing']:.1%} differ, {metrics['ulps']:.3g} ulps" if broken else ""
+    return f"{metrics['differing']:.1%} differ, {_ulps_text(metrics['ulps'])}" if broken else ""
+
+
+def _ulps_text(ulps: float) -> str:
+    return "1 ulp" if f"{ulps:.3g}" == "1" else f"{ulps:.3g} ulps"
 
 
 def _behaviour(

@@ -94,9 +94,9 @@ def _changes(counts: Counts) -> str:
     """The changes with Wilson's interval, so that few changes are not taken for none."""
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     return (
-        f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change, "
-        f"{counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to "
-        f"{high:.1%})"
+        f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change, "
+        f"in {counts['changed_sequences']} of {counts['sequences']} texts (of many texts in "
+        f"{low:.1%} to {high:.1%})"
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from patchgate.cli.options import Folder
+from patchgate.cli.options import ResultsFolder
 from patchgate.cli.parameters import option, options
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
@@ -37,7 +37,7 @@ def accept(
         metavar="TEXT", help="The reason for the change; goes into golden's HISTORY.md."
     ),
     yes: bool = option(help="Write without asking."),
-    folder: Folder,
+    folder: ResultsFolder,
 ) -> None:
     """Record the facts of the last run in the golden files. Nothing is run.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import click
 
 from patchgate.checks.framework.find_checks import every_code
@@ -11,6 +9,7 @@ from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Command
 from patchgate.report.explain import render_catalogue, show_code
+from patchgate.report.next_commands import typed
 from patchgate.report.terminal import to_stdout
 
 
@@ -31,13 +30,10 @@ def explain(
             click.echo(f"{known.code}  {known.title}")
         return
     if code.upper() not in codes:
-        close = tuple(get_close_matches(code.upper(), codes, n=1, cutoff=0.7))
-        raise UsageError(
-            "no such code",
-            where="explain",
-            got=code,
-            next=Command(name="explain", arguments=close)
-            if close
-            else "patchgate explain   (lists all)",
-        )
+        # A code is a number: one that is spelled nearly like it has nothing to do with it.
+        number = f"PG{''.join(filter(str.isdecimal, code))}"
+        meant = tuple(known for known in codes if number.startswith(known))
+        command = Command(name="explain", arguments=meant)
+        step = command if meant else f"{typed(command)}   (lists all)"
+        raise UsageError("no such code", where="explain", got=code, next=step)
     to_stdout(lambda console: show_code(console, codes[code.upper()]))

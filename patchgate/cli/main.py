@@ -62,7 +62,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         show_usage_error(error)
         sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        _show_wrong_option(error)
         sys.exit(2)
     except SystemExit as ended:
         if _reader_has_gone(ended, output):
@@ -142,6 +142,15 @@ def show_usage_error(error: UsageError) -> None:
     if isinstance(error.next, Command):
         error.next = typed(error.next)
     click.echo(escape_control(f"error: {error}"), err=True)
+
+
+def _show_wrong_option(error: click.ClickException) -> None:
+    """Say what click says in the form of our own errors."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "patchgate"
+    message = error.format_message().removesuffix(".")
+    lines = f"error: {message[:1].lower()}{message[1:]}\n  next: {path} --help"
+    click.echo(escape_control(lines), err=True)
 
 
 def show_failure(error: BaseException) -> None:

@@ -79,6 +79,16 @@ Folder = Annotated[
     ),
 ]
 
+ResultsFolder = Annotated[
+    str,
+    option(
+        "--folder",
+        default=FOLDER,
+        type=click.Path(file_okay=False),
+        help="The folder with the results of the run.",
+    ),
+]
+
 
 def time_limit(seconds: float) -> Any:
     return option(

@@ -38,7 +38,9 @@ def option(*names: str, **how: Any) -> Any:
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
         flags = names or (f"--{name.replace('_', '-')}",)
         shown = {"show_default": "default" in how, "multiple": get_origin(kind) is tuple}
-        return click.option(*flags, name, is_flag=kind is bool, **{**shown, **_typed(kind, how)})
+        if kind is bool:  # False would let any other option be given without its value
+            shown["is_flag"] = True
+        return click.option(*flags, name, **{**shown, **_typed(kind, how)})
 
     return of
 

@@ -20,7 +20,7 @@ from typing import Annotated, NoReturn
 import click
 
 from patchgate import __version__
-from patchgate.cli.options import Folder
+from patchgate.cli.options import ResultsFolder
 from patchgate.cli.parameters import argument, option, options
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
@@ -99,7 +99,7 @@ def report(
         help="Write the page here.",
     ),
     form: Form,
-    folder: Folder,
+    folder: ResultsFolder,
 ) -> NoReturn:
     """Show the last run again, and write its reports again."""
     judged = [judged_before(run) for run in runs_in(Path(folder))]

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-# Characters of each part that are shown.
-_LENGTH = 1500
+# Characters of each part that are shown: enough for the names of all workloads.
+_LENGTH = 3000
 
 
 class UsageError(Exception):

@@ -92,7 +92,7 @@ def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
     if line.isdecimal() and (ROOT / file).is_file():
         yield "at", "\n".join([example.where, *_lines_around(_source(ROOT / file), int(line))])
     yield (
-        "prints",
+        "result",
         f"{example.text}" + (f"\nexpected: {example.expected}" if example.expected else ""),
     )
     fixed = _corrected(example)

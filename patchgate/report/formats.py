@@ -74,8 +74,9 @@ class JudgedPatch:
 
     @property
     def title(self) -> str:
-        claims = self.patch.claims
-        return " ".join(filter(None, (self.patch.id, claims.title, claims.source)))
+        claims, name = self.patch.claims, self.patch.id
+        own = "" if claims.title.startswith(name) else name  # without a manifest it begins so
+        return " ".join(filter(None, (own, claims.title, claims.source)))
 
     @property
     def checkout(self) -> Path:

@@ -62,6 +62,9 @@ def answer_lines(
         return Ending(scope, [*where, f"{count_line(view)} Exit code {code}."])
     if view.quick_look and not view.causes:
         return Ending(scope, [*where, f"exit code {code}", count_line(view)])
+    if view.quick_look:
+        look = f"QUICK LOOK: judged{_share_text(view, view.quick_look)}"
+        where = [f"{look}; all of it: {typed(view.quick_look.command)}", *where]
     return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
 
 
@@ -119,6 +122,15 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a gate result; run:
     patchgate gate PATCH`.
     """
+    found = "the patch changes nothing" if view.is_idle else "no problem"
+    return (
+        f"QUICK LOOK: {found}{_share_text(view, look)}. Not a gate result; run: "
+        f"{typed(look.command)}"
+    )
+
+
+def _share_text(view: RunView, look: QuickLook) -> str:
+    """` in 1 of 13 workloads on 1 of 2 releases`"""
     sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
     narrowed = [
         f"{word} {judged} of {wanted} {noun}"
@@ -127,9 +139,7 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     ]
     parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
-    where += f", {view.unjudged} not judged" * bool(view.unjudged)
-    found = "the patch changes nothing" if view.is_idle else "no problem"
-    return f"QUICK LOOK: {found}{where}. Not a gate result; run: {typed(look.command)}"
+    return where + f", {view.unjudged} not judged" * bool(view.unjudged)
 
 
 def _not_judged(

@@ -109,7 +109,7 @@ def _outlook(report: Report) -> Iterator[str]:
             f"(--details); {shown}"
         )
     elif report.releases:
-        yield f"lower bound: nothing red on {report.releases[0]} alone"
+        yield f"lower bound: oldest release looked at: {report.releases[0]}; nothing red"
 
 
 def _places_of(findings: Sequence[Finding]) -> str:

@@ -101,7 +101,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     counts = ((sum(map(len, view.changes.values())), "accepted change"), (notes, "note"))
     noted = [counted(count, noun) for count, noun in counts if count]
     if noted:
-        console.print(Text(f"{', '.join(noted)}: in the report"))
+        console.print(Text(f"the report also has {' and '.join(noted)}"))
     if view.unrecorded:
         console.print(Text(escape_control(view.unrecorded), style=_STYLES[Colour.GREY]))
     for number, group in enumerate(view.causes, 1):

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import catalogue, families
 from patchgate.model.records import Colour, Command, Kind, Verdict, record
+from patchgate.model.text import counted
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
@@ -125,8 +126,11 @@ class RunView:
             return ""
         cases = list(dict.fromkeys(entry.subject for entry in entries))
         command = "".join(f" {typed(command)}" for command in blocks[0].steps[0][1][:1])
-        what = f"new: the facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
-        what += " are the same with and without the patch and not recorded yet; "
+        # A verdict of this kind begins with the count of its facts.
+        count = sum(int(entry.actual.partition(" ")[0]) for entry in entries)
+        what = f"new: {counted(count, 'fact')} of {', '.join(cases[:3])}"
+        what += ", ..." * (len(cases) > 3)
+        what += " that the patch does not change are not recorded yet; "
         changed = [number for number, group in enumerate(self.causes, 1) if group.changes]
         if changed:
             return (

@@ -101,8 +101,8 @@ def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
         return text, []
     found = package.parent.relative_to(table.parent).as_posix()
     guess = (
-        f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: "
-        "workloads can import it"
+        f"  path = [{json.dumps(found)}]: workloads can import the package `{package.name}` from "
+        "there"
     )
     return f"{text}path = [{json.dumps(found)}]\n", [guess]
 

@@ -194,7 +194,9 @@ def test_a_patch_that_changes_no_code_is_not_judged_and_not_red():
 
 def test_a_stale_artifact_is_reported_with_what_the_cache_said_and_a_remedy_that_was_tried():
     patched, unpatched = judge(**STALE)
-    assert patched.actual == ("the unpatched code ran; FX graphs: 1 hit; AOTAutograd: 1 hit")
+    assert patched.actual == (
+        "the unpatched code ran; FX graph cache: 1 hit; AOTAutograd cache: 1 hit"
+    )
     assert unpatched.actual.startswith("the patched code ran")
     assert "cache_key_tag" in patched.advice
     assert "Tried on torch 2.11.0" in patched.advice

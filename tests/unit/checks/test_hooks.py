@@ -35,6 +35,9 @@ def test_setting_the_option_of_a_hook_is_a_note(own, replaced, colour):
 def test_a_hook_that_is_no_longer_called_is_red():
     (verdict,) = hooks({"called": {"a": 2, "b": 1}, "asked": {}}, {"called": {"b": 1}, "asked": {}})
     assert (verdict.code, verdict.subject) == ("PG804", "hook a")
+    assert verdict.actual == "called twice without the patch, never with it"
+    (verdict,) = hooks({"called": {"a": 5}, "asked": {}}, {"called": {}, "asked": {}})
+    assert verdict.actual == "called 5 times without the patch, never with it"
     (verdict,) = hooks({"called": {"a": 2}, "asked": {}}, {"called": {"a": 1}, "asked": {}})
     assert (verdict.code, verdict.subject) == ("PG806", "hooks")
 

@@ -105,6 +105,10 @@ def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_d
     assert judge(swapped | {"error_patched": error})[1].code == code
 
 
+def test_one_unit_is_no_plural():
+    assert judge(ROUNDED | {"ulps": 1.0})[0].actual.endswith("(1 ulp)")
+
+
 def test_a_difference_is_reported_in_figures():
     bits, error, special = judge(ROUNDED)
     assert (

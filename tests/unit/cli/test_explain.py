@@ -15,6 +15,11 @@ def test_without_a_code_all_are_listed_in_order(command):
     assert (status, [line[:5] for line in printed.splitlines()]) == (0, sorted(every_code()))
 
 
+def test_a_code_that_is_like_no_other_is_answered_with_the_list(command):
+    _, _, wrong = command("explain", "PG999")
+    assert wrong.splitlines()[2] == "  next: patchgate explain   (lists all)"
+
+
 def test_an_unknown_code_is_answered_with_its_neighbour(command):
     status, _, wrong = command("explain", "PG3010")
     assert status == 2

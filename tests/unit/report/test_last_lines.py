@@ -189,6 +189,10 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     run, verdicts = look_at(Kind.REGRESSED, **NARROWED["--check"])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == "1 cause, 1 red result, 0 green"
+    last = answer_lines(run, verdicts, shown, WORKLOADS, 1).last
+    assert last[0].startswith("QUICK LOOK: judged in 1 of 1 workloads by 1 of ")
+    assert "; all of it: " in last[0]
+    assert last[-1] == "1 cause, 1 red result, 0 green; exit code 1"
     assert "quick look" not in render_junit(dict.fromkeys(verdicts, 0.0), shown)
 
 

@@ -52,7 +52,7 @@ def test_the_range_of_the_project_goes_before_the_matrix(tmp_path: Path) -> None
     assert dead() == []
     (tmp_path / "requirements.txt").write_text("torch>=2.12\n")
     assert dead() == [
-        "`torch.__version__ < (2, 11)` is true on no supported release (2.13.0 to 2.13.0)"
+        "`torch.__version__ < (2, 11)` is true on no indexed release (2.13.0 to 2.13.0)"
     ]
 
 
