@@ -184,7 +184,9 @@ def judge_broken(item: str, expected: str, actual: str) -> Verdict:
 def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
     """PG907: the run ended before this instance of a check was judged."""
     item = at.case.name if at.case.workload else name
-    return replace(_stopped(at.case, at.size, item, reason), check=family)
+    # Several checks of a family may be asked of one case: each is a result of its own.
+    fact = f"{name} {at.size}".rstrip() if at.case.workload else at.size
+    return replace(_stopped(at.case, fact, item, reason), check=family)
 
 
 def judge_unstarted(case: Case, reason: str) -> Verdict:

@@ -35,7 +35,14 @@ from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
-from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial, with_stand_ins
+from patchgate.runs.gate import (
+    Cell,
+    in_turn,
+    judge_patch,
+    leave_partial,
+    planned_cells,
+    with_stand_ins,
+)
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 GREEN = Verdict(
@@ -409,6 +416,13 @@ def test_a_run_that_ends_before_its_first_cell_never_shows_what_an_earlier_one_f
     verdicts = load_verdicts(Path(run.folder))
     assert ({found.kind for found in verdicts}, exit_code(verdicts)) == ({Kind.STOPPED}, 4)
     assert Path(run.folder, NAME).is_file()
+
+
+def test_each_check_that_did_not_begin_is_counted(run: Run) -> None:
+    patch = load_patch(Path(run.patch))
+    whole = replace(run, premerge=("pointwise", "residual_stack"), devices=("h200", "cpu"))
+    verdicts = leave_partial(whole, patch, "the run was ended by SIGINT")
+    assert len(verdicts) == len(planned_cells(whole, patch)) > 40
 
 
 def test_a_run_that_was_not_begun_says_so_whatever_an_earlier_one_found(
