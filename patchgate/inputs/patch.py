@@ -192,7 +192,8 @@ def _refuse_missing(text: str, call: str) -> None:
             f"no function `{name}`",
             where="PATCH::FUNCTION",
             got=f"{call}; {there}",
-            next=did_you_mean(name, functions) or "PATCH::FUNCTION with a function of that file",
+            next=did_you_mean(name, functions)
+            or "one of them, or the file alone if its import installs the patch",
         )
 
 
