@@ -19,7 +19,7 @@ from patchgate.inputs.torch_range import TorchRange, range_of_folder, torch_rang
 from patchgate.lint.findings import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import is_of_tests
+from patchgate.lint.interpret.project_files import imports_vendor, is_of_tests
 from patchgate.lint.interpret.values import OwnFiles
 from patchgate.lint.interpret.version_gates import HELPERS
 from patchgate.model.paths import display_path, leaves_project
@@ -122,6 +122,7 @@ def walk(
         walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
         if walked:
             own.set_in = _set_in(files)
+            own.extended_by_vendor = any(imports_vendor(read_lossy(each)) for each in files)
         for file in _touching(files) if walked else files:
             allowed, judged, later = ranges.of(file.parent if walked else None)
             place = Place(

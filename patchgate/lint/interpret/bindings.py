@@ -63,6 +63,8 @@ from patchgate.lint.interpret.version_gates import (
     unpacked,
 )
 
+# The form of a function without its decorator.
+_PLAIN = "plain"
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
 # Decorators, by their last name, below which a function takes what its `def` says; those that
@@ -127,6 +129,8 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         member = owner.members.get(name, UNKNOWN)
         if isinstance(member, LocalFunction):
             state.use(member)
+            if _form_of(member) == "static":  # which the class gives out as a plain function
+                return replace(member, form=_PLAIN)
         return member
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
@@ -429,6 +433,8 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 def _form_of(value: Value) -> str | None:
     """How a call will bind the replacement: by its wrapper, else by its decorators."""
     if not isinstance(value, LocalFunction):
+        return None
+    if value.form == _PLAIN:
         return None
     forms = (FORMS.get(ast.unparse(each)) for each in getattr(value.node, "decorator_list", ()))
     return value.form or next(filter(None, forms), None)

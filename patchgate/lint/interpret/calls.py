@@ -466,11 +466,26 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
 
 def _spread(node: ast.expr, state: State) -> Iterator[str]:
     """The keys that `**table` certainly passes: those of a dictionary of the patch that no check
-    of the version or of what torch has keeps out.
+    of the version or of what torch has keeps out, and that no branch puts in which is not taken
+    here.
     """
     table = read(node, state.silent)
     if isinstance(table, Table) and not table.because:
-        yield from (key for key, (_, put_in) in table.keys.items() if put_in.reachable)
+        yield from (
+            key
+            for key, (_, put_in) in table.keys.items()
+            if put_in.reachable and not _exclude(put_in.path, state.path)
+        )
+
+
+def _exclude(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """True for two places in branches of one test. A path is a function, then lines of tests, each
+    with its outcome.
+    """
+    parting = next(
+        (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), 0
+    )
+    return parting > 0 and parting % 2 == 0
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:

@@ -67,6 +67,11 @@ _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
 _OWN_TRITON = re.compile(r"^\s*url\s*=.*/triton(\.git)?/?\s*$", re.M)
 # Files of tests, by their names and by the folders just above them.
 _OF_TESTS = re.compile(r"(test_.*|.*_test|conftest)\.py")
+# Packages that add names to torch itself when they are imported.
+OF_VENDORS = re.compile(
+    r"torch_(br|gcu|mlu|musa|neuronx?|npu|sdaa|xla)|habana_frameworks|intel_extension_for_pytorch"
+)
+_IMPORTS_VENDOR = re.compile(rf"^[ \t]*(?:import|from) (?:{OF_VENDORS.pattern})\b", re.M)
 _TESTS = frozenset({"test", "tests"})
 _ABOVE = 5
 # Values that are the same whoever reads them.
@@ -518,6 +523,11 @@ def _same(first: Value, second: Value) -> bool:
             elif isinstance(value, _PLAIN) and value != first.function.scope.lookup(name):
                 return False
     return True
+
+
+def imports_vendor(text: str) -> bool:
+    """True if a file imports a package that adds names to torch, for all files of its project."""
+    return _IMPORTS_VENDOR.search(text) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -285,7 +285,9 @@ class Usage:
         return Counter(each.dotted for each in self.references)
 
     def is_set_elsewhere(self, dotted: str) -> bool:
-        return ".".join(dotted.split(".")[-2:]) in self.set_elsewhere
+        """True if another file sets the name on its owner, or on a package that hands it on."""
+        *owners, name = dotted.split(".")
+        return any(f"{owner}.{name}" in self.set_elsewhere for owner in owners)
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
         self.definitions.append(

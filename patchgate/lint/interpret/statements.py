@@ -8,7 +8,6 @@ last, after every reference to them, and are as reachable as the strongest of th
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from bisect import bisect_left
 from collections import Counter
@@ -33,7 +32,7 @@ from patchgate.lint.interpret.bindings import (
 from patchgate.lint.interpret.calls import end_of_call, kept_by
 from patchgate.lint.interpret.expressions import narrow
 from patchgate.lint.interpret.loaded_modules import loads_from
-from patchgate.lint.interpret.project_files import brings_triton, file_of
+from patchgate.lint.interpret.project_files import OF_VENDORS, brings_triton, file_of
 from patchgate.lint.interpret.references import Gate, Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import (
     Attempt,
@@ -68,10 +67,6 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 
-# Packages that add names to torch itself when they are imported.
-_OF_VENDORS = re.compile(
-    r"torch_(br|gcu|mlu|musa|neuronx?|npu|sdaa|xla)|habana_frameworks|intel_extension_for_pytorch"
-)
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
@@ -103,6 +98,7 @@ def interpret(
         state.usage.set_elsewhere = frozenset(
             name for name, files in own.set_in.items() if files - {file}
         )
+        state.usage.extended_by_vendor = own.extended_by_vendor
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
     _execute_functions(tree, state, lines)
@@ -276,7 +272,7 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
 
 
 def _note_vendor(package: str, state: State) -> None:
-    if _OF_VENDORS.fullmatch(package):
+    if OF_VENDORS.fullmatch(package):
         state.usage.extended_by_vendor = True
 
 

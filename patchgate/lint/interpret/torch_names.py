@@ -139,7 +139,8 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
     if isinstance(symbol, Class):
         made_by = release.member(found.origin, "__new__")
         by_init = made_by is None or made_by.kind != "function"
-        symbol = symbol.functions.get("__init__") if by_init else None
+        symbol = _with_a_body(release, symbol) if by_init else None
+        symbol = symbol.functions.get("__init__") if symbol is not None else None
     elif isinstance(symbol, Function) and found.origin.startswith(_WITH_OUT):
         symbol = replace(symbol, parameters=(*symbol.parameters, _OUT))
     return replace(symbol, body="") if isinstance(symbol, Function) else None
@@ -177,11 +178,24 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
     return _presence(found), from_found(release, found, owner, bound=False)
 
 
+# How often a class is renamed by one without a body; a broken index may have one below itself.
+_RENAMED = 4
+
+
+def _with_a_body(release: Release, symbol: Class | None) -> Class | None:
+    """The class itself, or its base where it only renames that, as `class _LRScheduler` does."""
+    for _ in range(_RENAMED):
+        if symbol is None or symbol.functions or symbol.attributes or len(symbol.bases) != 1:
+            break
+        symbol = class_symbol(release, symbol.bases[0])
+    return symbol
+
+
 def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
     """A special method that the class itself defines; the index lacks those that a
     dataclass makes.
     """
-    symbol = class_symbol(release, owner.dotted)
+    symbol = _with_a_body(release, class_symbol(release, owner.dotted))
     if symbol is None or name not in symbol.functions:
         return UNKNOWN
     found = release.member(owner.dotted, name)

@@ -213,6 +213,8 @@ class OwnFiles:
 
     #: `Owner.name` that files of the project set -> these files.
     set_in: dict[str, set[Path]] = field(default_factory=dict)
+    #: One of them imports a package with which a vendor adds names to torch.
+    extended_by_vendor: bool = False
     #: By file, name and release; "" where it is the same in each.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
     #: By file and name: releases with what was read there, to be shared with those that answer

@@ -156,8 +156,9 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
             ):
                 continue
             own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
-            elsewhere = reference.kind in ("attribute", "name") and view.usage.is_set_elsewhere(
-                reference.dotted
+            # Also where another file puts a module of its own in the place of torch's.
+            elsewhere = reference.kind in ("attribute", "name") and any(
+                map(view.usage.is_set_elsewhere, (reference.dotted, reference.owner))
             )
             if not elsewhere and not any(
                 _defined_by_then(view, reference, at, each) for each in own

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from toyindex import toy_releases
 from toytorch import TORCHES
 
 from patchgate.lint.run import lint
@@ -58,3 +59,42 @@ def test_the_assignment_itself_is_judged(tmp_path: Path) -> None:
         "from torch._inductor.ir import Box\nBox.should_realise\nBox.should_realise = 1\n"
     )
     assert [each.code for each in lint([tmp_path], TORCHES).findings] == ["PG111"]
+
+
+MOVED = "import torch\ndef f(): torch.fx.passes.brought(), torch.fx.passes.gone()\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "red"),
+    [
+        ("import torch.fx\ntorch.fx.passes = mine\nfx.passes = mine\n", 0),
+        ("import torch.fx\ntorch.fx.other = mine\n", 2),
+    ],
+)
+def test_names_of_a_module_that_another_file_replaces(tmp_path: Path, other: str, red: int) -> None:
+    passes = {"torch.fx.passes": "", "torch.fx": ""}
+    (tmp_path / "a.py").write_text(MOVED)
+    (tmp_path / "b.py").write_text(other)
+    found = lint([tmp_path], toy_releases({"2.11.0": passes})).findings
+    assert len([each for each in found if each.path.endswith("a.py")]) == red
+
+
+def test_a_package_hands_on_what_another_file_sets(tmp_path: Path) -> None:
+    fx = {"torch.fx": "from torch.fx.inner import shard\n", "torch.fx.inner": "def shard(x): ...\n"}
+    (tmp_path / "a.py").write_text("from torch.fx import shard\nshard(1, hook=2)\n")
+    for other, red in (("fx.shard = mine\n", 0), ("fx.other = mine\n", 1)):
+        (tmp_path / "b.py").write_text(f"from torch import fx\n{other}")
+        found = lint([tmp_path], toy_releases({"2.11.0": fx})).findings
+        assert [each.code for each in found if each.path.endswith("a.py")] == ["PG115"] * red
+
+
+@pytest.mark.parametrize(
+    ("other", "severity"), [("import torch_npu\n", "note"), ("import torch_other\n", "red")]
+)
+def test_a_vendor_adds_names_for_all_files_of_a_project(
+    tmp_path: Path, other: str, severity: str
+) -> None:
+    (tmp_path / "a.py").write_text("import torch._inductor.ir\ntorch._inductor.ir.reinit()\n")
+    (tmp_path / "b.py").write_text(other)
+    found = lint([tmp_path], TORCHES).findings
+    assert [each.severity.value for each in found] == [severity]

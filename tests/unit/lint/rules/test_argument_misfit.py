@@ -169,3 +169,24 @@ def test_a_class_whose_base_has_new_may_take_what_its_init_does_not() -> None:
     torches = toy_releases({"2.11.0": sources})
     assert codes("from torch._inductor.ir import NoGrad\nNoGrad(print)\n", torches) == []
     assert codes("from torch._inductor.ir import Plain\nPlain(print)\n", torches) == ["PG115"]
+
+
+def test_a_class_that_only_renames_another_takes_what_that_takes() -> None:
+    sources = toy_sources()
+    sources["torch._inductor.ir"] += (
+        "class Schedule:\n    def __init__(self, first): ...\n"
+        "class _Schedule(Schedule):\n    pass\n"
+        "class Other(Schedule):\n    extra: int = 1\n"
+    )
+    torches = toy_releases({"2.11.0": sources})
+    heir = "from torch._inductor.ir import {0}\nclass Mine({0}):\n    def __init__(self):\n"
+    heir += "        super().__init__({1})\n"
+    assert codes(heir.format("_Schedule", "1, verbose=2"), torches) == ["PG115"]
+    assert codes(heir.format("_Schedule", "1"), torches) == []
+    assert codes(heir.format("Other", "1, verbose=2"), torches) == []  # perhaps a dataclass
+
+
+@pytest.mark.parametrize(("joined", "red"), [("    else:\n    ", False), ("    if b:\n    ", True)])
+def test_a_key_of_the_other_branch_is_not_passed(joined: str, red: bool) -> None:
+    source = f"{BOX}def f(a, b: Box):\n    t = {{}}\n    if a:\n        t['deep'] = 1\n{joined}"
+    assert codes(f"{source}    b.num_reads(**t)\n") == ["PG115"] * red

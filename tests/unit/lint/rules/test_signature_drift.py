@@ -474,3 +474,14 @@ def test_an_override_that_fits_none_of_several_releases_of_a_project_is_meant_so
 
     assert red(">=2.13") == []
     assert red("==2.13.0") == red(">=2.10") == red(">=2.13", asked=True) == ["PG113"]
+
+
+@pytest.mark.parametrize(("value", "red"), [("Mine.wide", False), ("Mine.narrow", True)])
+def test_a_class_gives_out_its_static_method_as_a_plain_function(value: str, red: bool) -> None:
+    source = (
+        "from torch._inductor.ir import Box\nclass Mine:\n    @staticmethod\n"
+        "    def wide(self, users, graph_reuse=True): ...\n    @staticmethod\n"
+        f"    def narrow(self): ...\nBox.should_realize = {value}\n"
+    )
+    found_codes = [each.split()[1] for each in found(source) if " red " in each]
+    assert found_codes == ["PG113"] * red
