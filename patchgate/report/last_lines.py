@@ -122,7 +122,7 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a gate result; run:
     patchgate gate PATCH`.
     """
-    found = "the patch changes nothing" if view.is_idle else "no problem"
+    found = "the patch changes nothing; judged" if view.is_idle else "no problem"
     return (
         f"QUICK LOOK: {found}{_share_text(view, look)}. Not a gate result; run: "
         f"{typed(look.command)}"
@@ -137,7 +137,9 @@ def _share_text(view: RunView, look: QuickLook) -> str:
         for word, (judged, wanted), noun in sorts
         if judged < wanted
     ]
-    parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
+    judged, wanted = look.workloads
+    # A check that looks at the patch alone has none.
+    parts = [*[f" in {judged} of {wanted} workloads"] * bool(judged), *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
     return where + f", {view.unjudged} not judged" * bool(view.unjudged)
 

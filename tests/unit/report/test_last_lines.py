@@ -181,6 +181,14 @@ def test_a_quick_look_says_of_how_much(folder):
     )
 
 
+def test_a_quick_look_that_needs_no_workload_counts_none(folder):
+    run, verdicts = look_at(Kind.PASS, **NARROWED["--torch"])
+    look = quick_look_of(run, verdicts)
+    assert look
+    shown = view(verdicts, run.torches, replace(look, workloads=(0, 13)))
+    assert count_line(shown).startswith("QUICK LOOK: no problem on 1 of 2 releases.")
+
+
 def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     run, verdicts = look_at(Kind.PASS)
     assert quick_look_of(run, verdicts) is None
@@ -230,6 +238,6 @@ def test_a_patch_that_changes_nothing_is_no_pass():
     assert "next: call it at import" in file.getvalue()
     run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, workloads=("stack",))
     narrowed = view(verdicts, ["2.9.0"], quick_look_of(run, verdicts))
-    assert count_line(narrowed).startswith("QUICK LOOK: the patch changes nothing in ")
+    assert count_line(narrowed).startswith("QUICK LOOK: the patch changes nothing; judged on ")
     applied = view([replace(effects, applies=True), idle], ["2.9.0"])
     assert count_line(applied).startswith("nothing red, 1 green")
