@@ -42,12 +42,12 @@ from patchgate.model.versions import in_order, show_releases
 # Releases that may be asked for and are older than every index; how many that are not out yet may
 # be asked for.
 _BEFORE_THE_INDEX = (
-    "2.5.1",
-    "2.4.1",
-    "2.3.1",
-    "2.2.2",
-    "2.1.2",
-    "2.0.1",
+    *("2.5.1", "2.5.0"),
+    *("2.4.1", "2.4.0"),
+    *("2.3.1", "2.3.0"),
+    *("2.2.2", "2.2.0"),
+    *("2.1.2", "2.1.0"),
+    *("2.0.1", "2.0.0"),
     "1.13.1",
     "1.10.2",
     "1.7.1",

@@ -273,6 +273,8 @@ class Usage:
     imports: list[Import] = field(default_factory=list)
     #: A package is imported with which a vendor adds names to torch.
     extended_by_vendor: bool = False
+    #: Another file of the project imports one: it brings public names.
+    vendor_in_project: bool = False
     #: `Owner.name` that other files of the project set: torch need not have it, or have it so.
     set_elsewhere: frozenset[str] = frozenset()
     #: From this line on, as the file is imported, something may have loaded modules of torch that

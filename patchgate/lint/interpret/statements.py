@@ -98,7 +98,7 @@ def interpret(
         state.usage.set_elsewhere = frozenset(
             name for name, files in own.set_in.items() if files - {file}
         )
-        state.usage.extended_by_vendor = own.extended_by_vendor
+        state.usage.vendor_in_project = own.extended_by_vendor
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
     _execute_functions(tree, state, lines)

@@ -99,7 +99,10 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
     A public form of a private name is the same without underscores. An attribute that the file
     uses again and again is of objects of another class than the one that an annotation names.
     """
-    by_vendor = reference.kind == "name" and view.usage.extended_by_vendor
+    by_vendor = reference.kind == "name" and (
+        view.usage.extended_by_vendor
+        or (view.usage.vendor_in_project and not reference.name.startswith("_"))
+    )
     kernels = reference.kind == "module" and reference.dotted.startswith("triton.")
     if not (by_vendor or kernels or reference.kind in ("attribute", "config")):
         return False

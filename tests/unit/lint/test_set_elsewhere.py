@@ -89,12 +89,17 @@ def test_a_package_hands_on_what_another_file_sets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "severity"), [("import torch_npu\n", "note"), ("import torch_other\n", "red")]
+    ("name", "other", "severity"),
+    [
+        ("reinit", "import torch_npu\n", "note"),
+        ("_reinit", "import torch_npu\n", "red"),
+        ("reinit", "import torch_other\n", "red"),
+    ],
 )
-def test_a_vendor_adds_names_for_all_files_of_a_project(
-    tmp_path: Path, other: str, severity: str
+def test_a_vendor_adds_public_names_for_all_files_of_a_project(
+    tmp_path: Path, name: str, other: str, severity: str
 ) -> None:
-    (tmp_path / "a.py").write_text("import torch._inductor.ir\ntorch._inductor.ir.reinit()\n")
+    (tmp_path / "a.py").write_text(f"import torch._inductor.ir\ntorch._inductor.ir.{name}()\n")
     (tmp_path / "b.py").write_text(other)
     found = lint([tmp_path], TORCHES).findings
     assert [each.severity.value for each in found] == [severity]

@@ -93,7 +93,11 @@ def test_a_gate_for_releases_that_are_years_older_than_the_index_is_left_over(
         "torch.__version__ > (9, 0):\n"
         "    Box.should_realize = lambda self, *a, **k: 1\n"
     )
-    for check, severity in (("< (1, 7)", Severity.NOTE), ("< (0, 0)", Severity.RED)):
+    for check, severity in (
+        ("< (1, 7)", Severity.NOTE),
+        ("< (2, 3, 1) and torch.__version__ >= (2, 3)", Severity.NOTE),
+        ("< (0, 0)", Severity.RED),
+    ):
         (tmp_path / "patch.py").write_text(source.format(f"torch.__version__ {check}"))
         assert _severities(tmp_path)[0] is severity
 
