@@ -29,13 +29,15 @@ CODES = read_codes("""
 PG541 a custom operator is not what it says
     An operator that the patch defines runs in eager mode, and `torch.library.opcheck` fails for the
     same arguments: its fake function gives another dtype, shape or stride than the operator, or is
-    missing; it changes or returns an argument, which its schema does not say; or it gives something
-    else under AOTAutograd. An operator that another one calls, as that of its gradient, gets the
-    arguments of these calls.
+    missing; it changes or returns an argument, which its schema does not say; it gives something
+    else under AOTAutograd; or its fake function makes the number of rows a constant. An operator
+    that another one calls, as that of its gradient, gets the arguments of these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
-    Fix: Return from `register_fake` what the operator returns, name what it changes in
-    `mutates_args`, and return a copy in place of an argument.
+    Or they wait for a compile of each number of rows.
+    Fix: Return from `register_fake` what the operator returns, with sizes that stay as they are
+    given (no `int(...)`); name what it changes in `mutates_args`, and return a copy in place of an
+    argument.
 PG542 custom operators are what they say
     `torch.library.opcheck` finds no fault in calls of the operators that the patch defines.
     Why: Users who compile a model call the operator by its schema and its fake function alone.
@@ -43,7 +45,7 @@ PG542 custom operators are what they say
 PG543 a custom operator was not judged in full
     No call of the operator ran here: it has no CPU implementation, takes arguments that cannot be
     made from its schema, or is named as a gradient that no other operator asked for. Or opcheck
-    fails with some shapes and not with others, and which are meant is not known.
+    fails with some arguments and not with others, and which are meant is not known.
     Why: Users who compile a model with it rely on what nothing has compared.
     Fix: Call `torch.library.opcheck` in a test of your own, with arguments of yours.
 """)
@@ -85,7 +87,7 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
             faults = tuple(each["faults"])
             yield verdict("PG541", Kind.REGRESSED, case, f"of {name}", _EXPECTED, faults, place)
         elif each["some"] or not each["calls"]:
-            reason = f"with some shapes {each['some'][0]}" if each["some"] else "no call ran"
+            reason = f"with some arguments {each['some'][0]}" if each["some"] else "no call ran"
             yield verdict("PG543", Kind.WARNING, case, f"of {name}", _EXPECTED, reason, place)
     if sound:
         calls = sum(operators[name]["calls"] for name in sound)

@@ -12,7 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.library import opcheck
+from torch.testing._internal.optests.generate_tests import OpCheckError
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,8 +36,17 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((8,),),
     ((2, 3, 4, 8),),
     ((4, 8), (4,)),
+    ((2, 4, 8), (2,)),
 )
-_DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool)
+# The same of their dtypes: values with places in them are last.
+_DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
+    (torch.float32,),
+    (torch.bfloat16,),
+    (torch.float64,),
+    (torch.int64,),
+    (torch.bool,),
+    (torch.float32, torch.int64),
+)
 _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
 # Integers of a call, in their order, as shapes: counts and positions differ, as of two parts the
 # first.
@@ -44,8 +57,8 @@ _LENGTH = 300
 # Names of operators that others call, with shapes that fit each other.
 _CALLED = re.compile(r"backward|bwd")
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-#: Overload and dtype -> calls of it.
-Calls = dict[tuple[Any, torch.dtype], list[Call]]
+#: Overload and dtypes -> calls of it.
+Calls = dict[tuple[Any, tuple[torch.dtype, ...]], list[Call]]
 
 
 def check_operators(request: CheckOperators, stage: Stage) -> OperatorsChecked:
@@ -72,7 +85,7 @@ def _all_calls(overloads: Sequence[Any]) -> Calls:
     made, inner = Calls(), Calls()
     for key in itertools.product(overloads, _DTYPES):
         recorder = _CallsOfOthers(key[0], overloads)
-        made[key] = [*_calls(*key, recorder)]
+        made[key] = [*_calls(key[0], key[1], recorder)]
         for other, calls in recorder.calls.items():
             inner.setdefault((other, key[1]), []).extend(calls)
     called = {overload for overload, _ in inner} | {o for o in overloads if _CALLED.search(str(o))}
@@ -98,36 +111,87 @@ class _CallsOfOthers(TorchDispatchMode):
 
 
 def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
-    """Faults are those of each call with one dtype: which shapes are meant, eager mode, which takes
-    more of them by chance, does not tell.
+    """Faults are those of each call with the same dtypes: which shapes are meant, eager mode, which
+    takes more of them by chance, does not tell. Nor does a fake function that refuses all of them
+    and is right with other dtypes.
     """
     answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
-    for overload, dtype in itertools.product(overloads, _DTYPES):
-        found = [_faults(overload, *call) for call in calls[overload, dtype]]
+    unclear, is_right = list[str](), False
+    for overload, dtypes in itertools.product(overloads, _DTYPES):
+        found = [_faults(overload, *call) for call in calls[overload, dtypes]]
         answer["calls"] += len(found)
-        shown = next(filter(None, reversed(found)), [])
-        if shown:
-            answer["faults" if all(found) else "some"] += shown
+        is_right = is_right or not all(found)
+        shown = next(filter(None, reversed(found)), {})
+        if not all(found):
+            answer["some"] += shown
+        elif any(map(_is_refusal, shown.values())) or not dtypes[-1].is_floating_point:
+            unclear += shown
+        else:
+            answer["faults"] += shown
         if answer["faults"]:
             break
+    answer["some" if is_right else "faults"] += unclear
     return answer
 
 
-def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Exception]:
+    """The faults that opcheck finds in a call, by their texts; if it finds none, that the fake
+    function makes the number of rows a constant.
+    """
     results = opcheck(overload, args, kwargs, test_utils=_TESTS, raise_exception=False)
-    return [
-        f"{overload}({_text(args, kwargs)}): {test.removeprefix('test_')}: {_first_line(result)}"
+    called = f"{overload}({_text(args, kwargs)})"
+    faults = {
+        f"{called}: {test.removeprefix('test_')}: {_first_line(result)}": result
         for test, result in results.items()
         if isinstance(result, Exception)
-    ]
+    }
+    if not faults and _is_for_these_rows(overload, args, kwargs):
+        text = f"{called}: its fake function makes the number of rows a constant"
+        faults[text] = OpCheckError(text)
+    return faults
 
 
-def _calls(overload: Any, dtype: torch.dtype, recorder: TorchDispatchMode) -> Iterator[Call]:
+def _is_refusal(error: Exception) -> bool:
+    """True for an exception of the fake function's own, such as that of a shape that it cannot
+    unpack; opcheck says by its own ones what differs or is missing.
+    """
+    return isinstance(error, (ValueError, IndexError, TypeError))
+
+
+def _is_for_these_rows(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True if the fake function makes the first size of the first tensor a constant, so that each
+    number of rows is compiled for itself.
+    """
+    sizes = ShapeEnv(duck_shape=False)
+    mode = FakeTensorMode(shape_env=sizes)
+    made: list[torch.Tensor] = []
+
+    def faked(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        dynamic = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * value.dim())
+        source = ConstantSource(f"tensor{len(made)}")
+        made.append(mode.from_tensor(value, symbolic_context=dynamic, source=source))
+        return made[-1]
+
+    try:
+        fake_args, fake_kwargs = pytree.tree_map(faked, (args, kwargs))
+        rows = made[0].shape[0]
+        with mode:
+            overload(*fake_args, **fake_kwargs)
+        return bool(sizes.replace(rows.node.expr).is_number)
+    except Exception:  # opcheck has called it with sizes that are not symbols, and says what fails
+        return False
+
+
+def _calls(
+    overload: Any, dtypes: Sequence[torch.dtype], recorder: TorchDispatchMode
+) -> Iterator[Call]:
     """Calls that eager mode runs, twice with the same result; trained where it has a gradient."""
     left, tried = _CALLS, set[str]()
     for shapes, integers in itertools.product(_SHAPES, _INTEGERS):
         torch.manual_seed(len(tried))
-        call = _call(overload._schema, dtype, shapes, integers)
+        call = _call(overload._schema, dtypes, shapes, integers)
         if call is None or not left:
             return
         text = _text(*call)
@@ -141,17 +205,22 @@ def _calls(overload: Any, dtype: torch.dtype, recorder: TorchDispatchMode) -> It
 
 
 def _call(
-    schema: Any, dtype: torch.dtype, shapes: Sequence[tuple[int, ...]], integers: Sequence[int]
+    schema: Any,
+    dtypes: Sequence[torch.dtype],
+    shapes: Sequence[tuple[int, ...]],
+    integers: Sequence[int],
 ) -> Call | None:
     """Arguments for all parameters without a default; None where one is of an unknown type."""
-    left, numbers = iter(shapes), iter(integers)
+    left, kinds, numbers = iter(shapes), iter(dtypes), iter(integers)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for argument in schema.arguments:
         if argument.has_default_value():
             continue
         kind = str(argument.type)
-        shape = next(left, shapes[-1]) if "Tensor" in kind else ()
+        is_tensor = "Tensor" in kind
+        shape = next(left, shapes[-1]) if is_tensor else ()
+        dtype = next(kinds, dtypes[-1]) if is_tensor else dtypes[-1]
         is_integer = kind.removeprefix("Optional[").rstrip("]") in ("int", "SymInt")
         value = next(numbers, integers[-1]) if is_integer else _value(kind, dtype, shape)
         if value is None:
