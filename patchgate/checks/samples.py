@@ -45,7 +45,7 @@ PG512 other results for samples of the operator
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
-PG513 samples of the operator fail, or give another dtype or shape
+PG513 another outcome for samples of the operator: an error, or another dtype or shape
     Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
     patch, and compile and run without it; also after a call in inference mode, or as a copy. That a
     second derivative is refused is not judged. Another dtype is allowed to a patch that claims
@@ -63,6 +63,7 @@ PG515 samples of the operator were not judged
     Why: A replacement that was not run with other arguments was judged by the workloads alone.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
+_FORM = "Give results the dtype and shape that they have without the patch."
 verdict = partial(verdict_of, FAMILY, item="samples")
 # Names of torch that are operators, or functions of Inductor that handle them.
 _OPERATOR = re.compile(
@@ -282,7 +283,7 @@ def judge_samples(
         )
         verdicts += say("PG532" if offer else "PG512", wrong, fact=fact)
         verdicts += say("PG531" if offer else "PG513", failing, fact=fact)
-        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
+        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}", advice=_FORM)
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:
@@ -350,11 +351,18 @@ def _red(
     judged: int,
     place: str,
     program: str,
+    advice: str | None = None,
 ) -> Iterator[Verdict]:
     if found:
-        first, *others = (f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
-        as_program = [f"the shortest as a program: {program}"] if program else []
-        actual = f"{len(found)} of {judged} samples differ: {first}", *others, *as_program
+        # One that differs compiled and on the simulated GPU is one sample.
+        own: dict[Any, Mapping[str, Any]] = {}
+        for each in found:
+            own.setdefault(each.get("at", each["sample"]), each)
+        samples = [*own.values()]
+        first, *others = (f"{each['sample']} -> {each['what']}" for each in samples[:_SHOWN])
+        is_written = program and found[0].get("program")
+        as_program = [f"the shortest as a program: {program}"] if is_written else []
+        actual = f"{len(samples)} of {judged} samples differ: {first}", *others, *as_program
         yield verdict(
             code,
             Kind.REGRESSED,
@@ -363,4 +371,5 @@ def _red(
             "as without the patch or in eager mode",
             actual,
             place,
+            advice=advice,
         )

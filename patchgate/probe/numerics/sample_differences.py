@@ -73,7 +73,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         if away["excess"] <= 1:
             continue
         text = f"{ours['texts'][at]}, in eager mode"
-        differing.append({"offer": "", "sample": text, "program": "", **away})
+        differing.append({"at": at, "offer": "", "sample": text, "program": "", **away})
     # The shortest program first; one that cannot be written down comes last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:

@@ -92,6 +92,11 @@ def test_another_dtype_or_shape_is_no_failure():
     assert judge([{**cast, "offer": "pass mine"}])["PG531"].fact == "pass mine, add"
 
 
+def test_a_sample_that_differs_in_two_ways_counts_once():
+    ways = [{**WRONG, "at": 3}, {**WRONG, "at": 3, "sample": "add(), on the simulated GPU"}]
+    assert judge([*ways, {**WRONG, "at": 4}])["PG512"].actual.startswith("2 of 30 samples differ: ")
+
+
 def test_where_torch_itself_differs_everywhere_nothing_is_judged():
     assert judge([], judged=0)["PG515"].colour is Colour.GREY
 
