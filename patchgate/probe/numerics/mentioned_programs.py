@@ -11,7 +11,7 @@ import operator
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.formula_programs import formula_programs
 from patchgate.probe.numerics.operators import Calls, operator_in, operators_by_name, stem
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.numerics.sample_calls import (
@@ -31,6 +32,8 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
+# Operators that a text writes as signs.
+_ARITHMETIC = {"add", "sub", "mul", "div", "neg", "gt", "pow", "clone"}
 # Names of the module `operator` -> torch's.
 _OPERATORS = {
     "truediv": "true_divide",
@@ -73,14 +76,30 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
     infos = operators_by_name(words.values(), op_db())
-    found = (calls for name, word in words.items() if (calls := _calls(name, infos[word])))
-    mentioned = list(itertools.islice(found, _MOST))
-    alone = (program for calls in mentioned for program in _of_one(calls))
+    every = (calls for name, word in words.items() if (calls := _calls(name, infos[word])))
+    found = list(itertools.islice(every, _MOST))
+    mentioned = [
+        steady
+        for calls in found
+        if (steady := list(itertools.islice(filter(_is_steady, calls), _CALLS)))
+    ]
+    drawn = [program for calls in found for program in _of_draws(calls)]
+    alone = itertools.chain(drawn, *map(_of_one, mentioned))
     pairs = list(itertools.permutations(mentioned, 2))
     random.Random(seed).shuffle(pairs)
     rows = itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS)
-    turns = itertools.zip_longest(alone, rows)
+    turns = itertools.zip_longest(_formulas(words.values(), seed), alone, rows)
     yield from (program for turn in turns for program in turn if program)
+
+
+def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
+    """Formulas of which each operator is mentioned, but for arithmetic."""
+    mentioned = _ARITHMETIC | {stem(operator_in(word)) for word in words}
+    for program in formula_programs(torch.Generator().manual_seed(seed)):
+        with Calls() as calls:
+            _run(program)
+        if {*map(stem, calls.words)} <= mentioned:
+            yield program
 
 
 def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int]:
@@ -123,7 +142,7 @@ def _operator_word(name: str) -> str:
 
 
 def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
-    """Calls of a function that give the same each time; none of what has no samples."""
+    """Calls of a function; none of what has no samples."""
     samples = [sample for info in infos[:1] for sample in plain_samples(info)]
     if samples and not tensors_in((samples[0].args, samples[0].kwargs)):
         samples = flat([plain_samples(infos[0], dtype) for dtype in _MADE_DTYPES])
@@ -134,7 +153,7 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
     for call in filter(None, (_written(name, sample) for sample in samples)):
         if not call.tensors or (call.tensors[0].dim() and call.tensors[0].numel()):
             distinct.setdefault(call.text, call)
-    return list(itertools.islice(filter(_is_steady, distinct.values()), _CALLS))
+    return list(distinct.values())
 
 
 def _written(name: str, sample: Sample) -> _Call | None:
@@ -186,6 +205,17 @@ def _run(program: Program) -> Any:
 def _program(body: str, inputs: Sequence[torch.Tensor]) -> Program:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     return f"def program({', '.join(_LETTERS[: len(inputs)])}):\n{lines}", tuple(inputs)
+
+
+def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
+    """Programs that draw the same random numbers again, by chance alone: whether all are equal.
+
+    Dropout is left out of models that are not trained.
+    """
+    for call in calls[:1]:
+        if "dropout" not in call.text and not _is_steady(call):
+            body = f"x = [{call.on(_LETTERS)} for _ in range(8)]\n"
+            yield _program(f"{body}return (torch.stack(x) != x[0]).any()", call.tensors)
 
 
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:

@@ -340,6 +340,9 @@ x = torch.empty_like(a).fill_(2)
 x[:2] += a[:2]
 return x, x.t(), torch.zeros_like(a).index_add_(0, i.abs()[:, 0] % 4, a), a.cumsum(-1)
 
+# random numbers, of which no two are one
+return (torch.rand_like(a) != torch.rand_like(a)).any(), (torch.randn(24) != torch.randn(24)).any()
+
 # losses and reductions
 f = torch.nn.functional
 y = i.abs()[:, 0] % 6

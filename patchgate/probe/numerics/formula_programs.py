@@ -1,0 +1,49 @@
+"""Formulas that passes over graphs look for, with their own numbers and with one other number each:
+only with its own is a formula the function that it is taken for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from patchgate.probe.numerics.random_programs import Program
+
+# A formula stands on a line; numbers that make it one are in braces.
+_FORMULAS = """
+a * (a + {3.0}).clamp({0.0}, {6.0}) / {6.0}
+a * ((a + {3.0}).clamp({0.0}, {6.0}) / {6.0})
+a * (torch.nn.functional.relu6(a + {3.0}) / {6.0})
+a * torch.nn.functional.hardtanh(a + {3.0}, {0.0}, {6.0}) * {0.16666667}
+(a / {6.0} + {0.5}).clamp({0.0}, {1.0})
+a * {0.5} * (torch.erf(a * {0.7071067811865476}) + {1.0})
+{0.5} * a * (torch.tanh({0.7978845608028654} * (a + {0.044715} * a**3)) + {1.0})
+{0.5} * a * (torch.tanh((a + a * a * a * {0.044715}) * {0.7978845608028654}) + {1.0})
+a * torch.sigmoid(a * {1.702})
+a * torch.sigmoid(a) * {1.0}
+a / (torch.exp(-a) + {1.0})
+a * torch.tanh(torch.nn.functional.softplus(a, {1.0}, {20.0}))
+torch.log(torch.exp(a) + {1.0})
+torch.where(a > {0.0}, a, a * {0.01})
+torch.where(a > {0.0}, a, (torch.exp(a) - {1.0}) * {1.0})
+torch.maximum(a, a * {0.2})
+"""
+_NUMBER = re.compile(r"\{(.+?)\}")
+# A number is multiplied by this, a zero becomes the other.
+_FACTOR, _AS_ZERO = 1.25, 0.25
+
+
+def formula_programs(generator: torch.Generator) -> Iterator[Program]:
+    """Texts of programs and their inputs, one of each formula."""
+    for formula in _FORMULAS.strip().splitlines():
+        numbers = [float(number) for number in _NUMBER.findall(formula)]
+        form = _NUMBER.sub("{}", formula)
+        results = [form.format(*numbers)]
+        for at, number in enumerate(numbers):
+            other = number * _FACTOR or _AS_ZERO
+            results.append(form.format(*numbers[:at], other, *numbers[at + 1 :]))
+        # Beyond the bounds of what is clamped.
+        inputs = torch.randn(4, 6, generator=generator) * 4
+        yield f"def program(a):\n    return {', '.join(results)}\n", (inputs,)
