@@ -43,7 +43,8 @@ PG531 an offered backend or pass fails
 PG532 an offered backend or pass computes other numbers
     With the backend, or once the pass has changed the graph, the error against float64 is more than
     twice that of eager mode (`error_factor` is another factor), two equal runs differ, or NaN,
-    infinities or shapes differ for special inputs or for other sizes. A manifest that claims
+    infinities or shapes differ for special inputs or for other sizes; or small programs differ,
+    also a model in training whose weights are others in its next call. A manifest that claims
     `numerics = "changes"` allows another error.
     Why: Users who choose this backend, or run this pass, get wrong results with no error message.
     Fix: Run the workload with and without it. Look for arguments, sizes and users of a node that it

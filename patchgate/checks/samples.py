@@ -37,11 +37,12 @@ CODES = read_codes("""
 PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
-    derivatives, modules with hooks, copies of modules, dropout with one seed. A pass meets
-    small programs. Of a patch that changes how code is made the code for a simulated GPU is run
-    too. On some, outputs, gradients or changed inputs are neither what torch computes without
-    the patch nor what eager mode computes, by more than rounding explains; nor are they nearer
-    to the exact ones in half precision.
+    derivatives, a loss of one of several results, modules with hooks, copies of modules, dropout
+    with one seed, random numbers that are drawn again. A pass meets small programs, and formulas
+    with other numbers than its own. Of a patch that changes how code is made the code for a
+    simulated GPU is run too. On some, outputs, gradients or changed inputs are neither what torch
+    computes without the patch nor what eager mode computes, by more than rounding explains; nor
+    are they nearer to the exact ones in half precision.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.

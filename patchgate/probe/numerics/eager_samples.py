@@ -5,7 +5,7 @@ modes, and after others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,9 @@ from patchgate.probe.numerics.sample_calls import (
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
+    REDRAWN,
     SEED,
+    TRAINED_REDRAWN,
     Sample,
     cast_sample,
     column_major,
@@ -31,8 +33,14 @@ _PLAIN, _TRAINED, _COPIED = 24, 8, 10
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 #: A gradient of the gradient, and a training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
+# The places of the one result that a loss is made of; autograd gives others no gradient.
+_ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
+# The places of the one result that a loss is made of; autograd gives others no gradient.
+_ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
+# Calls of what draws random numbers, and elements of its results at least.
+_DRAWS = 8
 # Tensors are multiplied by this between two calls, which leaves them arguments of the call.
 _WRITTEN = 0.75
 
@@ -41,7 +49,7 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
     """Further calls made of those that are run anyway."""
     alone = [s for s in samples if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
-    trained = [s for s in alone if not s.how and _asks_for_gradient(s)]
+    trained = _of_each_form(s for s in alone if not s.how and _asks_for_gradient(s))
     found = [each for s in plain[:_PLAIN] for each in _of_plain(s)]
     in_evaluation = [s for s in alone if s.how == "evaluation"]
     of_modules = flat(
@@ -51,12 +59,23 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
         replace(s, how=how) for s in of_modules[:_PLAIN] for how in (*_WITHOUT_GRADIENT, BEFORE)
     ]
     found += [
-        replace(s, how=how) for s in in_evaluation[:_COPIED] for how in (_HOOKED, *COPIES, DRAWN)
+        replace(s, how=how)
+        for s in in_evaluation[:_COPIED]
+        for how in (_HOOKED, *COPIES, DRAWN, *_ONE_RESULT)
     ]
     for sample in trained[:_TRAINED]:
-        found += [replace(sample, how=how) for how in (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE)]
+        ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, *_ONE_RESULT)
+        found += [replace(sample, how=how) for how in ways]
         found += _laid_out(sample)
     return [replace(each, traced=False) for each in found]
+
+
+def _of_each_form(samples: Iterable[Sample]) -> list[Sample]:
+    """Samples of each form in turns, in half precision last: a kernel may take one form alone."""
+    by_form: dict[tuple[str, ...], list[Sample]] = {}
+    for sample in sorted(samples, key=_is_half):
+        by_form.setdefault(sample.form, []).append(sample)
+    return flat([*by_form.values()])
 
 
 def _is_half(sample: Sample) -> bool:
@@ -67,7 +86,7 @@ def around_module(module: Any, how: str) -> Any:
     """The module whose parts have hooks, or drop some elements, or a copy of it, of which the first
     has other weights.
     """
-    for each in module.modules() if how in (_HOOKED, DRAWN) else ():
+    for each in module.modules() if how in (_HOOKED, DRAWN, TRAINED_REDRAWN) else ():
         if how == _HOOKED:
             each.register_forward_hook(_halved)
         elif isinstance(each, _DROPOUTS):
@@ -94,11 +113,15 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
     if how in _WITHOUT_GRADIENT:
         within: Callable[..., Any] = _WITHOUT_GRADIENT[how]()(function)
         return within
+    if how in _ONE_RESULT:
+        return _with_loss_of_one(function, _ONE_RESULT[how])
     ways = {
         BEFORE: _after_others,
         SECOND: _gradient_of,
         AFTER_INFERENCE: _after_inference,
         DRAWN: _with_one_seed,
+        REDRAWN: _redrawn,
+        TRAINED_REDRAWN: _redrawn,
     }
     return ways[how](function) if how in ways else function
 
@@ -123,12 +146,46 @@ def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return gradients
 
 
+def _with_loss_of_one(function: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """The function whose other results have no gradient; no call where there is one alone."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        results = function(*args, **kwargs)
+        trained = [each for each in tensors_in(results) if each.requires_grad]
+        if len(trained) < 2:
+            raise TypeError("one result alone has a gradient")
+        return pytree.tree_map(
+            lambda leaf: (
+                leaf if leaf is trained[at] or not torch.is_tensor(leaf) else leaf.detach()
+            ),
+            results,
+        )
+
+    return called
+
+
 def _after_inference(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         others = pytree.tree_map(_otherwise, (args, kwargs))
         with torch.inference_mode():
             function(*others[0], **others[1])
         return function(*args, **kwargs)
+
+    return called
+
+
+def _redrawn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """True for each result that is not the same one in all of some calls: a few equal elements
+    may be drawn by chance. Memory that is filled with NaN is none.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        first, *others = (tensors_in(function(*args, **kwargs)) for _ in range(_DRAWS))
+        return [
+            torch.stack([(one != other) & (one == one) for other in rest]).any()
+            for one, *rest in zip(first, *others, strict=True)
+            if one.numel() >= _DRAWS
+        ]
 
     return called
 

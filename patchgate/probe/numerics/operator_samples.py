@@ -8,7 +8,9 @@ since `OpInfo` holds the original.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,12 +39,20 @@ from patchgate.probe.numerics.operators import (
     recorded_calls,
 )
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
-from patchgate.probe.numerics.random_programs import function_of, programs, resized_programs
+from patchgate.probe.numerics.random_programs import (
+    as_it_is,
+    function_of,
+    programs,
+    resized_programs,
+)
 from patchgate.probe.numerics.sample_calls import (
+    AGAIN,
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
+    REDRAWN,
     SEED,
+    TRAINED_REDRAWN,
     AsWritten,
     Sample,
     flat,
@@ -71,6 +81,7 @@ from patchgate.probe.numerics.sample_differences import (
     moved,
 )
 from patchgate.probe.numerics.training_programs import training_programs
+from patchgate.probe.numerics.weight_programs import weight_programs
 from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
@@ -92,6 +103,8 @@ _EAGER, _MOVED = 400, 2
 _COMPILES = 8
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
+# Samples of a source of which it is tried whether they draw random numbers, and those kept.
+_TRIED, _DRAWN = 24, 6
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
@@ -129,8 +142,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
-        own = [sample for sample in given if not sample.traced]
-        further = [*eager_calls(samples), *own] if acts_eagerly else []
+        further = [*eager_calls(samples), *(s for s in given if not s.traced)] * acts_eagerly
+        further += _weights(request["offers"])
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
@@ -187,7 +200,13 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
             eager.append(result)
         if len(kept) == most:
             break
-    return kept, eager
+    return [*map(_with_its_writes, kept, eager)], eager
+
+
+def _with_its_writes(sample: Sample, result: Results) -> Sample:
+    given = map(_plain, tensors_in((sample.args, sample.kwargs)))
+    is_written = not all(map(torch.equal, given, result["input"]))
+    return replace(sample, writes=sample.is_program and is_written)
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
@@ -269,7 +288,9 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
             make = samples_of_making if name.endswith(".__init__") else samples_of_module
-            of_name = {name.split(".")[-2]: make(module_in(name), module_db())}
+            made = make(module_in(name), module_db())
+            trained = [replace(s, how=TRAINED_REDRAWN) for s in made if s.how == "training"]
+            of_name = {name.split(".")[-2]: [*_that_draw(trained), *made]}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     return titles, list(samples.values())
@@ -279,10 +300,27 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
     """Operator -> its samples; first those of an overload that a name stands for."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
-    calls = recorded_calls(overload, ops) if overload else [] if ops else own_calls(called)
+    # An operator of the same family takes other arguments.
+    is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
+    calls = recorded_calls(overload, ops) if overload else [] if is_known else own_calls(called)
     of_calls = overload or called
     first = {of_calls: samples_of_overload(of_calls, calls)} if calls else {}
-    return first | {_title(op): samples_of(op, called) for op in ops}
+    found = first | {_title(op): samples_of(op, called) for op in ops}
+    if callable(named(of_calls)):
+        for title, samples in found.items():
+            plain = [replace(s, function=of_calls, how=REDRAWN) for s in samples if not s.how]
+            found[title] = [*_that_draw(plain), *samples]
+    return found
+
+
+def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
+    """Find the first samples that draw random numbers."""
+    found = (sample for sample in samples[:_TRIED] if _draws(_outcome([sample], _filled)))
+    return list(itertools.islice(found, _DRAWN))
+
+
+def _draws(result: Any) -> bool:
+    return not isinstance(result, str) and any(result["output"])
 
 
 def _training(names: Sequence[str]) -> list[Sample]:
@@ -303,6 +341,16 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
         order = by_mention([program for program, _ in others], mentions)
         others = [others[at] for at in order[:_PROGRAMS]]
     return [Sample(text, args, {}, how=how) for (text, args), how in (*mentioned, *others)]
+
+
+def _weights(offers: Sequence[str]) -> list[Sample]:
+    """Programs that a backend runs again with other weights; none where none is offered."""
+    if all(offer.startswith("pass ") for offer in offers):
+        return []
+    generator = torch.Generator().manual_seed(SEED)
+    return [
+        Sample(text, args, {}, how=AGAIN, traced=False) for text, args in weight_programs(generator)
+    ]
 
 
 def read_samples(path: str) -> dict[str, Any]:
@@ -343,7 +391,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         offered = {
             offer: found
             for offer in request["offers"]
-            if (found := _offered(offer, samples, request["patch"]))
+            if (found := _offered(offer, written["samples"], request["patch"]))
         }
     results = {
         "compiled": compiled,
@@ -360,12 +408,15 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
     """Run the first programs with a backend or pass that the patch offers: each one's results, or
     its error. Programs that it refuses are left out; all of them if it compiles nothing.
+
+    A backend also runs those that change weights.
     """
     run: OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
     compiler = compiler_of(offer, module_of(patch), run, dynamic=None)
     if not compiles_anything(compiler):
         return {}
-    chosen = [i for i, each in enumerate(samples) if each.is_program and not each.how][:_OFFERED]
+    found = (i for i, each in enumerate(samples) if each.is_program and not each.how)
+    chosen = [i for i in found if samples[i].traced][:_OFFERED]
     outcomes: dict[int, Any] = {}
     groups, alone = _groups(samples, chosen), 0
     while groups and alone < _TOGETHER // 2:
@@ -383,7 +434,22 @@ def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[i
                 continue
             results = [text]
         outcomes |= zip(group, results, strict=True)
+    if not offer.startswith("pass "):
+        outcomes |= _run_again(samples, compiler)
     return outcomes
+
+
+def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dict[int, Any]:
+    """Run the programs that compile with a backend themselves, and train; none of what raises, for
+    a backend may be for inference alone.
+    """
+    found: dict[int, Any] = {}
+    for at, sample in enumerate(samples):
+        if sample.how == AGAIN:
+            torch._dynamo.reset()
+            with contextlib.suppress(Exception):
+                found[at] = _results([sample], _call_all, compiler)[0]
+    return found
 
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
@@ -467,11 +533,15 @@ def _title(op: Any) -> str:
     return f"{op.name} {op.variant_test_name}".rstrip()
 
 
-def _call(sample: Sample, module: Any) -> Callable[..., Any]:
-    """The function as it is now, with its neighbours where there are any."""
+def _call(
+    sample: Sample, module: Any, compiler: Callable[[Any], Any] = as_it_is
+) -> Callable[..., Any]:
+    """The function as it is now, with its neighbours where there are any; a program may compile
+    with `compiler`.
+    """
     function: Callable[..., Any]
     if sample.is_program:
-        return function_of(sample.function)
+        return function_of(sample.function, compiler)
     if sample.is_making:
         return made_tensors(sample)
     if sample.function.startswith("op_db:"):
@@ -605,10 +675,13 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     """Run one sample: its results, the gradients and the inputs after the call, or the error that
     it raises.
     """
-    try:
-        return _results(samples, run)[0]
-    except Exception as error:
-        return _raised(error)
+    draws = any(sample.how in (REDRAWN, TRAINED_REDRAWN) for sample in samples)
+    # These draw further numbers of the process, as others must not.
+    with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
+        try:
+            return _results(samples, run)[0]
+        except Exception as error:
+            return _raised(error)
 
 
 def _raised(error: Exception) -> str:
@@ -618,12 +691,16 @@ def _raised(error: Exception) -> str:
     return f"{type(inner).__name__}: {inner}".splitlines()[0][:300]
 
 
-def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[Results]:
+def _results(
+    samples: Sequence[Sample],
+    run: Callable[..., list[Any]],
+    compiler: Callable[[Any], Any] = as_it_is,
+) -> list[Results]:
     """Run samples: each one's outputs, gradients along one direction, tensors that were passed, and
     state of its module.
     """
     modules = [around_module(sample.module(), sample.how) for sample in samples]
-    functions = [_call(*each) for each in zip(samples, modules, strict=True)]
+    functions = [_call(*each, compiler) for each in zip(samples, modules, strict=True)]
     firsts = [sample.first for sample in samples if sample.first]
     if len(firsts) == len(samples):
         run(functions, pytree.tree_map(_leaf_copy, firsts))
@@ -700,12 +777,13 @@ def _gradients(
 
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Samples that are compiled together; those of other sizes apart: their sizes are symbols, or
-    they are programs that make a second graph of the same text.
+    they are programs that make a second graph of the same text. Programs that write to their
+    inputs are apart too: a pass may leave such a graph as it is.
     """
-    kinds: dict[tuple[bool, str], list[int]] = {}
+    kinds: dict[tuple[bool, str, bool], list[int]] = {}
     for i in chosen:
         sizes = samples[i].how if samples[i].is_program else ""
-        kinds.setdefault((bool(samples[i].first), sizes), []).append(i)
+        kinds.setdefault((bool(samples[i].first), sizes, samples[i].writes), []).append(i)
     return [
         of_kind[at : at + _TOGETHER]
         for _, of_kind in sorted(kinds.items())

@@ -164,9 +164,16 @@ Program = tuple[str, tuple[torch.Tensor, ...]]
 _SEQUENCES, _LENGTH = 12, 5
 
 
-def function_of(source: str) -> Callable[..., Any]:
-    """The function `program` that the text defines."""
-    made: dict[str, Any] = {"torch": torch, "operator": operator}
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which is not compiled."""
+    return function
+
+
+def function_of(
+    source: str, compiled: Callable[[Any], Callable[..., Any]] = as_it_is
+) -> Callable[..., Any]:
+    """The function `program` that the text defines; the text may compile what it calls."""
+    made: dict[str, Any] = {"torch": torch, "operator": operator, "compiled": compiled}
     exec(compile(source, "<program>", "exec"), made)  # the text is ours
     function: Callable[..., Any] = made["program"]
     return function

@@ -61,6 +61,8 @@ _MODES = ("training", "evaluation", "no_grad")
 #: Called with other tensors before, and again once its own were written; and with a gradient that
 #: is one number for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
+#: A program that compiles a module, and calls it again with other weights.
+AGAIN = "called again with other weights"
 #: A module that was copied, with weights of its own.
 COPIES: dict[str, Callable[[Any], Any]] = {
     "evaluation, copied": copy.deepcopy,
@@ -68,6 +70,8 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 #: In training, with the same random numbers each time.
 DRAWN = "training, with one seed"
+#: Calls in one graph must draw other random numbers each time; of a module in training.
+REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
 # Plain samples beyond those of each kind, which are run in eager mode alone.
 _EAGER = 60
 
@@ -86,6 +90,7 @@ class Sample:
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
+    writes: bool = False  #: True for a program that writes to its inputs.
     traced: bool = True  #: False where it is run in eager mode alone.
 
     @property
@@ -134,7 +139,7 @@ class Sample:
                         tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
         module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
-        return module.train(self.how in ("training", "no_grad", DRAWN))
+        return module.train(self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN))
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -239,7 +244,8 @@ def own_calls(name: str) -> list[Call]:
             ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
         ],
     }
-    return known.get(name, [])
+    is_of_tensors = name.startswith("nn.functional.")
+    return known.get(name) or [((noise(4, 6),), {}), ((noise(2, 3, 4),), {})] * is_of_tensors
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:

@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from patchgate.probe.numerics.derived_samples import Call, resized
-from patchgate.probe.numerics.sample_calls import Sample
+from patchgate.probe.numerics.sample_calls import REDRAWN, Sample
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
 
 # Replaced names that are called as a program is traced: no tables, nothing of the compiler, and no
@@ -32,7 +32,7 @@ def counted_samples(samples: Sequence[Sample]) -> list[int]:
     """
     found: dict[Any, int] = {}
     for at, sample in enumerate(samples):
-        if sample.is_program or sample.first or not sample.traced:
+        if sample.is_program or sample.first or not sample.traced or sample.how.endswith(REDRAWN):
             continue
         if not sample.how.startswith(("around", "strided")):
             found.setdefault((sample.form, _kinds(sample)), at)
