@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
+from patchgate.inputs.manifest import read_call
 from patchgate.inputs.patch_source import parse
 from patchgate.model.records import record
+from patchgate.model.serialization import Invalid
 
 #: Decorators of a context manager.
 SCOPES = ("contextmanager", "contextlib.contextmanager")
@@ -77,17 +80,49 @@ def chosen_installer(text: str) -> dict[str, int]:
         if any(_writes(node, torch)) or called & installing:
             return {}
     found = uncalled_installers(text)
-    return {
+    installers = {
         name: line for name, line in found.items() if not name.lstrip("_").startswith(_UNDOING)
-    } or found
+    }
+    return installers or found or _scopes(tree)
 
 
 def is_scope(text: str, name: str) -> bool:
-    """True if the function is a context manager."""
-    function = _functions(parse(text)).get(name)
-    return function is not None and any(
-        ast.unparse(each) in SCOPES for each in function.decorator_list
-    )
+    """True if the function, or the class, that a call names is a context manager."""
+    return name.partition("(")[0] in _context_managers(parse(text))
+
+
+def _context_managers(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.ClassDef]:
+    found: dict[str, ast.FunctionDef | ast.ClassDef] = {
+        name: node
+        for name, node in _functions(tree).items()
+        if any(ast.unparse(each) in SCOPES for each in node.decorator_list)
+    }
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and {"__enter__", "__exit__"} <= _methods(node).keys():
+            found[node.name] = node
+    return found
+
+
+def _scopes(tree: ast.Module) -> dict[str, int]:
+    """Call -> line of the context managers that change torch: as a function of the file enters
+    them, or without arguments where none does.
+    """
+    torch, found = _torch_names(tree), dict[str, int]()
+    managers = {
+        name: node for name, node in _context_managers(tree).items() if any(_writes(node, torch))
+    }
+    for block in ast.walk(tree):
+        for item in block.items if isinstance(block, ast.With) else ():
+            call = item.context_expr
+            name = _root(call.func) if isinstance(call, ast.Call) else None
+            if name in managers:
+                with suppress(Invalid):
+                    found.setdefault(read_call(ast.unparse(call)), managers.pop(name).lineno)
+    for name, node in managers.items():
+        made = _methods(node).get("__init__") if isinstance(node, ast.ClassDef) else None
+        if isinstance(node, ast.ClassDef) and (made is None or _needs(made) <= 1):
+            found[name] = node.lineno
+    return found
 
 
 def uncalled_installers(text: str) -> dict[str, int]:
@@ -108,7 +143,7 @@ def uncalled_installers(text: str) -> dict[str, int]:
     return {
         name: functions[name].lineno
         for name in functions
-        if name in installing - used and _is_free(functions[name])
+        if name in installing - used and not _needs(functions[name])
     }
 
 
@@ -159,14 +194,19 @@ def _torch_names(tree: ast.Module) -> set[str]:
     return names
 
 
+def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+
+
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def _is_free(function: ast.FunctionDef) -> bool:
+def _needs(function: ast.FunctionDef) -> int:
+    """The number of arguments without which it cannot be called, `self` among them."""
     arguments = function.args
-    optional = all(default is not None for default in arguments.kw_defaults)
-    return optional and len(arguments.posonlyargs + arguments.args) == len(arguments.defaults)
+    positional = len(arguments.posonlyargs + arguments.args) - len(arguments.defaults)
+    return positional + arguments.kw_defaults.count(None)
 
 
 def _lines(node: ast.stmt) -> range:

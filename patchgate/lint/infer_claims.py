@@ -20,7 +20,12 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.split_patches import SCOPES, chosen_installer, uncalled_installers
+from patchgate.inputs.split_patches import (
+    SCOPES,
+    chosen_installer,
+    is_scope,
+    uncalled_installers,
+)
 from patchgate.lint.imported_files import imported_files, statements_at_import
 from patchgate.lint.index.read_module import imported_names
 from patchgate.lint.index.records import Class
@@ -102,7 +107,10 @@ def infer_claims(
     )
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
+    scopes = [name for name in apply if is_scope(text, name)]
     scope, docstring = _scope(tree, usages), ast.get_docstring(tree)
+    if scope is None and len(scopes) == 1:
+        scope = Inferred(value=scopes[0], line=apply[scopes[0]])
     return InferredClaims(
         title=_sentence(docstring, 1) if docstring else None,
         source=_url(text),
@@ -118,9 +126,7 @@ def infer_claims(
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
         apply=tuple(
-            Inferred(value=name, line=line)
-            for name, line in apply.items()
-            if not scope or name != scope.value
+            Inferred(value=name, line=line) for name, line in apply.items() if name not in scopes
         ),
     )
 

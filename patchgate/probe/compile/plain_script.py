@@ -39,6 +39,18 @@ def state() -> dict[str, str]:
     return found
 
 
+def read_call(text: str, patch: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The function and the arguments of `function` or `package.module:function(literals)`."""
+    owner, _, text = text.rpartition(":")
+    call = ast.parse(text, mode="eval").body
+    function: Any = importlib.import_module(owner) if owner else patch
+    given, words = (call.args, call.keywords) if isinstance(call, ast.Call) else ([], [])
+    for part in ast.unparse(call.func if isinstance(call, ast.Call) else call).split("."):
+        function = getattr(function, part)
+    keywords = {str(word.arg): ast.literal_eval(word.value) for word in words}
+    return function, [*map(ast.literal_eval, given)], keywords
+
+
 if __name__ == "__main__":
     sys.path[:0] = SETTINGS["paths"]
     sys.path += SETTINGS["import_path"]
@@ -57,19 +69,12 @@ if __name__ == "__main__":
             spec: Any = importlib.util.spec_from_file_location(name, SETTINGS["patch"])
             patch = sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(patch)
-        # Each is `function` or `package.module:function(literals)`.
-        for owner, _, text in (call.rpartition(":") for call in SETTINGS["install"]):
-            call = ast.parse(text, mode="eval").body
-            function: Any = importlib.import_module(owner) if owner else patch
-            args, words = (call.args, call.keywords) if isinstance(call, ast.Call) else ([], [])
-            for part in ast.unparse(call.func if isinstance(call, ast.Call) else call).split("."):
-                function = getattr(function, part)
-            keywords: dict[str, Any] = {
-                str(word.arg): ast.literal_eval(word.value) for word in words
-            }
-            function(*map(ast.literal_eval, args), **keywords)
+        for text in SETTINGS["install"]:
+            function, args, keywords = read_call(text, patch)
+            function(*args, **keywords)
         if SETTINGS["scope"]:
-            scope = getattr(patch, SETTINGS["scope"])()
+            function, args, keywords = read_call(SETTINGS["scope"], patch)
+            scope = function(*args, **keywords)
             scope.__enter__()
     after = state()
     if scope is not None:
@@ -91,7 +96,7 @@ if __name__ == "__main__":
             torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small"
         )
         if scope is not None:  # a model is built outside, as in the gate
-            scope = getattr(patch, SETTINGS["scope"])()
+            scope = function(*args, **keywords)
             scope.__enter__()
             torch.set_default_dtype(torch.float32)
         outputs = torch.compile(module, dynamic=SETTINGS["dynamic"])(*inputs)

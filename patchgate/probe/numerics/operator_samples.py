@@ -89,8 +89,8 @@ from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import OfferRun, RunOperators
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 
-# Sources of samples: operators, overloads, modules.
-_OPERATORS, _SOURCES = 4, 8
+# Operators for one name.
+_OPERATORS = 4
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 20
 # How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
@@ -130,7 +130,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         titles, by_source = _sources(request)
-    given, names = flat(by_source[:_SOURCES]), request["names"]
+    given, names = flat(by_source), request["names"]
     acts_eagerly = _acts_eagerly(request)
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
@@ -293,7 +293,11 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
             of_name = {name.split(".")[-2]: [*_that_draw(trained), *made]}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
-    return titles, list(samples.values())
+    # At least the first sample of each is compiled.
+    judged = dict(itertools.islice(samples.items(), _COMPILED))
+    return {
+        name: [title for title in known if title in judged] for name, known in titles.items()
+    }, list(judged.values())
 
 
 def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:

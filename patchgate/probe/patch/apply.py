@@ -28,6 +28,7 @@ from patchgate.probe.patch.load import (
     import_others,
     import_packages,
     import_patch,
+    names_left,
     place_of,
     run_patch,
 )
@@ -242,7 +243,8 @@ def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
     before, settings = take_snapshot(), effects.Settings()
     with torch_imports_added_to(before):
         end()
-    names = [*changes(before, take_snapshot()), *effects.Settings().names_unlike(settings)]
+    changed = changes(before, take_snapshot())
+    names = [*names_left(changed), *effects.Settings().names_unlike(settings)]
     return {"names": sorted(names)}
 
 

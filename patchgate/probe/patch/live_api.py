@@ -68,11 +68,11 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
             findings += _check_module(source, original, replacement)
         # An entry of a registry is called by its op's schema, whatever its parameters are called;
         # those of a stand-in are not known.
-        if not callable(replacement) or name.endswith("]") or isinstance(replacement, Stub):
+        if not callable(replacement) or name.endswith("]"):
             continue
         if original is None:
             findings.append(_finding(f"attribute {name}", None, ADDED, "added by the patch"))
-        elif callable(original):
+        elif callable(original) and not isinstance(replacement, Stub):
             findings += _check_signature(name, original, replacement)
             for function, definition in _own_functions(tree, replacement).items():
                 findings += _check_forwarding(definition, name, original, function)

@@ -14,10 +14,12 @@ import importlib.metadata
 import importlib.util
 import inspect
 import itertools
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -35,7 +37,7 @@ import torch.version
 from torch.torch_version import TorchVersion
 
 from patchgate.probe.patch.module_name import foreign_imports, place_in_package, top_level
-from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
+from patchgate.probe.patch.snapshot import Changes, Snapshot, changes, take_snapshot
 from patchgate.probe.patch.stubs import (
     StandsIn,
     are_used,
@@ -69,7 +71,7 @@ class AppliedPatch:
 
     def __init__(self, module: ModuleType, scope: str | None) -> None:
         self._imported = take_snapshot() if scope else Snapshot()
-        self._make_scope: Callable[[], Any] | None = getattr(module, scope) if scope else None
+        self._make_scope = partial(_call, module, scope) if scope else None
         self._scope: Any = None
         self.enter()
 
@@ -91,7 +93,8 @@ class AppliedPatch:
         leaving.
         """
         self.leave()
-        return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
+        left = names_left(changes(before, take_snapshot()))
+        return sorted({*changes(before, self._imported), *left})
 
     def leave_again(self) -> None:
         """Enter the scope once more, and leave it."""
@@ -112,6 +115,13 @@ class AppliedPatch:
             inner.enter()
             inner.leave()
         self.leave()
+
+
+def names_left(changed: Changes) -> list[str]:
+    """The names that a scope leaves changed; one that was not there, and is None now, is as if it
+    were not there still (`__deepcopy__`).
+    """
+    return [name for name, (old, now) in changed.items() if old is not None or now is not None]
 
 
 @contextmanager
@@ -205,7 +215,7 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
             module = importlib.reload(module)
         _MODULES[path] = module
         for installer in installers:
-            _call_installer(module, installer)
+            _call(module, installer)
     except (Exception, SystemExit) as error:
         if not are_used() or is_about_torch(error):
             raise
@@ -219,12 +229,18 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
 
 
 def import_others(path: str, how: Loading) -> None:
-    """Import what the file imports from other projects: what that changes is not the patch's."""
+    """Import what the file imports from other projects: what that changes is not the patch's.
+
+    Of a scope also what it imports from its own: no import enters the scope.
+    """
     _prepare(path, how)
-    left_out = {"torch", "triton", *sys.stdlib_module_names, *map(top_level, how.get("stubs", ()))}
-    for name in foreign_imports(path, place_of(path, how)[1], leading=True):
+    left_out = {"torch", "triton", *sys.stdlib_module_names, *how.get("stubs", ())}
+    root = place_of(path, how)[1]
+    for name in foreign_imports(path, root, leading=True, own=bool(how.get("scope"))):
         package, _, last = name.rpartition(".")
-        if top_level(name) not in left_out:
+        # A package of the project that runs nothing has modules that run.
+        first = package if os.path.isdir(os.path.join(root, top_level(name))) else top_level(name)
+        if first not in left_out:
             with suppress(Exception):  # the patch itself says why
                 __import__(package or last, fromlist=[last])
 
@@ -302,9 +318,9 @@ def held_by_patches(name: str) -> list[Any]:
     return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 
 
-def _call_installer(module: ModuleType, installer: str) -> None:
+def _call(module: ModuleType, text: str) -> Any:
     """Call `function`, or `package.module:function(arguments)`; arguments are literals."""
-    owner, _, call = installer.rpartition(":")
+    owner, _, call = text.rpartition(":")
     node = ast.parse(call, mode="eval").body
     function: Any = importlib.import_module(owner) if owner else module
     arguments: list[Any] = []
@@ -315,7 +331,7 @@ def _call_installer(module: ModuleType, installer: str) -> None:
         node = node.func
     for name in ast.unparse(node).split("."):
         function = getattr(function, name)
-    function(*arguments, **keywords)
+    return function(*arguments, **keywords)
 
 
 def run_file(path: str, name: str) -> ModuleType:

@@ -116,9 +116,10 @@ def missing_imports(path: str, root: str) -> list[str]:
     return [name for name in first if not _is_found(name)]
 
 
-def foreign_imports(path: str, root: str, *, leading: bool = False) -> list[str]:
+def foreign_imports(path: str, root: str, *, leading: bool = False, own: bool = False) -> list[str]:
     """The dotted names that the file, and the files of the project that it imports, import from
-    other projects; of each file those before its first other statement, if they are `leading`.
+    other projects, and also from its `own`; of each file those before its first other statement,
+    if they are `leading`.
 
     `root` is the folder from which the project is imported.
     """
@@ -132,9 +133,9 @@ def foreign_imports(path: str, root: str, *, leading: bool = False) -> list[str]
             parts = name.split(".")
             below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
             for place in below:
-                own = (place.with_suffix(".py"), place / "__init__.py")
-                files += [each for each in own if each.is_file() and each not in files]
-            if not below[0].is_dir() and not below[0].with_suffix(".py").is_file():
+                found = (place.with_suffix(".py"), place / "__init__.py")
+                files += [each for each in found if each.is_file() and each not in files]
+            if own or not (below[0].is_dir() or below[0].with_suffix(".py").is_file()):
                 names[name] = None
     return list(names)
 

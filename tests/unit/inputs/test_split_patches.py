@@ -163,6 +163,11 @@ def test_a_decorator_of_the_file_may_call_what_it_decorates(decorator, uncalled)
     assert uncalled_installers(text + "\ndef install():\n    torch.a = 1\n") == uncalled
 
 
+SCOPE = (
+    "class Scope:\n    def __init__({}): ...\n    def __enter__(self):\n        torch.a = 1\n"
+    "    def __exit__(self, *error): ...\n"
+)
+ENTERS = "def use(x):\n    with Scope(device=None):\n        return x\n"
 INSTALL, OTHER = "def install():\n    torch.a = 1\n", "def other():\n    torch.b = 1\n"
 
 
@@ -177,6 +182,12 @@ INSTALL, OTHER = "def install():\n    torch.a = 1\n", "def other():\n    torch.b
         (INSTALL + OTHER + "if torch.c:\n    other()\n", []),
         ("import acme\ndef install():\n    acme.a = 1\n", []),
         (INSTALL + "if __name__ == '__main__':\n    torch.b = 2\n", ["install"]),
+        (SCOPE.format("self"), ["Scope"]),
+        (SCOPE.format("self, device"), []),
+        (SCOPE.format("self, device") + ENTERS, ["Scope(device=None)"]),
+        (SCOPE.format("self, device") + ENTERS.replace("None", "x"), []),
+        (SCOPE.format("self") + INSTALL, ["install"]),
+        (SCOPE.format("self").replace("torch.a", "self.a"), []),
     ],
 )
 def test_a_function_is_chosen_to_install_what_no_import_installs(text, chosen):
