@@ -430,14 +430,9 @@ def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
             len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
         ):
             return UNKNOWN
-        return _collection(promised(inner[0], resolve))
+        # It may be a version: what it depends on tells more than its type.
+        version = outer in ("tuple", "Tuple") and ast.unparse(inner[0]) == "int"
+        return UNKNOWN if version else Container(element=promised(inner[0], resolve))
     if outer in _MAPPINGS and len(inner) == 2:
-        return _collection(promised(inner[1], resolve))
+        return Container(element=promised(inner[1], resolve))
     return UNKNOWN
-
-
-def _collection(element: Value) -> Value:
-    """A collection of what no annotation tells is no more known than any other value, which may
-    depend on the version.
-    """
-    return Container(element=element) if element != UNKNOWN else UNKNOWN

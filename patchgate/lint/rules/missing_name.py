@@ -14,6 +14,7 @@ from functools import lru_cache
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.release import Release
+from patchgate.lint.index.renames import new_name
 from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
 from patchgate.lint.interpret.torch_names import ever_had, options_of
@@ -86,6 +87,8 @@ def _finding(
         view, reference.owner, reference.name
     ):
         fix = f"did you mean `{near_name(view.release, reference.owner, reference.name)}`?"
+    elif reference.kind in ("name", "attribute") and not fix:
+        fix = view.release.ask(new_name, reference.owner, reference.name)
     # Outside the gate a missing name is only worth knowing before someone widens the gate.
     return view.finding(
         code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference

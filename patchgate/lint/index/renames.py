@@ -1,0 +1,91 @@
+"""The new name of a function or a class of torch that a release lacks under its old one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import pairwise, takewhile
+
+from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.release import Release
+from patchgate.lint.index.resolve import Found
+
+# With fewer parameters, or members, a likeness says nothing.
+_TELLING = 3
+# How alike the names of two functions are of which one is taken for the other.
+_NEAR = 0.6
+
+
+def new_name(release: Release, owner: str, name: str) -> str:
+    """Advice about `owner.name`, which an older release has and this one lacks: the one name that
+    came into its place, or was given its body, and what is the same of both. Empty where none or
+    several are alike.
+    """
+    before = _last_with(release, owner, name)
+    if before is None:
+        return ""
+    old, there, after = before
+    now, earlier = (_symbols(each, owner) for each in (after, there))
+    still = _symbols(release, owner)
+    now = {each: symbol for each, symbol in now.items() if each in still}
+    changed = {each: symbol for each, symbol in now.items() if earlier.get(each) != symbol}
+    alike = [each for each, symbol in changed.items() if _same_body(old, symbol)]
+    if len(alike) == 1:
+        return f"there `{alike[0]}` has the same body"
+    came = [
+        each
+        for each, symbol in changed.items()
+        if each not in earlier and _same_shape(old, symbol) and _alike(old, name, each)
+    ]
+    return f"perhaps `{came[0]}`, which came there with the same shape" if len(came) == 1 else ""
+
+
+def _last_with(
+    release: Release, owner: str, name: str
+) -> tuple[Function | Class, Release, Release] | None:
+    """The symbol in the last older release that has it, that release, and the next one."""
+    older = [*takewhile(lambda each: each.version != release.version, release.others()), release]
+    for there, after in reversed([*pairwise(older)]):
+        symbol = _symbols(there, owner).get(name)
+        if symbol is not None:
+            return symbol, there, after
+    return None
+
+
+def _symbols(release: Release, owner: str) -> Mapping[str, Function | Class]:
+    """The functions and classes that a module, or the methods that a class, defines itself."""
+    found: Found | None = release.resolve(owner)
+    symbol = found.symbol if found is not None else None
+    if isinstance(symbol, Class):
+        return symbol.functions
+    module = symbol if isinstance(symbol, Module) else release.module(owner)
+    if module is None:
+        return {}
+    return {**module.functions, **{k: v for k, v in module.classes.items() if "." not in k}}
+
+
+def _same_body(old: Function | Class, new: Function | Class) -> bool:
+    if isinstance(old, Function) and isinstance(new, Function):
+        return old.parameters == new.parameters and bool(old.body) and old.body == new.body
+    if isinstance(old, Class) and isinstance(new, Class):
+        bodies = dict(_bodies(old))
+        return len(bodies) >= _TELLING and bodies == dict(_bodies(new))
+    return False
+
+
+def _bodies(symbol: Class) -> Iterator[tuple[str, str]]:
+    return ((name, each.body) for name, each in symbol.functions.items())
+
+
+def _alike(old: Function | Class, name: str, new: str) -> bool:
+    """Many functions take the same, so that of a function the name tells too."""
+    return isinstance(old, Class) or SequenceMatcher(None, name, new).ratio() >= _NEAR
+
+
+def _same_shape(old: Function | Class, new: Function | Class) -> bool:
+    if isinstance(old, Function) and isinstance(new, Function):
+        names = [each.name for each in old.parameters]
+        return len(names) >= _TELLING and names == [each.name for each in new.parameters]
+    if isinstance(old, Class) and isinstance(new, Class):
+        return len(old.functions) >= _TELLING and {*old.functions} == {*new.functions}
+    return False
