@@ -31,7 +31,7 @@ _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
 loaded = [*sys.modules.values()]  # by sitecustomize, or by a line of a .pth file
-import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, site, sysconfig
+import glob, hashlib, importlib.metadata, importlib.util, json, os, platform, re, site, sysconfig
 def version(name):
     try: return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError: return "none"
@@ -55,7 +55,9 @@ def below(folder, but):
     for place, folders, files in os.walk(folder, followlinks=folder in packages):
         folders[:] = [each for each in folders if each not in but
             and os.path.join(place, each) not in packages]
-        paths = (os.path.join(place, each) for each in files if not each.endswith(".pyc"))
+        # Another process may write bytecode just now, which Python does under a number first.
+        paths = (os.path.join(place, each) for each in files
+            if not re.search(r"\\.pyc(\\.\\d+)?$", each))
         yield from filter(os.path.isfile, paths)
 def package(name):
     file = origin(name)
