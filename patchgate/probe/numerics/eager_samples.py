@@ -35,8 +35,6 @@ _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
 # The places of the one result that a loss is made of; autograd gives others no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
-# The places of the one result that a loss is made of; autograd gives others no gradient.
-_ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # Calls of what draws random numbers, and elements of its results at least.
