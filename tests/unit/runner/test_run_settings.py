@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -146,6 +147,7 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
 )
 def test_what_is_accepted_is_what_this_run_observed(folder, monkeypatch, through, where, told):
     monkeypatch.setenv(THROUGH, through)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))  # no `patchgate` next to it
     accept = Command(name="accept", arguments=("--reason", "'x'"))
     explain = Command(name="explain", arguments=("PG301",))
     case = Case(torch="2.11.0")
