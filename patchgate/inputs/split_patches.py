@@ -148,9 +148,9 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
 
 def missing_function(text: str, name: str) -> list[str] | None:
-    """The functions of a file that nowhere binds this name; None if it may have it.
+    """The functions of a file that certainly does not define this name; None if it may.
 
-    Code that makes names from texts, or imports `*`, may bind any. Raises Unreadable.
+    Code that makes names from texts, or imports `*`, may define any. Raises Unreadable.
     """
     tree = parse(text)
     bound = set(_imported(tree)) | {

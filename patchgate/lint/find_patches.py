@@ -143,8 +143,8 @@ def walk(
 
 @dataclass(kw_only=True)
 class _Ranges:
-    """The releases that the project at a path supports, and those that folders below it state for
-    themselves: of these the ones that both allow, or else the folder's own.
+    """The releases that the project at a path supports. A folder below that states its own is
+    judged on those that both allow, or if there are none, on its own.
     """
 
     path: Path

@@ -13,7 +13,7 @@ from patchgate.lint.interpret.project_files import file_of
 def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
     """The other files of its project that `file` imports, directly or not.
 
-    Without those that the packages around it import before: what they change is not its own.
+    Files that the packages around it import first are left out: what they change is not its own.
     """
     before: dict[Path, ast.Module] = {}
     for folder in file.parents:

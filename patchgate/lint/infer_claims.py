@@ -210,7 +210,7 @@ def _targets(
 def _imported_targets(
     tree: ast.Module, releases: Sequence[Release], file: Path, own: OwnFiles
 ) -> Iterator[Inferred]:
-    """The names that files of the project replace which the patch imports."""
+    """The names that are replaced by other files of the project, which the patch imports."""
     for path, imported in imported_files(file, tree).items():
         at_import = {
             node.lineno

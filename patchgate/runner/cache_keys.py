@@ -55,7 +55,7 @@ def below(folder, but):
     for place, folders, files in os.walk(folder, followlinks=folder in packages):
         folders[:] = [each for each in folders if each not in but
             and os.path.join(place, each) not in packages]
-        # Another process may write bytecode just now, which Python does under a number first.
+        # Another process may be writing bytecode, under a name that ends with a number.
         paths = (os.path.join(place, each) for each in files
             if not re.search(r"\\.pyc(\\.\\d+)?$", each))
         yield from filter(os.path.isfile, paths)

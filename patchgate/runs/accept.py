@@ -82,7 +82,7 @@ def refuse_failing(run: Run) -> None:
 
 
 def refuse_unobserved(observed: Sequence[Observation], run: Run) -> None:
-    """Raises UsageError if there is nothing that golden could say or not say."""
+    """Raises UsageError if no case gave facts that golden could record."""
     if not any(map(_is_a_record, observed)):
         raise UsageError(
             "the last run observed nothing: no facts to accept",

@@ -17,9 +17,9 @@ _NEAR = 0.6
 
 
 def new_name(release: Release, owner: str, name: str) -> str:
-    """Advice about `owner.name`, which an older release has and this one lacks: the one name that
-    came into its place, or was given its body, and what is the same of both. Empty where none or
-    several are alike.
+    """Advice on the new name of `owner.name`, which an older release has and this one lacks: the
+    only name that has its body now, or that came with its shape when it went. Empty if there is
+    none, or more than one.
     """
     before = _last_with(release, owner, name)
     if before is None:

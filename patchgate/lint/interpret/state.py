@@ -94,8 +94,7 @@ class State:
     moved: list[PendingFunction] = field(default_factory=list)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
-    #: This line assigns a value that is taken back after other modules are imported, and nothing
-    #: else.
+    #: This line sets a value that only imports meet: it is set back right after them.
     passing: bool = False
     #: The file is of a backend that has code generators of its own; torch's may not be the ones
     #: that run.

@@ -38,7 +38,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8), (4,)),
     ((2, 4, 8), (2,)),
 )
-# The same of their dtypes: values with places in them are last.
+# Their dtypes, likewise; the last are values, and indices into them.
 _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
     (torch.float32,),
     (torch.bfloat16,),
@@ -111,9 +111,9 @@ class _CallsOfOthers(TorchDispatchMode):
 
 
 def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
-    """Faults are those of each call with the same dtypes: which shapes are meant, eager mode, which
-    takes more of them by chance, does not tell. Nor does a fake function that refuses all of them
-    and is right with other dtypes.
+    """The result for one operator. A fault counts if every call with the same dtypes shows it,
+    since eager mode accepts some arguments by chance. If other dtypes are right, a fake function
+    that refuses these, or is wrong for integers only, is no fault either.
     """
     answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
     unclear, is_right = list[str](), False
@@ -145,22 +145,22 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
         for test, result in results.items()
         if isinstance(result, Exception)
     }
-    if not faults and _is_for_these_rows(overload, args, kwargs):
+    if not faults and _makes_rows_constant(overload, args, kwargs):
         text = f"{called}: its fake function makes the number of rows a constant"
         faults[text] = OpCheckError(text)
     return faults
 
 
 def _is_refusal(error: Exception) -> bool:
-    """True for an exception of the fake function's own, such as that of a shape that it cannot
-    unpack; opcheck says by its own ones what differs or is missing.
+    """True if the fake function itself raised, as for a shape that it cannot unpack. Opcheck has
+    exceptions of its own for what differs or is missing.
     """
     return isinstance(error, (ValueError, IndexError, TypeError))
 
 
-def _is_for_these_rows(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """True if the fake function makes the first size of the first tensor a constant, so that each
-    number of rows is compiled for itself.
+def _makes_rows_constant(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True if the fake function makes the first size of the first tensor a constant: then each
+    number of rows is compiled again.
     """
     sizes = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=sizes)
@@ -180,7 +180,7 @@ def _is_for_these_rows(overload: Any, args: tuple[Any, ...], kwargs: dict[str, A
         with mode:
             overload(*fake_args, **fake_kwargs)
         return bool(sizes.replace(rows.node.expr).is_number)
-    except Exception:  # opcheck has called it with sizes that are not symbols, and says what fails
+    except Exception:  # what fails with plain sizes too is reported by opcheck
         return False
 
 

@@ -37,7 +37,7 @@ SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mo
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
-# Calls of what draws random numbers, and elements of its results at least.
+# How often a function that draws random numbers is called, and the fewest elements of a result.
 _DRAWS = 8
 # Tensors are multiplied by this between two calls, which leaves them arguments of the call.
 _WRITTEN = 0.75
@@ -145,7 +145,9 @@ def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_loss_of_one(function: Callable[..., Any], at: int) -> Callable[..., Any]:
-    """The function whose other results have no gradient; no call where there is one alone."""
+    """The function with all results detached but one. It raises TypeError if fewer than two have a
+    gradient.
+    """
 
     def called(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)
@@ -173,8 +175,10 @@ def _after_inference(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _redrawn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """True for each result that is not the same one in all of some calls: a few equal elements
-    may be drawn by chance. Memory that is filled with NaN is none.
+    """The function called several times: for each result, True if not all calls gave the same.
+
+    Results with few elements are left out, since chance may make them equal. NaN counts as equal:
+    unwritten memory is filled with it.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:

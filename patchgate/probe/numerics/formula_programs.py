@@ -1,5 +1,5 @@
-"""Formulas that passes over graphs look for, with their own numbers and with one other number each:
-only with its own is a formula the function that it is taken for.
+"""Formulas that passes over graphs look for, with their own numbers and with one other number each.
+With another number a formula is not the function that the pass takes it for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 
 from patchgate.probe.numerics.random_programs import Program
 
-# A formula stands on a line; numbers that make it one are in braces.
+# One formula a line; the numbers that define it are in braces.
 _FORMULAS = """
 a * (a + {3.0}).clamp({0.0}, {6.0}) / {6.0}
 a * ((a + {3.0}).clamp({0.0}, {6.0}) / {6.0})

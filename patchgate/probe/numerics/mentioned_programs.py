@@ -32,7 +32,7 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# Operators that a text writes as signs.
+# Operators that are written as signs, and the copy.
 _ARITHMETIC = {"add", "sub", "mul", "div", "neg", "gt", "pow", "clone"}
 # Names of the module `operator` -> torch's.
 _OPERATORS = {
@@ -208,9 +208,9 @@ def _program(body: str, inputs: Sequence[torch.Tensor]) -> Program:
 
 
 def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
-    """Programs that draw the same random numbers again, by chance alone: whether all are equal.
+    """Programs that draw eight times and return whether any draw differs from the first.
 
-    Dropout is left out of models that are not trained.
+    Dropout is left out: a model that is not trained drops nothing.
     """
     for call in calls[:1]:
         if "dropout" not in call.text and not _is_steady(call):

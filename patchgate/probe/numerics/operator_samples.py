@@ -103,7 +103,7 @@ _EAGER, _MOVED = 400, 2
 _COMPILES = 8
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
-# Samples of a source of which it is tried whether they draw random numbers, and those kept.
+# How many samples of a source are tried for random numbers, and how many that draw are kept.
 _TRIED, _DRAWN = 24, 6
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
@@ -444,8 +444,8 @@ def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[i
 
 
 def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dict[int, Any]:
-    """Run the programs that compile with a backend themselves, and train; none of what raises, for
-    a backend may be for inference alone.
+    """Run the programs that call a compiled module again with other weights. One that raises is
+    left out, since a backend may be for inference only.
     """
     found: dict[int, Any] = {}
     for at, sample in enumerate(samples):

@@ -178,7 +178,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
 
 
 def _modes_without_compiles() -> list[str]:
-    """The classes of the active dispatch modes while which torch compiles nothing."""
+    """The classes of the active dispatch modes under which torch compiles nothing."""
     return [
         type(mode).__name__
         for mode in _get_current_dispatch_mode_stack()

@@ -118,8 +118,8 @@ class AppliedPatch:
 
 
 def names_left(changed: Changes) -> list[str]:
-    """The names that a scope leaves changed; one that was not there, and is None now, is as if it
-    were not there still (`__deepcopy__`).
+    """The names that a scope leaves changed. A name that did not exist before and is None now does
+    not count (`__deepcopy__`).
     """
     return [name for name, (old, now) in changed.items() if old is not None or now is not None]
 
@@ -238,7 +238,7 @@ def import_others(path: str, how: Loading) -> None:
     root = place_of(path, how)[1]
     for name in foreign_imports(path, root, leading=True, own=bool(how.get("scope"))):
         package, _, last = name.rpartition(".")
-        # A package of the project that runs nothing has modules that run.
+        # Of the project itself a package may have a stand-in, and its neighbours run.
         first = package if os.path.isdir(os.path.join(root, top_level(name))) else top_level(name)
         if first not in left_out:
             with suppress(Exception):  # the patch itself says why
