@@ -188,12 +188,13 @@ def _refuse_missing(text: str, call: str) -> None:
     functions = missing_function(text, name)
     if functions is not None:
         there = f"there are {', '.join(functions)}" if functions else "the file has no function"
+        alone = "the file alone if its import installs the patch"
+        among = f"one of them, or {alone}" if functions else alone
         raise UsageError(
             f"no function `{name}`",
             where="PATCH::FUNCTION",
             got=f"{call}; {there}",
-            next=did_you_mean(name, functions)
-            or "one of them, or the file alone if its import installs the patch",
+            next=did_you_mean(name, functions) or among,
         )
 
 
