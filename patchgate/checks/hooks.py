@@ -47,7 +47,7 @@ _Lost = tuple[str, _Options, _Options]
 
 @Check(believes="cpu", unchanged="none")
 def ask_hooks(context: CheckContext, at: Instance) -> Verdicts:
-    context.require_compiles(at.case.torch)
+    context.require_compiles(at.case)
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch)
         for patch in (None, context.patch)

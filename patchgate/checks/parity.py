@@ -134,7 +134,7 @@ def numeric_devices(run: Run) -> list[str]:
 )
 def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
     patch = context.patch
-    if context.apply(at.case.torch).get("uncompiled"):
+    if context.uncompiled_within(at.case):
         patch = with_own_rounding(patch)
     with TemporaryDirectory() as folder:
         metrics = compared_sides(

@@ -45,7 +45,7 @@ verdict = partial(verdict_of, FAMILY, item="outside")
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
 def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
-    mode = context.apply(at.case.torch).get("uncompiled")
+    mode = context.uncompiled_within(at.case)
     notes = [judge_uncompiled(at.case, context.patch, mode)] if mode else []
     return [*outside(context, context.observed_cases(at.case.torch)), *notes]
 

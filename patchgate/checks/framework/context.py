@@ -123,9 +123,23 @@ class CheckContext:
         ask = partial(self._import, torch, "apply", version=torch, entry_points=entry_points)
         return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
 
-    def require_compiles(self, torch: str) -> None:
+    def uncompiled_within(self, case: Case) -> str:
+        """The class of a mode that the scope of the patch enters, if torch compiles nothing there.
+
+        That `apply` has seen a mode is not enough: in another process the scope may enter none. So
+        the workload, or for a check without one the first workload, must not compile either.
+        """
+        mode = self.apply(case.torch).get("uncompiled", "")
+        if not mode:
+            return ""
+        cases = self.observed_cases(case.torch)
+        tried = case if case in cases else cases[0]
+        observed = self.runner.observe(tried, self.workload(tried.workload), self.patch)
+        return mode if observed.failure else ""
+
+    def require_compiles(self, case: Case) -> None:
         """Raise NothingToJudge if torch compiles nothing within the scope of the patch."""
-        mode = self.apply(torch).get("uncompiled")
+        mode = self.uncompiled_within(case)
         if mode:
             raise NothingToJudge(f"torch compiles nothing within {mode}")
 

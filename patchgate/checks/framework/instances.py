@@ -84,7 +84,7 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
         note_cost(context.runner.costs, torch=at.case.torch, do=check.name, unasked=UNCHANGED)
         raise NothingToJudge(UNCHANGED)
     if not in_doubt and at.case.device and not (check.eager or check.first):
-        context.require_compiles(at.case.torch)
+        context.require_compiles(at.case)
     return in_doubt or asked_verdicts(check, at, context)
 
 

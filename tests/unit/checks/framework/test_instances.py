@@ -20,7 +20,15 @@ from patchgate.checks.framework.find_checks import (
 )
 from patchgate.checks.framework.instances import instances_of, verdicts_of
 from patchgate.inputs.manifest import Claims, Patch, Symptom
-from patchgate.model.records import Case, Kind, Verdict, Workload
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Failure,
+    Kind,
+    Observation,
+    Verdict,
+    Workload,
+)
 from patchgate.runner.run_settings import Run
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
@@ -234,9 +242,22 @@ def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, co
     assert runner.asked == asked
 
 
-@pytest.mark.parametrize(("mode", "judged"), [("", ["kernels", "parity"]), ("Mode", ["parity"])])
-def test_where_a_scope_has_nothing_compiled_numbers_alone_are_judged(mode, judged):
+NO_GRAPH = Failure(
+    cause=Cause.RAISED, stage="inductor", signature="no graph", detail="", where=None
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "failure", "judged"),
+    [
+        ("", None, ["kernels", "parity"]),
+        ("Mode", NO_GRAPH, ["parity"]),
+        ("Mode", None, ["kernels", "parity"]),  # entered only where it is looked for
+    ],
+)
+def test_where_a_scope_has_nothing_compiled_numbers_alone_are_judged(mode, failure, judged):
     runner: Any = Answering(apply={"uncompiled": mode})
+    runner.observe = lambda case, *_: Observation(case=case, failure=failure, facts={})
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", scope="block"))
     context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
     at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
