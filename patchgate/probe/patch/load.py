@@ -238,7 +238,7 @@ def import_others(path: str, how: Loading) -> None:
     root = place_of(path, how)[1]
     for name in foreign_imports(path, root, leading=True, own=bool(how.get("scope"))):
         package, _, last = name.rpartition(".")
-        # Of the project itself a package may have a stand-in, and its neighbours run.
+        # A package of the project may have a stand-in while its neighbours run.
         first = package if os.path.isdir(os.path.join(root, top_level(name))) else top_level(name)
         if first not in left_out:
             with suppress(Exception):  # the patch itself says why
