@@ -36,7 +36,7 @@ from patchgate.checks.machine import (
     judge_stopped,
     judge_unstarted,
 )
-from patchgate.inputs.devices import load_profile
+from patchgate.inputs.devices import REAL, load_profile
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
@@ -226,13 +226,15 @@ def planned_cells(run: Run, patch: Patch) -> list[Cell]:
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
     """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
 
-    Timings come last: they wait for the device.
+    On a real GPU models have their full size, so those come before all others; but timings come
+    last: they wait for the device.
     """
     return sorted(
         cells,
         key=lambda cell: (
             cell.check.name == "latency",
             cell.name not in sooner,
+            cell.at.case.device != REAL,
             -cell.check.seconds,
         ),
     )

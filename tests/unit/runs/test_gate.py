@@ -294,6 +294,15 @@ def test_the_longest_come_first_and_what_is_timed_last() -> None:
     assert order(["facts-2.11.0"]) == ["facts", "script", "parity", "latency"]
 
 
+def test_what_runs_on_a_real_gpu_comes_first() -> None:
+    check = replace(all_checks()["parity"], seconds=1)
+    cells = [
+        Cell(replace(check, seconds=seconds), Instance(case=Case(torch="2.11.0", device=device)))
+        for device, seconds in (("cpu", 9), ("cuda", 1), ("cuda", 5))
+    ]
+    assert [cell.check.seconds for cell in in_turn(cells, [])] == [5, 1, 9]
+
+
 def test_servers_that_outlast_the_run_are_asked_and_go_on(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
