@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgate.runner.costs import load_costs
+from patchgate.runner.request_costs import load_costs
 
 # Beside the folder of the gate, so that the compiled C++ of its runs is found again.
 FOLDER = Path(".patchgate", "bench")

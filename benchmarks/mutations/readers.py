@@ -33,7 +33,7 @@ from patchgate.report.formats import JudgedPatch, write_files
 from patchgate.report.markdown import render_comment
 from patchgate.report.models import impact_html, impact_markdown
 from patchgate.runner.cache import Cache
-from patchgate.runner.costs import load_costs
+from patchgate.runner.request_costs import load_costs
 from patchgate.runner.results_folder import Journal, cells_before, put_aside
 from patchgate.runner.run_settings import (
     ResultStore,

@@ -27,7 +27,7 @@ from patchgate.model.facts import changed_facts, check_of
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.cache_keys import files_digest
-from patchgate.runner.costs import note_cost
+from patchgate.runner.request_costs import note_cost
 
 FAMILY = "cache"
 _REMEDY = (

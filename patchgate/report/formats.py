@@ -25,7 +25,7 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
-from patchgate.runner.costs import KEPT, load_costs
+from patchgate.runner.request_costs import KEPT, load_costs
 from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run

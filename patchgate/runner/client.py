@@ -38,8 +38,8 @@ from patchgate.runner.cache_keys import (
     patch_files,
     stands_alone,
 )
-from patchgate.runner.costs import COSTS, note_cost, note_kept
 from patchgate.runner.files_read import note_read
+from patchgate.runner.request_costs import COSTS, note_cost, note_kept
 from patchgate.runner.run_settings import ResultStore, Run
 from patchgate.runner.start_server import Connect, Servers
 

@@ -34,7 +34,7 @@ from patchgate.model.records import Case, Expectation, Observation, Workload, re
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache_keys import is_foreign, patch_digest
 from patchgate.runner.client import Locks, Runner, request_for
-from patchgate.runner.costs import note_cost
+from patchgate.runner.request_costs import note_cost
 from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.

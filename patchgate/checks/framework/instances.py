@@ -13,7 +13,7 @@ from patchgate.checks.framework.context import UNCHANGED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge
 from patchgate.checks.machine import preconditions
 from patchgate.model.records import Case, Verdict
-from patchgate.runner.costs import note_cost
+from patchgate.runner.request_costs import note_cost
 
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:

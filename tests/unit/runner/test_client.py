@@ -17,8 +17,8 @@ from patchgate.model.records import Case, Cause, Unmeasured, Workload
 from patchgate.probe.process.message_schema import refusal
 from patchgate.probe.protocol import QUESTIONS, Compare, Question
 from patchgate.runner.client import Runner
-from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.files_read import changed_since_read
+from patchgate.runner.request_costs import COSTS, load_costs
 from patchgate.runner.run_settings import Limits, Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")

@@ -29,7 +29,7 @@ from patchgate.model.facts import UNPATCHED
 from patchgate.model.records import Case, Facts, Observation, Workload
 from patchgate.model.versions import parse_range
 from patchgate.runner.client import Runner
-from patchgate.runner.costs import COSTS, load_costs
+from patchgate.runner.request_costs import COSTS, load_costs
 from patchgate.runner.run_settings import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
