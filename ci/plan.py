@@ -18,9 +18,9 @@ from pathlib import Path
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import patch_id
 from patchgate.inputs.project import find_project
+from patchgate.inputs.torch_range import default_releases
 from patchgate.model.errors import UsageError
 from patchgate.model.text import escape_control
-from patchgate.runner.run_settings import default_releases
 from patchgate.runs.history.store import History
 from patchgate.runs.shards import Shard, shards_by_cost
 

@@ -26,6 +26,7 @@ from patchgate.cli.options import (
 from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.report import Form, show
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.torch_range import default_releases, source_of_releases
 from patchgate.model.exit_code import is_partial
 from patchgate.model.paths import CORPUS
 from patchgate.report.next_commands import is_through_nox
@@ -37,8 +38,6 @@ from patchgate.runner.results_folder import results_folder, seconds_before
 from patchgate.runner.run_settings import (
     Limits,
     Run,
-    default_releases,
-    source_of_releases,
 )
 from patchgate.runs.gate import (
     Environments,

@@ -11,6 +11,7 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
@@ -26,6 +28,8 @@ from patchgate.model.records import record
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+    from patchgate.inputs.project import Project
 
 # A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from,
 # then a marker.
@@ -140,6 +144,35 @@ def torch_range(path: Path) -> TorchRange:
     # example.
     advised = _advised(folder, bounds_only=bool(required.where))
     return advised if advised.specifiers else required
+
+
+def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
+    """The releases that a patch is judged on: those of the project's table, else the rows with the
+    tag that it supports.
+
+    If it supports none of them, the newest row that it does.
+    """
+    return project.releases or _supported_rows(Path(project.root).resolve(), tag)
+
+
+def source_of_releases(project: Project) -> str:
+    """The place that the default releases of a project come from, for a reader."""
+    if project.releases:
+        return f"`releases` in {project.where('releases')}"
+    stated = torch_range(Path(project.root))
+    if stated.specifiers:
+        return str(stated)
+    return (
+        f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
+    )
+
+
+@cache
+def _supported_rows(root: Path, tag: str) -> tuple[str, ...]:
+    rows = load_matrix()
+    supported = torch_range(root).of([row.torch for row in rows])
+    tagged = tuple(row.torch for row in rows if tag in row.tags)
+    return tuple(torch for torch in tagged if torch in supported) or tuple(supported[-1:]) or tagged
 
 
 def range_of_folder(folder: Path) -> TorchRange:

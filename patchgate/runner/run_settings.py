@@ -12,14 +12,13 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project
-from patchgate.inputs.torch_range import torch_range
+from patchgate.inputs.torch_range import default_releases
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
 from patchgate.model.files import read_result, refuse_links, write_atomically
@@ -166,35 +165,6 @@ class Run:
         return Command(
             name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'")
         )
-
-
-def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else the rows with the
-    tag that it supports.
-
-    If it supports none of them, the newest row that it does.
-    """
-    return project.releases or _supported_rows(Path(project.root).resolve(), tag)
-
-
-def source_of_releases(project: Project) -> str:
-    """The place that the default releases of a project come from, for a reader."""
-    if project.releases:
-        return f"`releases` in {project.where('releases')}"
-    stated = torch_range(Path(project.root))
-    if stated.specifiers:
-        return str(stated)
-    return (
-        f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
-    )
-
-
-@cache
-def _supported_rows(root: Path, tag: str) -> tuple[str, ...]:
-    rows = load_matrix()
-    supported = torch_range(root).of([row.torch for row in rows])
-    tagged = tuple(row.torch for row in rows if tag in row.tags)
-    return tuple(torch for torch in tagged if torch in supported) or tuple(supported[-1:]) or tagged
 
 
 def runs_in(folder: Path) -> list[Run]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from patchgate.inputs.project import Project
+from patchgate.inputs.torch_range import default_releases
 from patchgate.model.paths import PACKAGE, display_path, user_cache
-from patchgate.runner.run_settings import default_releases
 from patchgate.runner.torch_environments import cached_home
 
 # Bytes of one environment of torch, and of a run's results and caches.

@@ -33,7 +33,7 @@ from patchgate.inputs.models import (
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.toml import tables_below
-from patchgate.inputs.torch_range import torch_range
+from patchgate.inputs.torch_range import default_releases, torch_range
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder, refuse_links
@@ -42,7 +42,7 @@ from patchgate.model.records import Command
 from patchgate.model.serialization import Invalid, read_requirement
 from patchgate.model.text import nearest
 from patchgate.runner.cache_keys import read_environment
-from patchgate.runner.run_settings import NAME, default_releases
+from patchgate.runner.run_settings import NAME
 from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
 from patchgate.runs.gate import Environments, syntax_failure
 

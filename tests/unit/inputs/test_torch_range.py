@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from patchgate.inputs.torch_range import requirements_for, torch_range
+from patchgate.inputs.project import find_project
+from patchgate.inputs.torch_range import default_releases, requirements_for, torch_range
 
 KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
 
@@ -165,3 +167,20 @@ def test_a_project_that_pins_triton_alone(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert torch_range(tmp_path).of(KNOWN, tritons) == releases
+
+
+@pytest.mark.parametrize(
+    ("stated", "releases"),
+    [
+        ("", ("2.11.0", "2.12.1")),
+        ("torch>=2.4", ("2.11.0", "2.12.1")),
+        ("torch<2.12", ("2.11.0",)),
+        ("torch==2.14.0", ("2.14.1",)),
+        ("torch==2.9.1", ("2.11.0", "2.12.1")),
+    ],
+)
+def test_a_project_is_judged_on_releases_that_it_supports(folder, stated, releases):
+    (folder / "requirements.txt").write_text(f"{stated}\n")
+    (folder / ".git").mkdir()
+    assert default_releases(find_project(folder)) == releases
+    assert default_releases(replace(find_project(folder), releases=("2.13.0",))) == ("2.13.0",)

@@ -10,7 +10,6 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.report.next_commands import THROUGH, typed
@@ -19,7 +18,6 @@ from patchgate.runner.run_settings import (
     VERDICTS,
     Limits,
     Run,
-    default_releases,
     load_run,
     load_verdicts,
     save_run,
@@ -178,20 +176,3 @@ def test_the_command_that_accepts_a_run_names_its_folder_once(folder, where):
     assert (
         typed(run.accept) == f"patchgate accept {'--folder out ' * (where == 'out')}--reason '...'"
     )
-
-
-@pytest.mark.parametrize(
-    ("stated", "releases"),
-    [
-        ("", ("2.11.0", "2.12.1")),
-        ("torch>=2.4", ("2.11.0", "2.12.1")),
-        ("torch<2.12", ("2.11.0",)),
-        ("torch==2.14.0", ("2.14.1",)),
-        ("torch==2.9.1", ("2.11.0", "2.12.1")),
-    ],
-)
-def test_a_project_is_judged_on_releases_that_it_supports(folder, stated, releases):
-    (folder / "requirements.txt").write_text(f"{stated}\n")
-    (folder / ".git").mkdir()
-    assert default_releases(find_project(folder)) == releases
-    assert default_releases(replace(find_project(folder), releases=("2.13.0",))) == ("2.13.0",)
