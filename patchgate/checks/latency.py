@@ -26,7 +26,8 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.model.budgets import COSTS, judge_change, show_budget
+from patchgate.model.budgets import judge_change, show_budget
+from patchgate.model.facts import COSTS
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Budget, Failure, record
 from patchgate.model.serialization import from_dict, to_dict

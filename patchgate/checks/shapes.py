@@ -16,8 +16,7 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.model.budgets import growth
-from patchgate.model.facts import format_value
+from patchgate.model.facts import format_value, growth
 from patchgate.model.records import Facts
 
 FAMILY = "shapes"

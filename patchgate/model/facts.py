@@ -1,16 +1,17 @@
-"""The algebra of facts: their text, their default in a histogram, the check that owns them, those
-that a run may leave out, and predicates on one of them.
+"""Facts: their text, their default in a histogram, the check that owns them, those that a run may
+leave out, those of which less is better, and predicates.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeasured
+from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeasured, record
 
 #: The section of a golden file that holds torch's own facts; the other sections have a patch's id.
 UNPATCHED = "unpatched"
@@ -124,6 +125,67 @@ def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}
+
+
+@record
+class Cost:
+    """A figure for which less is better: the facts that state it, and how far it may grow."""
+
+    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; a list counts by its sum
+    noun: str  #: as a reader knows it
+    #: the largest growth that is no finding, as a share; a manifest or a project may state another
+    limit: float
+    slack: int = 0  #: without a stated limit, so many more in one case are no finding
+
+
+#: By the name of its budget, the most telling first. Every other fact tells what code is, and not
+#: what it costs.
+COSTS = {
+    "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.3),
+    "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.1),
+    "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
+    "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1, slack=1),
+    "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),
+    "options_left": Cost(
+        facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0
+    ),
+    "graph_breaks": Cost(
+        facts=("dynamo.graph_breaks", "shapes.breaks."), noun="graph breaks", limit=0.0
+    ),
+    "recompiles": Cost(
+        facts=("shapes.compiled.", "shapes.eager.", "shapes.limit."), noun="compiles", limit=0.0
+    ),
+}
+
+
+def cost_of(fact: str) -> str:
+    """The name of the cost that a fact measures; empty if it measures none."""
+    for cost in COSTS:
+        for name in COSTS[cost].facts:
+            if fact == name or (name.endswith(".") and fact.startswith(name)):
+                return cost
+    return ""
+
+
+def increase(before: FactValue | None, after: FactValue | None) -> int:
+    """By how much a cost grows: 1 for 2 -> 3, negative where it shrinks."""
+    return _amount(after) - _amount(before)
+
+
+def growth(before: FactValue | None, after: FactValue | None) -> float:
+    """The growth of a cost as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 if it does
+    not grow.
+    """
+    old, new = _amount(before), _amount(after)
+    if new <= old:
+        return 0.0
+    return new / old - 1 if old else math.inf
+
+
+def _amount(value: FactValue | None) -> int:
+    if isinstance(value, tuple):
+        return sum(value)
+    return value if isinstance(value, int) else int(isinstance(value, str))
 
 
 #: Comparisons by their operators.

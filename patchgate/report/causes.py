@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from patchgate.checks.framework.find_checks import title_of
-from patchgate.model.budgets import COSTS
-from patchgate.model.facts import OTHER_FORM
+from patchgate.model.facts import COSTS, OTHER_FORM
 from patchgate.model.records import Colour, Kind, Verdict, record
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are

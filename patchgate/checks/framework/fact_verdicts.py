@@ -13,11 +13,14 @@ from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Verdicts, verdict_of
 from patchgate.checks.machine import judge_undeviced
-from patchgate.model.budgets import COSTS, cost_of, growth, increase
 from patchgate.model.facts import (
     COMPILES,
+    COSTS,
     check_of,
+    cost_of,
     format_value,
+    growth,
+    increase,
     not_requested,
     value_in,
 )
