@@ -133,7 +133,11 @@ def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
     before, after = _kernels(unpatched), _kernels(patched)
     changed = {name: lines for name, lines in after.items() if lines not in before.values()}
     for name, lines in changed.items():
-        known = max(before.values(), key=lambda each: _likeness(each, lines), default=[])
+        known = max(
+            before.values(),
+            key=lambda each: SequenceMatcher(None, each, lines, autojunk=False).ratio(),
+            default=[],
+        )
         edits = SequenceMatcher(None, known, lines, autojunk=False).get_opcodes()
         old, new = next(
             (known[i:of_old][:1], lines[j:of_new][:1])
@@ -143,10 +147,6 @@ def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
         is_now = f"`{new[0]}`" if new else "nothing"
         return f"first difference in {name}: {is_now}" + (f" in place of `{old[0]}`" if old else "")
     return ""
-
-
-def _likeness(known: list[str], lines: list[str]) -> float:
-    return SequenceMatcher(None, known, lines, autojunk=False).ratio()
 
 
 def _kernels(module: ast.Module) -> dict[str, list[str]]:

@@ -40,7 +40,13 @@ def temporary_files_below() -> Iterator[None]:
     # Without our name: a patch must not see that it is judged.
     folder = Path(tempfile.gettempdir(), f"run-{os.urandom(8).hex()}")
     # It is there before the folder is: whatever ends us between the two leaves nothing.
-    process = _start_cleaner(folder)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, str(folder)],
+        stdin=subprocess.PIPE,  # closes with us
+        stdout=subprocess.DEVNULL,
+        # Ctrl-C in a terminal is for us.
+        start_new_session=True,
+    )
     try:
         os.mkdir(folder, 0o700)
         _folders.append(folder)
@@ -49,16 +55,6 @@ def temporary_files_below() -> Iterator[None]:
     finally:
         _folders.clear()
         _clean_now(process, folder)
-
-
-def _start_cleaner(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, str(folder)],
-        stdin=subprocess.PIPE,  # closes with us
-        stdout=subprocess.DEVNULL,
-        # Ctrl-C in a terminal is for us.
-        start_new_session=True,
-    )
 
 
 @contextlib.contextmanager

@@ -35,7 +35,10 @@ def new_name(release: Release, owner: str, name: str) -> str:
     came = [
         each
         for each, symbol in changed.items()
-        if each not in earlier and _same_shape(old, symbol) and _alike(old, name, each)
+        if each not in earlier
+        and _same_shape(old, symbol)
+        # Many functions have the same parameters, so their names must be near.
+        and (isinstance(old, Class) or SequenceMatcher(None, name, each).ratio() >= _NEAR)
     ]
     return f"perhaps `{came[0]}`, which came there with the same shape" if len(came) == 1 else ""
 
@@ -75,11 +78,6 @@ def _same_body(old: Function | Class, new: Function | Class) -> bool:
 
 def _bodies(symbol: Class) -> Iterator[tuple[str, str]]:
     return ((name, each.body) for name, each in symbol.functions.items())
-
-
-def _alike(old: Function | Class, name: str, new: str) -> bool:
-    """Many functions take the same, so that of a function the name tells too."""
-    return isinstance(old, Class) or SequenceMatcher(None, name, new).ratio() >= _NEAR
 
 
 def _same_shape(old: Function | Class, new: Function | Class) -> bool:

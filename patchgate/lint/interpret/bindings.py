@@ -67,19 +67,18 @@ from patchgate.lint.interpret.version_gates import (
 _PLAIN = "plain"
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
-# Decorators, by their last name, below which a function takes what its `def` says; those that
-# register it do too.
+# Last names of decorators that keep the parameters of a function, as those that register it do.
 _KEEPING = frozenset({
     "staticmethod", "classmethod", "property", "cached_property", "wraps", "cache", "lru_cache",
     "contextmanager", "asynccontextmanager", "no_grad", "inference_mode", "enable_grad", "disable",
     "override", "final", "abstractmethod", "compatibility", "dynamo_timed", "cache_on_self",
     "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
-# These tell how a function is made: a test on one asks what torch has.
+# Attributes that show how a function is made: a test on one is a check of torch's names.
 _INTROSPECTION = frozenset({
     "__all__", "__code__", "__defaults__", "__dict__", "__doc__", "__kwdefaults__", "__signature__",
 })  # fmt: skip
-# A module keeps its names in these: the first three are of its options, the last of any module.
+# Dictionaries of a module's names: three of a config module, `__dict__` of any.
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Methods that put entries into a table.
 _FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
@@ -314,8 +313,8 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
 
 
 def take_out(table: Table, known: Value, state: State) -> None:
-    """Remove a key from a dictionary of the patch, every key if it is not known which one, unless
-    a version check keeps the line from running.
+    """Remove a key, or all keys if it is unknown, from a dictionary of the patch; none if a version
+    check keeps this line from running.
     """
     for key in [*table.keys] if state.reachability is not Reachability.GATED else ():
         if not isinstance(known, Known) or key in known.values:
@@ -346,10 +345,8 @@ def rebind(
     called: str = "",
     mocked: bool = False,
 ) -> None:
-    """Note `owner.name = value` if `owner` is a class or module of torch, where the value is
-    `called` so.
-
-    Setting an option is a reference.
+    """Note `owner.name = value` if `owner` is a class or module of torch; setting an option is a
+    reference. `called` is the last name of the value.
     """
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
@@ -374,7 +371,7 @@ def rebind(
         and _form_of(value) not in ("static", "class")
     ):
         value.receivers.add(owner.dotted)
-    # A mock puts nothing there that was missing: it raises, or says that the name may be missing.
+    # A mock adds no missing name: it raises, unless it says that the name may be missing.
     if not mocked:
         state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     rebinding = _rebinding(owner, name, value, span, state)
@@ -431,7 +428,7 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 
 
 def _form_of(value: Value) -> str | None:
-    """How a call will bind the replacement: by its wrapper, else by its decorators."""
+    """The form in which a call binds the replacement, by its wrapper or else by its decorators."""
     if not isinstance(value, LocalFunction):
         return None
     if value.form == _PLAIN:

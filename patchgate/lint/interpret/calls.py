@@ -38,6 +38,7 @@ from patchgate.lint.interpret.references import (
     Presence,
     Reachability,
     Span,
+    Traps,
     Usage,
 )
 from patchgate.lint.interpret.state import End, State, execute_block, read
@@ -81,6 +82,7 @@ from patchgate.lint.interpret.version_gates import (
     DISTRIBUTIONS,
     HELPERS,
     METADATA,
+    PURE,
     NotKnown,
     ParameterName,
     ParameterNames,
@@ -89,7 +91,6 @@ from patchgate.lint.interpret.version_gates import (
     attempt,
     call_method,
     fold,
-    pure_function,
     spellings,
     traps_of_helper,
 )
@@ -101,11 +102,11 @@ _TRANSPARENT = frozenset(
     {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
 )
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
-# Methods of a config module that tell which options it has.
+# Methods of a config module that list its options.
 _OPTIONS_THERE_ARE = frozenset(
     {"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"}
 )
-# These builtins also ask how torch is made.
+# Builtins by which a patch also asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 
@@ -125,7 +126,7 @@ def read_call(node: ast.Call, state: State) -> Value:
         and not isinstance(callee, Symbol)
     ):
         callee = External(dotted="monkeypatch.setattr")
-    elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
+    elif isinstance(callee, Symbol) and callee.dotted in PURE:
         callee = External(dotted=callee.dotted)
     if isinstance(callee, External):
         special = _special(callee.dotted, node, state)
@@ -157,7 +158,7 @@ def read_call(node: ast.Call, state: State) -> Value:
             value = _call_local(node, callee, arguments, keywords, state)
         case External():
             value = _call_external(node, callee, arguments, state)
-    # A value computed from the version, or from what torch has, is no more known than they are.
+    # An unknown value still depends on the version or on the names of torch.
     computed = value == UNKNOWN and not isinstance(callee, Symbol)
     return unknown(callee, *arguments, *keywords.values()) if computed else value
 
@@ -173,8 +174,8 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """Evaluate the callee. A function of the patch that is called in a `try` fails there, and
-    nowhere else.
+    """Evaluate the callee. If a function of the patch is called in a `try` only, a name that its
+    body misses is caught there.
     """
     value = (
         state.scope.lookup(node.id)
@@ -380,7 +381,7 @@ def _call_version_helper(
     values = state.release.ask(_answers_of_helper, helper, *texts)
     if values is None:
         return Unknown(VERSION)
-    _note_traps(node, values, state)
+    note_traps(node, traps_of_helper(values), state)
     return Known(values=values, because=VERSION)
 
 
@@ -393,11 +394,8 @@ def _answers_of_helper(
         return None
 
 
-def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
-    """Note a helper whose answer for a nightly, a candidate or a local build differs from that for
-    the release.
-    """
-    traps = traps_of_helper(values)
+def note_traps(node: ast.expr, traps: Traps, state: State) -> None:
+    """Note a version check that falls into traps, as by another outcome for a nightly."""
     if traps:
         text = ast.unparse(node)
         state.usage.comparisons.append(
@@ -419,7 +417,7 @@ def _call_local(
         value, promised, function = inline(callee, arguments, keywords, state), None, callee
     if isinstance(value, Known):
         if value.because >= VERSION:
-            _note_traps(node, value.values, state)
+            note_traps(node, traps_of_helper(value.values), state)
         return value
     helper = HELPERS.get(getattr(function.node, "name", ""))
     if helper is not None and not keywords:
@@ -465,9 +463,10 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
 
 
 def _spread(node: ast.expr, state: State) -> Iterator[str]:
-    """The keys that `**table` certainly passes: those of a dictionary of the patch that no check
-    of the version or of what torch has keeps out, and that no branch puts in which is not taken
-    here.
+    """The keys that `**table` passes in any case, of a dictionary of the patch.
+
+    None if a check of the version or of torch's names decides its keys; no key that is put in on a
+    branch that is not taken here.
     """
     table = read(node, state.silent)
     if isinstance(table, Table) and not table.because:
@@ -479,8 +478,8 @@ def _spread(node: ast.expr, state: State) -> Iterator[str]:
 
 
 def _exclude(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """True for two places in branches of one test. A path is a function, then lines of tests, each
-    with its outcome.
+    """True if two places are in different branches of one test. A path is a function, then the
+    lines of tests, each with its outcome.
     """
     parting = next(
         (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), 0
@@ -508,8 +507,8 @@ _OPTION_ARGUMENTS = {
     "torch._inductor.aoti_compile_and_package": "inductor_configs",
     "torch._inductor.compile_fx.compile_fx": "config_patches",
 }
-# Keys that `torch.compile` takes out of its options by itself -> the function that gets them, with
-# a parameter of that name where the release knows the key; None where no indexed function tells.
+# Options of `torch.compile` itself -> the function that takes them as parameters in releases that
+# know them; None if no indexed function shows it.
 _OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti": None}
 
 
@@ -562,8 +561,8 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes, or UNKNOWN after `table.update(...)` and after what
-    takes keys out; None for any other call.
+    """The dictionary that `dict(...)` makes; UNKNOWN for a method that changes a dictionary of the
+    patch; None for any other call.
     """
     keys: dict[str, tuple[ast.expr, Any]] = {
         each.arg: (each.value, state) for each in node.keywords if each.arg
@@ -593,7 +592,7 @@ def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value
 
 # Calls of small functions in each other that are followed.
 _MAX_INLINED = 3
-# How large a function is at most that may refuse a release.
+# Nodes of the largest function that is searched for a refusal of a release.
 _MAX_REFUSING = 120
 # Calls that do not return; checks that raise, known by name where their source is not in the
 # project.
@@ -602,18 +601,17 @@ _LEAVING = frozenset({
     "pytest.xfail", "pytest.importorskip",
 })  # fmt: skip
 _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expect")
-# Marks of tests, and which outcome of their test skips; other decorators that may leave out what
-# they decorate.
+# Marks of tests -> the outcome of their condition that skips; names of other decorators that may
+# drop their function.
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
-# Devices that packages of their vendors add to torch, and no release has: `hasattr(torch, "npu")`
-# asks for the machine.
+# Devices that only packages of vendors add to torch: `hasattr(torch, "npu")` is about the machine.
 _PLUGGED_IN = frozenset({"gcu", "hpu", "mlu", "musa", "npu", "sdaa"})
 # `@RunIf(max_torch="2.4")`: arguments by which a decorator is told a release.
 _OF_A_RELEASE = re.compile(r"(?i)torch|version")
 _A_RELEASE = re.compile(r"\W*v?\d+\.\d+(\.\w+)*")
-# Arguments that are equal are the same: 1 and True are not.
+# Values of these types are one argument if their types are equal too: 1 and True are two.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
 
@@ -649,12 +647,8 @@ def _returned_by(function: LocalFunction, state: State) -> Value:
 
 def _types(value: Value) -> tuple[type, ...] | None:
     """The types of a plain value; None if two such values cannot be compared by equality."""
-    if isinstance(value, Known):
-        return (
-            tuple(map(type, value.values))
-            if all(isinstance(each, _PLAIN) for each in value.values)
-            else None
-        )
+    if isinstance(value, Known) and all(isinstance(each, _PLAIN) for each in value.values):
+        return tuple(map(type, value.values))
     return (
         () if isinstance(value, (Unknown, Symbol, Instance, External, OwnName, OwnModule)) else None
     )
@@ -677,10 +671,8 @@ def _own_call(
         value = inline(
             callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state
         )
-        if not isinstance(
-            value, Known
-        ):  # nothing else of it is asked, and releases compare what they answer
-            value = unknown(value)
+        if not isinstance(value, Known):
+            value = unknown(value)  # no more of it is used, and releases compare their answers
         return callee.function.node, value, _returned_by(callee.function, state)
 
 
@@ -794,7 +786,7 @@ def _is_told_a_release(call: ast.Call | None) -> bool:
 def member_of_own(
     owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
 ) -> Value:
-    """`self.name` in a class of the patch: a member that a base in torch has, or an own one if its
+    """`self.name` in a class of the patch: a member of a base in torch, or one of its own whose
     value depends on the version of torch.
     """
     member = owner.of.members.get(name)

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.lint.interpret.bindings import attribute, bind, put, read_owner
-from patchgate.lint.interpret.calls import member_of_own
+from patchgate.lint.interpret.calls import member_of_own, note_traps
 from patchgate.lint.interpret.project_files import own_value
-from patchgate.lint.interpret.references import Comparison, Span
+from patchgate.lint.interpret.references import Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (
     PRESENCE,
@@ -52,9 +52,9 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _NONE = constant(None)
-# The key of an entry that is for some releases.
+# The key of an entry that is for some releases only.
 _VERSION_KEY = re.compile(r"\s*(?:torch)?\s*[<>=!~]*\s*v?\d+\.\d")
-# A name of torch, beside None.
+# The value of a name of torch that is compared with None.
 _IS_THERE = constant(True, PRESENCE)
 
 
@@ -130,15 +130,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
             traps = traps_in(
                 symbol, left.values, right.values, result.values, state.release.version
             )
-            if traps:
-                state.usage.comparisons.append(
-                    Comparison(
-                        span=Span.of(node),
-                        text=ast.unparse(node),
-                        traps=traps,
-                        reachability=state.reachability,
-                    )
-                )
+            note_traps(node, traps, state)
         total = tuple(
             before and bool(now) for before, now in zip(total, result.values, strict=True)
         )
@@ -171,7 +163,7 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         )
     if deciding:
         return Known(values=deciding[0].values, because=_because(deciding))
-    # No known part decides: the unknown rest does. `or VERSION` means these releases first of all.
+    # No known operand decides, so the unknown ones do; after `or` the version counts as well.
     because = (
         VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     )
@@ -300,7 +292,7 @@ def read_dict(node: ast.Dict, state: State) -> Value:
                 and callable(function.values[0])
             ):
                 functions[key.value] = function.values[0]
-    # Operators by their text, as version helpers have them.
+    # A table of operators by their text, as in version helpers.
     return constant(functions) if functions and len(functions) == len(node.keys) else table
 
 
@@ -323,7 +315,7 @@ def _after_generators(generators: list[ast.comprehension], state: State) -> Stat
     return inner
 
 
-# Functions that say nothing of their first argument when they come out true.
+# Functions whose true result says nothing about the type of their first argument.
 _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
 
 

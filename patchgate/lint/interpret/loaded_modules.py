@@ -18,9 +18,8 @@ _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.std
 # These load a module that only their argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
-# Packages of which the index knows all that they load, but for what they import by computed names;
-# tests/torch holds both against torch. Modules inside them load more by calls that run as they are
-# imported.
+# The index knows all modules that these packages load, except those with computed names (COMPUTED);
+# tests/torch compares both with torch. Modules inside the packages also load modules by calls.
 PACKAGES = (
     "torch",
     "torch._dynamo",
@@ -60,7 +59,7 @@ def loads_from(tree: ast.Module) -> int:
             called = ast.unparse(node.func).partition(".")[0]
             if called not in apart or called in _LOADERS:
                 return node.lineno
-        elif isinstance(node, (ast.Try, ast.With)):  # what is wrong inside may be meant to be
+        elif isinstance(node, (ast.Try, ast.With)):  # an error inside may be intended
             return node.lineno
     return _NEVER
 
@@ -90,7 +89,7 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
         if reference.presence is Presence.MISSING or reference.dotted not in release.modules():
             continue
         package = release.module(reference.owner)
-        # A package may import the module when it is read: torch does, and is not indexed itself.
+        # A package may import the module on access, as torch does, which is not indexed itself.
         by_reading = reference.owner not in release.index.modules or (
             package is not None and package.has_getattr
         )

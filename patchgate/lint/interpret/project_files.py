@@ -15,12 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import islice, pairwise
-from os.path import (
-    exists,
-    isdir,
-    isfile,
-    islink,
-)  # a name too long for a file is no fault: pathlib raises
+from os.path import exists, isdir, isfile, islink  # pathlib raises if a name is too long
 from pathlib import Path
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
@@ -46,14 +41,14 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import leaves_project
 from patchgate.model.records import record
 
-# A file without these words knows nothing of torch and its version.
+# A file without these words has nothing to do with torch.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 # Folders above a file in which an absolute import may start.
 _DEPTH = 8
 # Files whose texts and statements are kept.
 _FILES = 8192
-# Characters of a statement that may have a function of so many lines: none that is read for its
-# value is as long.
+# A function of more lines is not read for its value; only a statement of more characters is
+# searched for one.
 _LONG, _LINES = 20_000, 200
 # Comments and texts, of which only those between three quotes reach over lines.
 _OPAQUE = re.compile(
@@ -74,14 +69,14 @@ OF_VENDORS = re.compile(
 _IMPORTS_VENDOR = re.compile(rf"^[ \t]*(?:import|from) (?:{OF_VENDORS.pattern})\b", re.M)
 _TESTS = frozenset({"test", "tests"})
 _ABOVE = 5
-# Values that are the same whoever reads them.
+# Values that do not depend on the reader.
 _PLAIN = (Known, Unknown, External, Symbol, Instance)
-# Names that are read for each other before one is given up; Python itself ends at a thousand calls.
+# How many names are read for each other at most; Python allows a thousand nested calls.
 _DEEPEST = 24
-# A function of the patch is read for its value only where it is as small as version helpers are.
+# A function of the patch is read for its value only if it is as small as version helpers are.
 _MAX_INLINED_NODES = 120
-# One that is smaller than this may return a constant; a longer one must speak of versions, checks
-# or constants.
+# A function smaller than this may return a constant; a larger one must name versions, checks or
+# constants.
 _PLAIN_NODES = 16
 _TELLING = re.compile(
     r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$"
@@ -175,14 +170,12 @@ class _Chunk:
     @cached_property
     def body(self) -> list[ast.stmt]:
         statements = parse(self.text).body
-        if (
-            len(self.text) > _LONG
-        ):  # of a long function nothing is read: what was generated would fill the memory
-            for node in (each for statement in statements for each in _and_members(statement)):
-                if (
-                    isinstance(node, ast.FunctionDef)
-                    and (node.end_lineno or 0) - node.lineno > _LINES
-                ):
+        # Long functions are not read: generated code would fill the memory.
+        for statement in statements if len(self.text) > _LONG else ():
+            members = statement.body if isinstance(statement, ast.ClassDef) else ()
+            for node in (statement, *members):
+                is_function = isinstance(node, ast.FunctionDef)
+                if is_function and (node.end_lineno or 0) - node.lineno > _LINES:
                     node.body = [ast.copy_location(ast.Pass(), node)]
         return statements
 
@@ -190,10 +183,6 @@ class _Chunk:
     def names(self) -> frozenset[str]:
         """The names that the statements bind, and the tables that they fill."""
         return frozenset(name for statement in self.body for name in _bound(statement))
-
-
-def _and_members(statement: ast.stmt) -> list[ast.stmt]:
-    return [statement, *statement.body] if isinstance(statement, ast.ClassDef) else [statement]
 
 
 class _Top:
@@ -237,9 +226,7 @@ class _Top:
         if name not in self._binding:
             try:
                 found = self._bind(name)
-            except (
-                Unreadable
-            ):  # lines that only look like statements: the file is parsed as a whole
+            except Unreadable:  # some lines only look like statements
                 found = [each for each in self._whole if name in _bound(each)]
             self._binding[name] = [_only(each, name) for each in found]
         return self._binding[name]
@@ -304,22 +291,13 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
             if not isinstance(node.ctx, ast.Load):
                 yield node.id
         else:
-            filled = (
-                node.value
-                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-                else None
-            )
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "update"
-            ):
-                filled = node.func.value
-            if isinstance(filled, ast.Name):
-                yield filled.id
-            name = getattr(node, "name", None) or getattr(
-                node, "rest", None
-            )  # of a handler, of a pattern
+            match node:
+                case ast.Subscript(value=ast.Name(id=table), ctx=ast.Store()):
+                    yield table
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="update")):
+                    yield table
+            # Of a handler, of a pattern.
+            name = getattr(node, "name", None) or getattr(node, "rest", None)
             if isinstance(name, str):
                 yield name
             todo.extend(ast.iter_child_nodes(node))
@@ -378,20 +356,19 @@ def exports(file: Path, name: str) -> bool:
     if b"__all__" not in _data(file):
         return True
     listed = _top_of(file).binding("__all__")
-    text = " ".join(map(ast.unparse, listed))
     literal = all(
         isinstance(each, (ast.Assign, ast.AnnAssign))
         and isinstance(each.value, (ast.List, ast.Tuple))
         for each in listed
     )
-    return not (listed and literal) or repr(name) in text
+    return not (listed and literal) or repr(name) in " ".join(map(ast.unparse, listed))
 
 
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
     """The value of a name of another file of the project; nothing of that file is noted.
 
-    A function is evaluated only for its value; if it is `called`, the call is asked instead. A name
-    that has nothing to do with torch stays a name, because its spelling may say enough.
+    A function that is `called` is asked about by its call, not here. A name that has nothing to do
+    with torch stays a name, because its spelling may say enough.
     """
     files, release = state.own, state.release
     if files is None:

@@ -159,11 +159,11 @@ class Rebinding(Use):
     #: How it is bound: "static", "class", "property", "cached-property"; None for a plain function.
     form: str | None = None
     inherited: bool = False
-    #: A decorator stands above it that may take other arguments than it does.
+    #: A decorator may change its parameters.
     wrapped: bool = False
     #: The version check of an early return above, which is taken in this release.
     left_by: Span | None = None
-    #: A test does it, for as long as it runs: for the code that it tests, and not for all callers.
+    #: A test replaces it while the test runs, so not for all callers.
     mocked: bool = False
     #: It is mocked, or assigned in a function of a file of tests.
     tested: bool = False
@@ -271,14 +271,13 @@ class Usage:
     #: Missing names for which the patch asks with `hasattr`.
     tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
-    #: A package is imported with which a vendor adds names to torch.
+    #: The file imports a package of a vendor, which adds names to torch.
     extended_by_vendor: bool = False
     #: Another file of the project imports one: it brings public names.
     vendor_in_project: bool = False
-    #: `Owner.name` that other files of the project set: torch need not have it, or have it so.
+    #: `Owner.name` that other files of the project set, in torch's place or in addition.
     set_elsewhere: frozenset[str] = frozenset()
-    #: From this line on, as the file is imported, something may have loaded modules of torch that
-    #: it does not name.
+    #: The line from which, at import, modules of torch that the file does not name may be loaded.
     loads_from: int = 0
 
     @cached_property

@@ -56,9 +56,9 @@ class PendingFunction:
     defined: Reachability
     reachability: Reachability | None = None
     gates: tuple[Span, ...] = ()
-    #: Each reference so far is a call in a `try` that catches what a missing name raises.
+    #: Each reference so far is a call in a `try` that catches the error of a missing name.
     attempted: bool = True
-    #: Among functions of one turn, those that came first are walked first.
+    #: When it came: functions of one turn are walked in that order.
     came: int | None = None
 
     @property
@@ -94,13 +94,11 @@ class State:
     moved: list[PendingFunction] = field(default_factory=list)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
-    #: This line sets a value that only imports meet: it is set back right after them.
+    #: This line sets a value that is set back right after some imports: nothing else meets it.
     passing: bool = False
-    #: The file is of a backend that has code generators of its own; torch's may not be the ones
-    #: that run.
+    #: The file is of a backend with code generators of its own, which may run in place of torch's.
     own_backend: bool = False
-    #: How many calls deep in functions of the patch that are read for their value; `returned` is
-    #: filled with it.
+    #: The depth of calls of functions that are read for their values, which go into `returned`.
     inlined: int = 0
     returned: list[Value] = field(default_factory=list)
 
@@ -109,7 +107,7 @@ class State:
         return self.reachability is Reachability.REACHABLE
 
     def having(self, **changes: Any) -> State:
-        """This point with changes. `dataclasses.replace` takes several times as long, and there are
+        """A copy with changes. `dataclasses.replace` takes several times as long, and there are
         many points.
         """
         other = object.__new__(State)

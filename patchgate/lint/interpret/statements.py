@@ -67,8 +67,8 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 
-# The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
+# The indexed packages, each with a part that a fork of it has too.
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -465,14 +465,12 @@ def execute_if(node: ast.If, state: State) -> End | None:
     truth, because = truth_of(test), because_of(test)
     is_gate = because >= VERSION
     if is_gate and isinstance(test, Known):
-        span, text = Span.of(node.test), ast.unparse(node.test)
-        somewhere = any(map(bool, test.values))
         gate = Gate(
-            span=span,
-            text=text,
+            span=Span.of(node.test),
+            text=ast.unparse(node.test),
             holds=truth,
-            holds_somewhere=somewhere,
-            holds_everywhere=all(map(bool, test.values)),
+            holds_somewhere=any(test.values),
+            holds_everywhere=all(test.values),
             reachability=state.reachability,
         )
         state.usage.gates.append(gate)

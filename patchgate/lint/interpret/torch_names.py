@@ -40,9 +40,8 @@ _BELOW_TRITON = frozenset({
 _WITH_TYPES = re.compile(r"torch\.(cuda|xpu|mtia|sparse|(cuda|xpu|mtia)\.sparse)$")
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
-# Functions that decorators put others in the place of: chosen by the first argument's type, filled
-# in with operations, sets of functions, arguments in their old order. And those that take `out`
-# next to what `def` says.
+# Functions that a decorator replaces by others with other parameters. Below: modules whose
+# functions also take `out`.
 _TAKES_OTHERS = re.compile(
     r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
     r"|torch\.distributed\.checkpoint\.state_dict_(saver\.save|loader\.load)$"
@@ -50,7 +49,7 @@ _TAKES_OTHERS = re.compile(
 _WITH_OUT = ("torch._refs.", "torch._meta_registrations.", "torch._decomp.")
 _OUT = Parameter(name="out", kind="keyword", default="None")
 
-# Attributes whose type torch does not write down, and that patches reach through.
+# Types of attributes that patches use and torch does not annotate.
 _GRAPH = "torch._inductor.graph.GraphLowering"
 TYPES = {
     "torch._inductor.virtualized.V": "torch._inductor.virtualized._V",
@@ -65,8 +64,7 @@ CONFIG_METHODS = frozenset({
     "shallow_copy_dict", "codegen_config", "get_config_copy", "get_serializable_config_copy",
     "get_type", "get_default", "_config", "_compile_ignored_keys", "_is_dirty", "_hash_digest",
 })  # fmt: skip
-# Generic types of annotations: those that promise what stands in their brackets, and collections of
-# it.
+# Generic types in annotations: for a value of the type in brackets, and for a collection of such.
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
 _COLLECTIONS = frozenset({
     "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset",
@@ -99,8 +97,8 @@ def covered(release: Release, dotted: str) -> bool:
 
 
 def _left_extension(release: Release, owner: str, name: str) -> bool:
-    """True if an older release of an extension in C has the name. One that came later says
-    nothing: torch writes many of them down some releases after it has them.
+    """True if an older release has the name of an extension in C. A newer one proves nothing:
+    torch's stubs list many names some releases late.
     """
     older = itertools.takewhile(lambda each: each.version != release.version, release.others())
     return any(each.resolve(f"{owner}.{name}") is not None for each in older)
@@ -178,7 +176,7 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
     return _presence(found), from_found(release, found, owner, bound=False)
 
 
-# How often a class is renamed by one without a body; a broken index may have one below itself.
+# How many renaming classes are followed; in a broken index a class may derive from itself.
 _RENAMED = 4
 
 

@@ -120,7 +120,7 @@ class LocalFunction:
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
-    #: Classes of torch of which it was made a method: what its first parameter is.
+    #: The classes of torch that it was made a method of, which its first parameter belongs to.
     receivers: set[str] = field(default_factory=set)
     #: How it is bound where a call made it so: "static", "class", "property", "cached-property".
     form: str | None = None
@@ -222,10 +222,9 @@ class OwnFiles:
     readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(
         default_factory=dict
     )
-    #: The names that were followed since somebody emptied it.
+    #: The names that were followed since the set was last emptied.
     followed: set[OwnName] = field(default_factory=set)
-    #: Names that are being read, the outermost first: what they came to is not to be relied on
-    #: meanwhile.
+    #: Names that are being read, the outermost first: values found meanwhile are not final.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
 
 
@@ -244,7 +243,7 @@ class Scope:
     base: Value = UNKNOWN
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None
-    #: Reads other names of a module of which only one is read.
+    #: Looks up other names of a module that is read for one name only.
     outside: Callable[[str], Value | None] | None = None
     _below: dict[str, set[str]] | None = None
 

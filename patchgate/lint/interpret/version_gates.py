@@ -25,9 +25,8 @@ from patchgate.lint.interpret.values import (
 )
 from patchgate.model.facts import ORDER
 
-# How torch's version is asked for: names, calls that give it, and calls that give the distribution
-# that has it.
-#  What a call that asks for torch's distribution returns.
+# Names of torch's version, calls that return it, and calls that return the distribution, which is
+# called DISTRIBUTION here.
 DISTRIBUTION = "torch.dist-info"
 VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
 VERSION_SOURCES = frozenset(
@@ -90,9 +89,7 @@ class NotKnown(Exception):
 
 
 def _exactly(target: str) -> Callable[[str], bool]:
-    """vLLM's helper: true for everything that calls itself x.y.z, local parts and prereleases of
-    x.y.z.1 included.
-    """
+    """vLLM's helper: true for x.y.z, also with a local part, and for prereleases of x.y.z.1."""
     return lambda torch: Version(target) <= Version(torch) < Version(f"{target}.1")
 
 
@@ -126,13 +123,13 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
 
 _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
 
-# A gate may call these without leaving the world of versions, by the callee's dotted name.
+# Functions that a version check may call, by their dotted names.
 _VERSION_MAKERS = (
     "packaging.version.Version", "packaging.version.parse", "pkg_resources.parse_version",
     "pkg_resources.packaging.version.parse", "distutils.version.LooseVersion",
     "looseversion.LooseVersion",
 )  # fmt: skip
-_PURE: dict[str, Callable[..., Any]] = {
+PURE: dict[str, Callable[..., Any]] = {
     "str": str,
     "int": int,
     "tuple": tuple,
@@ -153,7 +150,7 @@ _PURE: dict[str, Callable[..., Any]] = {
 
 
 class ParameterName(str):
-    """A parameter of a function of torch; code asks it for its name only."""
+    """A parameter of a function of torch; only its name is known."""
 
     __slots__ = ()
 
@@ -193,11 +190,6 @@ _FIELDS = frozenset({
 _MAX_TEXT = 200
 # The time for one comparison grows with the square of the bounds.
 _MAX_BOUNDS = 50
-
-
-def pure_function(dotted: str) -> Callable[..., Any] | None:
-    """The function that `dotted` names, if a gate may call it."""
-    return _PURE.get(dotted)
 
 
 def field_of(value: object, name: str) -> Any:
@@ -267,7 +259,7 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
 
 def as_known(argument: Value) -> Value:
     """The argument; a function that a gate may call becomes a known value."""
-    function = pure_function(argument.dotted) if isinstance(argument, External) else None
+    function = PURE.get(argument.dotted) if isinstance(argument, External) else None
     return constant(function) if function else argument
 
 

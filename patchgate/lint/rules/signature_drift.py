@@ -274,7 +274,8 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
     bound = (
         rebinding.on_class
         and rebinding.form != "static"
-        and not _called_on_class(original, rebinding)
+        # `Class.name(...)` passes no first argument to a plain function in their place.
+        and not (original.form in ("static", "class") and rebinding.form is None)
     )
     if bound and ours and not ours[0].kind.startswith("var-"):
         ours = ours[1:]
@@ -311,13 +312,6 @@ def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSit
     if rebinding.name.startswith("__") or original.form in ("property", "cached-property"):
         return []
     return [site for site in view.release.calls(rebinding.name) if site.receiver]
-
-
-def _called_on_class(original: Function, rebinding: Rebinding) -> bool:
-    """True for a plain function in place of a static or class method: `Class.name(...)` passes no
-    first argument.
-    """
-    return original.form in ("static", "class") and rebinding.form is None
 
 
 def _form(pair: _Pair) -> Iterator[Finding]:

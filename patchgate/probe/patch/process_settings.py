@@ -52,7 +52,8 @@ def process_settings() -> dict[str, str]:
         "stack of threads": str(_stack_size()),
         "cores": str(sorted(os.sched_getaffinity(0))),
         "priority": str(os.getpriority(os.PRIO_PROCESS, 0)),
-        "float arithmetic": _arithmetic(),
+        # Results of float operations that a mode of the processor decides.
+        "float arithmetic": f"{_ONE + _SMALL!r} {-_ONE - _SMALL!r} {_TINY * _ONE!r} {_ONE / 3!r}",
         **{f"{owner.__name__}.{name}": _text(getattr(owner, name)) for owner, name in _HOOKS},
         **{each.name: _text(signal.getsignal(each)) for each in signal.Signals},
         **{name: str(resource.getrlimit(getattr(resource, name))) for name in _LIMITS},
@@ -109,11 +110,6 @@ def _are_warnings_ignored() -> bool:
         action == "ignore" and category is Warning and (text, module, line) == (None, None, 0)
         for action, text, category, module, line in warnings.filters
     )
-
-
-def _arithmetic() -> str:
-    """The results of float operations that a mode of the processor decides."""
-    return f"{_ONE + _SMALL!r} {-_ONE - _SMALL!r} {_TINY * _ONE!r} {_ONE / 3!r}"
 
 
 def _text(value: Any) -> str:
