@@ -38,7 +38,6 @@ from patchgate.checks.parity import (
     outputs_of,
 )
 from patchgate.model.statistics import share_interval
-from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -60,14 +59,10 @@ Figures = Mapping[str, float]
 _COMPILES = 4
 
 
-def _devices(run: Run) -> list[str]:
-    return [*numeric_devices(run), *simulated_devices(run)]
-
-
 @Check(
     axes=("torch", "device", "workload"),
     workloads="equivalence",
-    devices=_devices,
+    devices=lambda run: [*numeric_devices(run), *simulated_devices(run)],
     seconds=3,
     unchanged="none",
 )

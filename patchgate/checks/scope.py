@@ -45,16 +45,12 @@ verdict = partial(verdict_of, FAMILY, item="outside")
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
 def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
+    yield from outside(context, context.observed_cases(at.case.torch))
     mode = context.uncompiled_within(at.case)
-    notes = [judge_uncompiled(at.case, context.patch, mode)] if mode else []
-    return [*outside(context, context.observed_cases(at.case.torch)), *notes]
-
-
-def judge_uncompiled(case: Case, patch: Patch, mode: str) -> Verdict:
-    """PG229 for a mode that the scope enters."""
-    actual, where = f"within {mode} torch runs everything in eager mode", patch.place_of("scope")
-    scope = str(patch.claims.scope)
-    return verdict("PG229", Kind.WARNING, case, scope, "compiled models", actual, where)
+    if mode:
+        actual, patch = f"within {mode} torch runs everything in eager mode", context.patch
+        scope, where = str(patch.claims.scope), patch.place_of("scope")
+        yield verdict("PG229", Kind.WARNING, at.case, scope, "compiled models", actual, where)
 
 
 def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:

@@ -84,7 +84,12 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
     code, where = ("PG510", patch.place_of("numerics")) if red else ("PG503", None)
     share = counts["changed_tokens"] / counts["tokens"]
-    more = "; ".join([_chances(counts), *([_parting(counts)] if flips else [])])
+    more = _chances(counts)
+    if flips:
+        more += (
+            f"; first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
+            f"{counts['first_before']} -> {counts['first_after']}"
+        )
     expected, actual = patch.stated_numerics, (_changes(counts), more)
     found = verdict(code, kind, case, fact, expected, actual, where, share=share)
     return replace(found, chance=flips_within(1, counts)) if flips else found
@@ -97,14 +102,6 @@ def _changes(counts: Counts) -> str:
         f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change, "
         f"in {counts['changed_sequences']} of {counts['sequences']} texts (of many texts in "
         f"{low:.1%} to {high:.1%})"
-    )
-
-
-def _parting(counts: Counts) -> str:
-    """The first place where the two sides draw different tokens."""
-    return (
-        f"first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
-        f"{counts['first_before']} -> {counts['first_after']}"
     )
 
 

@@ -32,7 +32,7 @@ from patchgate.inputs.patch_source import parse
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command, Failure, Verdict
+from patchgate.model.records import Command, Failure
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
@@ -142,7 +142,18 @@ def judge_versions(
     by_version = sorted(failures, key=Version)
     builds = [each for each in by_version if _misreads(patch, case.torch, each, failures[each])]
     if builds:
-        yield _misread(case, patch, builds, failures[builds[0]])
+        failure = failures[builds[0]]
+        actual = f"with torch {', '.join(builds)}: {failure.text}"
+        yield say(
+            "PG210",
+            Kind.REGRESSED,
+            case,
+            f"builds of {case.torch}",
+            "the module runs under each build of the release",
+            actual,
+            display_path(failure.where or patch.path),
+            advice="compare `packaging.version.Version(torch.__version__)`: it reads every build",
+        )
     unknown = [version for version in by_version if version not in builds]
     if unknown:
         actual = (
@@ -183,21 +194,6 @@ def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
         return False
     raising = (node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.Raise))
     return all(not node.lineno <= int(line) <= (node.end_lineno or 0) for node in raising)
-
-
-def _misread(case: Case, patch: Patch, builds: Sequence[str], failure: Failure) -> Verdict:
-    """PG210 for builds of the release that users have: vendors' and nightly ones."""
-    return verdict(
-        "PG210",
-        Kind.REGRESSED,
-        case,
-        f"builds of {case.torch}",
-        "the module runs under each build of the release",
-        f"with torch {', '.join(builds)}: {failure.text}",
-        display_path(failure.where or patch.path),
-        item="versions",
-        advice="compare `packaging.version.Version(torch.__version__)`, which reads every build",
-    )
 
 
 def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where: str) -> Verdicts:

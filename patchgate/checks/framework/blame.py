@@ -6,10 +6,10 @@ from enum import Enum
 
 from patchgate.model.records import Cause, Failure, Kind
 
-# Without the patch these say that the machine is too small or too busy; with it they are the
-# patch's own doing.
+# Without the patch these mean that the machine is too small or too busy; with it, the patch is to
+# blame.
 _EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
-# The patch has run by then: the probe compares torch with what it was before.
+# The patch has run before this stage, in which the probe compares torch with its earlier state.
 _OWN_STAGE = "compare"
 
 
@@ -27,14 +27,11 @@ class Fault(Enum):
 
 def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None:
     """Return whose fault a failure is, from the outcomes of both sides; None if both ran."""
-    failures = [failure for failure in (unpatched, patched) if failure]
-    if not failures:
-        return None
-    if any(map(_is_never_the_patch, failures)):
+    if any(failure and _is_never_the_patch(failure) for failure in (unpatched, patched)):
         return Fault.MACHINE
     if unpatched:
         return Fault.MACHINE if unpatched.cause in _EXHAUSTED else Fault.TORCH
-    return Fault.PATCH
+    return Fault.PATCH if patched else None
 
 
 def _is_never_the_patch(failure: Failure) -> bool:

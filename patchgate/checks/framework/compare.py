@@ -1,6 +1,6 @@
-"""The comparison of one fact: (recorded, unpatched now, patched now) -> kind. Pure and total.
+"""The comparison of one fact: (recorded, unpatched now, patched now) -> kind.
 
-The first row that fits wins; its test writes the whole table down again.
+It is pure and total: the first rule that fits decides. Its test has the whole table.
 """
 
 from __future__ import annotations
@@ -43,10 +43,7 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
     if fault is Fault.MACHINE:
         return Kind.INFRA
     if fault and patched.failure:
-        known = (
-            recorded.known_failure is not None
-            and recorded.known_failure == patched.failure.signature
-        )
+        known = recorded.known_failure == patched.failure.signature
         if fault is Fault.TORCH and not (known or recorded.is_empty):
             return Kind.DRIFTED  # what is recorded once ran
         return Kind.KNOWN if known else fault.kind

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -39,19 +39,19 @@ from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 SIMULATED = "h200"
-# A new interpreter loads torch, and then what the patch imports: as long as so many cases.
+# The time limit of a new interpreter, in cases: it loads torch, and then the patch's imports.
 _NEW_INTERPRETER = 3
-# A script imports torch before it compiles: as long as so many cases.
+# The time limit of a script, in cases: it imports torch before it compiles.
 _SCRIPT = 3
-# The command by which torch builds C++ falls apart at one of these in a path.
+# The command by which torch builds C++ is split at these characters of a path.
 _SPLITS = re.compile(r"[\s'\"\\]")
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a
 # release.
 IMPORT_SECONDS = 20.0
 # A question that imports the patch more often has the time of so many imports.
 _IMPORTS_AT_ONCE = 3
-# Measured with the patch all the same where running it changed nothing that is seen; a project's
-# own come first.
+# The workloads that are measured although the patch has no visible effect; a project's own come
+# first.
 _FEW = ("pointwise", "prenorm_mlp")
 UNCHANGED = "nothing changed on this release"
 _AS_RECORDED = "every fact is as recorded, with the patch as without it"
@@ -64,7 +64,7 @@ def is_changed(answer: Answer) -> bool:
 
 @record
 class Functions:
-    """The functions of a patch and their branches, by function as `name:first line`."""
+    """The functions of a patch and their branches; a function is `name:first line`."""
 
     lines: dict[str, list[int]] = field(default_factory=dict)  #: the lines of each
     outcomes: dict[str, list[tuple[int, str]]] = field(
@@ -73,8 +73,7 @@ class Functions:
 
     def everything(self) -> set[int | tuple[int, str]]:
         """All lines and outcomes."""
-        lines = {line for found in self.lines.values() for line in found}
-        return lines | {outcome for found in self.outcomes.values() for outcome in found}
+        return {*chain(*self.lines.values()), *chain(*self.outcomes.values())}
 
 
 class CheckContext:
@@ -126,8 +125,8 @@ class CheckContext:
     def uncompiled_within(self, case: Case) -> str:
         """The class of a mode that the scope of the patch enters, if torch compiles nothing there.
 
-        That `apply` has seen a mode is not enough: in another process the scope may enter none. So
-        the workload, or for a check without one the first workload, must not compile either.
+        A mode that `apply` has seen is not enough, because in another process the scope may enter
+        none: the workload (for a check without one, the first workload) must not compile either.
         """
         mode = self.apply(case.torch).get("uncompiled", "")
         if not mode:
@@ -154,9 +153,7 @@ class CheckContext:
         )
 
     def apply_anew(self, torch: str) -> Answer:
-        """Run the patch in a new interpreter, where only `import torch` has run; `apply` must have
-        succeeded with it.
-        """
+        """Run the patch, which `apply` has run, in a new interpreter after `import torch` alone."""
         applied = self.apply(torch)
         claimed = [effect.partition(" ") for effect in self.patch.claims.effects]
         ask = partial(
@@ -174,14 +171,14 @@ class CheckContext:
         return self.once_a_run(f"new interpreter {torch}", ask)
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
-        """The changes by running the patch under each of these faked versions."""
+        """The changes that the patch makes under each of these faked versions."""
         times = min(len(versions), _IMPORTS_AT_ONCE)
         answer = self._import(torch, "applies", patch, times, versions=list(versions))
         if "failure" not in answer:
             return dict(answer["versions"])
         if len(versions) == 1:
             return {versions[0]: answer}
-        # It hangs under one of them, and is at fault only there.
+        # It hangs under one version, and is at fault under that only.
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
     def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
@@ -229,8 +226,8 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """The answer of `ask`. If runs share a cache it is kept, by the content of all other
-        arguments but `compiles`, which changes no answer.
+        """The answer of `ask`. If runs share a cache, it is kept by the content of all arguments
+        but `compiles`, which changes no answer.
         """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
@@ -238,11 +235,10 @@ class CheckContext:
     def ask_building(
         self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any
     ) -> Answer:
-        """The same as `ask_once`, for questions that build C++, which is found again by its source
-        text.
+        """The same as `ask_once`, for questions that build C++; torch finds a build by its source.
 
-        The patched side has a folder of its own, so that nothing a patch leaves there is ever run
-        unpatched. The child starts with copies of the unpatched builds: kernels of the same source
+        The patched side has a folder of its own, so that the unpatched side never runs a build that
+        a patch has left. It starts with copies of the unpatched builds: kernels of the same source
         are built once.
         """
         folder = self._binaries(torch, patch, more.get("workload"))
@@ -251,16 +247,13 @@ class CheckContext:
         ask = partial(self.ask_once, torch, question, device, patch=patch, **more)
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
-            # A process that was killed while it linked has left half a library there, which is
-            # nobody's fault now.
+            # A process that was killed while it linked has left half a library there.
             with TemporaryDirectory() as fresh:
                 answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
-        """The folder of the builds of one side; a workload that comes with the patch counts as the
-        patch.
-        """
+        """The folder of one side's builds; a workload that comes with the patch is part of it."""
         side = "patched" if patch else "unpatched"
         own = Path(workload.path) if workload and is_foreign(workload.path) else None
         if own:
@@ -268,7 +261,7 @@ class CheckContext:
             content = own.read_bytes() if own.is_file() else b""
             side = f"{hashlib.sha256(content).hexdigest()[:12]}-{side}"
         if patch or own:
-            # Versions of a patch that is edited find what the earlier ones have built.
+            # With --watch, a version of the patch finds the builds of earlier ones.
             side = f"{self.run.watch or patch_digest(self.patch)}-{side}"
         # Torch finds a build again by its source and command, even if a header was edited.
         home = f"{torch}-{self.runner.identities.get(torch, '')[:12]}"
@@ -330,8 +323,8 @@ class CheckContext:
     def is_unchanged(self, torch: str) -> bool:
         """True if a patch that is for other releases has no visible effect on this one.
 
-        That is observed: when the patch is run, and in the facts of a few workloads. Only these are
-        measured there, unless the run names workloads or checks, or is to record everything.
+        Its effects are those of running it, and those on the facts of a few workloads, the only
+        ones that are measured then. Never true if the run names workloads or checks, or is nightly.
         """
         run, claims = self.run, self.patch.claims
         if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
@@ -364,11 +357,10 @@ class CheckContext:
     ) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).
 
-        If unpatched facts cannot change a verdict they are taken from golden, unless both are to be
-        `measured`.
+        Unpatched facts that cannot change a verdict are taken from golden, unless `measured`.
         """
         workload = self.workload(case.workload)
-        # Others, which single checks observe, do not count: which of them come first is chance.
+        # Other cases, which single checks observe, do not count: their order is chance.
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
@@ -422,10 +414,10 @@ class CheckContext:
         )
 
     def _is_as_recorded(self, patched: Observation) -> bool:
-        """True if the facts are those of the record, and the record has the same without the patch.
+        """True if the facts equal the record, which is the same with and without the patch.
 
-        Never true for facts that are measured to be recorded: at night, for a history, on a coming
-        release or a real device.
+        Never true for facts that are to be recorded: of a nightly run, of a release without records
+        of its own, or of a real device.
         """
         case, facts = patched.case, patched.facts
         if patched.failure or self.run.nightly or self.run.profile(case.device)["kind"] == "real":
@@ -443,7 +435,7 @@ class CheckContext:
         """The release whose record a case is compared with, and that record with and without the
         patch.
         """
-        # A real device is held to the record of the profile that describes it.
+        # A real device is compared with the record of the profile that describes it.
         own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
         device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
         golden = self.golden(observed.case.workload, device)
@@ -493,7 +485,7 @@ class CheckContext:
         return [case for case in cases if few is None or case.workload in few]
 
     def _counted_cases(self, torch: str) -> list[Case]:
-        """The cases in which lines of the patch may run, also if few of them are observed."""
+        """The cases that count for coverage, also if few of them are observed."""
         return [replace(case, torch=torch) for case in self.only] or self._all_cases(torch)
 
     def _all_cases(self, torch: str) -> list[Case]:

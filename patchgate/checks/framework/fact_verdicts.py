@@ -48,7 +48,7 @@ _SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.FIRST, Kind.DRIFTED, Kind.INERT
 _ROUNDING = 1e-9
 # How many facts of a first judgement are named.
 _SHOWN = 4
-# Kinds without a text of their own, each with the kind whose code it has.
+# Kinds without a code of their own -> the kind whose code they have.
 _SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW, Kind.ASSUMED: Kind.UNMEASURED}
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 Judge = Callable[["Compared"], Verdicts]
@@ -62,11 +62,11 @@ class Compared:
     patched: Observation
     recorded: Expectation  #: of the patched case
     recorded_unpatched: Expectation
-    release: str  #: whose record it is; another torch than the case's for a nightly build
+    release: str  #: the release of the record; not the case's torch for a nightly build
     accepted: bool = True  #: facts of the patch were accepted on that release
     budgets: Mapping[str, Budget] = field(default_factory=dict)  #: of costs, by name
-    advice: str = ""  #: where to look, when a fact has changed
-    commands: tuple[Command, ...] = ()  #: what to type then; the last one repeats the run
+    advice: str = ""  #: for a fact that has changed
+    commands: tuple[Command, ...] = ()  #: for such a fact; the last one repeats the run
 
 
 def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Verdicts:
@@ -97,11 +97,11 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Verdicts:
-    """One verdict for each fact of `check` that is recorded, and for each cost that is worse beyond
-    its limit.
+    """One verdict for each recorded fact of `check`, and for each cost that is worse beyond its
+    limit.
 
-    All other facts that the patch changes share one note, and so do all that are equal and not
-    recorded. If a side failed, the case gets a single verdict.
+    All other facts that the patch changes share one note, and so do all unchanged facts without a
+    record. If a side failed, the case gets a single verdict.
     """
     whole = _whole_case(check, compared)
     if whole:

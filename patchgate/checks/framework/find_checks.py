@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -23,9 +23,8 @@ from patchgate.runner.run_settings import Run
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
 
-# A check asks and judges one case: the axes that it has not are empty in the case. It takes the
-# CheckContext, which is not imported here: reports read this registry, and have no use for a
-# runner.
+# A check asks and judges one case, in which the axes that the check lacks are empty. Its first
+# argument is a CheckContext, which is not imported here: reports read this registry without it.
 Verdicts = Iterable[Verdict]
 Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
@@ -54,32 +53,28 @@ class Instance:
         )
 
 
-def every_device(run: Run) -> list[str]:
-    """The devices of the run."""
-    return list(run.devices)
-
-
 @record
 class Check:
-    """One question about a patch, for each combination of its axes. It is used as the decorator of
-    the function that answers.
+    """One question about a patch, for each combination of its axes. It decorates the function that
+    answers.
     """
 
     axes: tuple[str, ...] = ("torch",)  #: of `AXES`
     workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
     workload: str = ""  #: the name of a workload of its own, without that axis
-    devices: Callable[[Run], list[str]] = every_device  #: the devices on which it is asked
+    #: the devices on which it is asked
+    devices: Callable[[Run], Sequence[str]] = lambda run: run.devices
     #: the device whose sentinel must count first; empty: the one that it is asked on
     believes: str = ""
-    first: bool = False  #: asked whatever else holds
-    #: asked while it is found out what holds, since it need not wait until torch is imported
+    first: bool = False  #: asked without preconditions
+    #: asked together with its preconditions, since it need not wait until torch is imported
     ahead: bool = False
     #: True if this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     #: on one release, in place of the product of the axes
     cases: Callable[[Patch, str], list[Case]] | None = None
-    #: How long an instance takes, about: the longest are asked first, and the time that is left
-    #: is told by it. Most instances of some checks have nothing to judge, or find all measured.
+    #: About how long an instance takes: the longest are asked first, and the remaining time is
+    #: estimated by it. Instances that have nothing to judge, or find all measured, count too.
     seconds: float = 1
     #: The workloads that it is asked of if the patch changed nothing: "all", "few" or "none".
     unchanged: Literal["all", "few", "none"] = "all"
@@ -138,9 +133,7 @@ def catalogue() -> dict[str, Code]:
 
 def every_code() -> dict[str, Code]:
     """The codes of all checks and of lint's rules, in order."""
-    from patchgate.lint import (
-        rules,
-    )  # imported here: most that reads this registry has no use for lint
+    from patchgate.lint import rules  # imported here, because most readers of codes need no lint
 
     return dict(sorted({**catalogue(), **{code.code: code for code in rules.CODES}}.items()))
 
@@ -217,8 +210,8 @@ def judge_failed(
 ) -> Verdict | None:
     """The verdict if one of the sides (unpatched, patched) failed; None if both ran.
 
-    `codes` are the code for a failure of the patch's, and the code for any other; `place` is shown
-    if the failure has none.
+    `codes` are for a failure of the patch, and for any other. `place` is shown if the failure has
+    none.
     """
     fault, failure = fault_of(*sides), sides[0] or sides[1]
     if fault is None or failure is None:

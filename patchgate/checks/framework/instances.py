@@ -50,12 +50,12 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
             if "workload" in check.axes
             else [check.workload]
         ):
-            yield Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
+            yield replace(context.case(torch), device=device, workload=workload)
 
 
 def _sizes(case: Case, context: CheckContext) -> list[str]:
-    """The sizes at which a workload is timed, as its `build` takes them; modes other than the
-    default are for GPUs only.
+    """The sizes at which a workload is timed, as its `build` takes them; on the CPU none for other
+    modes than the default.
     """
     workload = context.workloads[case.workload]
     if case.device == "cpu":
@@ -89,7 +89,7 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
 
 
 def _is_left_out(check: Check, case: Case, context: CheckContext) -> bool:
-    """True if it need not be measured again because the patch changed nothing."""
+    """True if a case is not measured because the patch changed nothing."""
     if check.unchanged == "all" or not context.is_unchanged(case.torch):
         return False
     return check.unchanged == "none" or case.workload not in context.few_workloads(check.workloads)

@@ -1,6 +1,4 @@
-"""The outcome of running a patch, for several checks: did it run, which names did it replace, is
-the release claimed?
-"""
+"""The outcome of running a patch, for several checks: did it run, which names did it replace?"""
 
 from __future__ import annotations
 
@@ -57,9 +55,10 @@ def replaced_names(patch: Patch, answer: Answer) -> list[str]:
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
     """PG210, or PG905 if the machine failed."""
-    place = display_path(failure.where) if failure.where else display_path(patch.path)
-    actual = failure.text
-    missing = _missing_packages(failure, patch)
+    place, actual = display_path(failure.where or patch.path), failure.text
+    # For a missing device of torch, the package that adds it.
+    named = (package_of(n, patch) if n.startswith("torch.") else n for n in failure.missing)
+    missing = list(filter(None, named))
     if failure.cause is Cause.MISSING or missing:
         return verdict(
             "PG228",
@@ -89,12 +88,6 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
         advice="correct the patch",
         commands=(then(again),),
     )
-
-
-def _missing_packages(failure: Failure, patch: Patch) -> list[str]:
-    """The packages that are not installed; for a missing device of torch the one that adds it."""
-    named = (package_of(n, patch) if n.startswith("torch.") else n for n in failure.missing)
-    return list(filter(None, named))
 
 
 def package_of(device: str, patch: Patch) -> str:

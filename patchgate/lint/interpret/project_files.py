@@ -296,7 +296,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
                     yield table
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="update")):
                     yield table
-            # Of a handler, of a pattern.
+            # A handler and a pattern bind one of these.
             name = getattr(node, "name", None) or getattr(node, "rest", None)
             if isinstance(name, str):
                 yield name
