@@ -1,5 +1,5 @@
-"""Calls the operators that a patch defines, and holds each call to what the operator says of
-itself: its schema, its fake function, its gradient under AOTAutograd.
+"""Checks the operators that a patch defines: each call must agree with the operator's schema, its
+fake function, and its gradient under AOTAutograd.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
 
-# The tests of opcheck, but for that of how an autograd kernel is registered: it hurts nobody.
+# The tests of opcheck, without the one of how an autograd kernel is registered, which hurts no
+# user.
 _TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
-# Shapes of the tensors of a call, in their order; the last one is for all that follow.
+# Shapes of the tensors of a call, in order; the last one is for all further tensors.
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8),),
     ((4, 8), (8,)),
@@ -38,7 +39,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8), (4,)),
     ((2, 4, 8), (2,)),
 )
-# Their dtypes, likewise; the last are values, and indices into them.
+# Their dtypes, in the same order; the last choice is values, and indices into them.
 _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
     (torch.float32,),
     (torch.bfloat16,),
@@ -48,8 +49,7 @@ _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
     (torch.float32, torch.int64),
 )
 _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
-# Integers of a call, in their order, as shapes: counts and positions differ, as of two parts the
-# first.
+# Integers of a call, in order, the last one for all further ones: counts, or positions.
 _INTEGERS = ((1,), (2, 0))
 # Calls of one operator and dtype that are checked.
 _CALLS = 3
@@ -81,7 +81,9 @@ def _overloads(name: str) -> list[Any]:
 
 
 def _all_calls(overloads: Sequence[Any]) -> Calls:
-    """Calls of operators; of those that others call, or are named so, the calls of these alone."""
+    """Calls of operators: of those that others call, or that are named so, the recorded calls only;
+    of all others, calls that are made up.
+    """
     made, inner = Calls(), Calls()
     for key in itertools.product(overloads, _DTYPES):
         recorder = _CallsOfOthers(key[0], overloads)
@@ -93,8 +95,8 @@ def _all_calls(overloads: Sequence[Any]) -> Calls:
 
 
 class _CallsOfOthers(TorchDispatchMode):
-    """Records the calls of other operators that an operator makes in its gradient, or as it is
-    composed of them.
+    """Records the calls of other operators that an operator makes in its gradient or its
+    composition.
     """
 
     def __init__(self, caller: Any, overloads: Sequence[Any]) -> None:
@@ -113,7 +115,7 @@ class _CallsOfOthers(TorchDispatchMode):
 def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
     """The result for one operator. A fault counts if every call with the same dtypes shows it,
     since eager mode accepts some arguments by chance. If other dtypes are right, a fake function
-    that refuses these, or is wrong for integers only, is no fault either.
+    may refuse these, and may be wrong for integers.
     """
     answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
     unclear, is_right = list[str](), False
@@ -135,8 +137,8 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
 
 
 def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Exception]:
-    """The faults that opcheck finds in a call, by their texts; if it finds none, that the fake
-    function makes the number of rows a constant.
+    """The faults that opcheck finds in a call, by their texts. If there is none: the fault that the
+    fake function makes the number of rows a constant.
     """
     results = opcheck(overload, args, kwargs, test_utils=_TESTS, raise_exception=False)
     called = f"{overload}({_text(args, kwargs)})"
@@ -152,8 +154,8 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def _is_refusal(error: Exception) -> bool:
-    """True if the fake function itself raised, as for a shape that it cannot unpack. Opcheck has
-    exceptions of its own for what differs or is missing.
+    """True if the fake function itself raised, as for a shape that it cannot unpack. Opcheck's own
+    exceptions are for results that differ or are missing.
     """
     return isinstance(error, (ValueError, IndexError, TypeError))
 
@@ -187,7 +189,9 @@ def _makes_rows_constant(overload: Any, args: tuple[Any, ...], kwargs: dict[str,
 def _calls(
     overload: Any, dtypes: Sequence[torch.dtype], recorder: TorchDispatchMode
 ) -> Iterator[Call]:
-    """Calls that eager mode runs, twice with the same result; trained where it has a gradient."""
+    """Calls that eager mode runs twice with the same result; with a gradient if the operator has
+    one.
+    """
     left, tried = _CALLS, set[str]()
     for shapes, integers in itertools.product(_SHAPES, _INTEGERS):
         torch.manual_seed(len(tried))

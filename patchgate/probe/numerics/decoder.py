@@ -84,14 +84,14 @@ def sample(request: Sample, stage: Stage) -> Completed:
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
-        # A tensor each: shared ones would be compiled once more after the first step.
+        # One tensor each, because shared ones would be compiled once more after the first step.
         options = {"dtype": torch.bfloat16, "device": device}
         caches = [tuple(torch.zeros(shape, **options) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
         for position in range(_LENGTH - 1):
             current = (torch.arange(_LENGTH, device=device) == position)[:, None]
             visible = torch.arange(_LENGTH, device=device) <= position
-            # A column's stride grows with every token, and would be compiled once more.
+            # The stride of a column would grow with every token and be compiled once more.
             logits, caches = step(tokens[:, position].clone(), caches, current, visible)
             if position >= GIVEN - 1:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
@@ -123,7 +123,7 @@ def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
         "changed_sequences": int(diverged.sum()),
         "changed_tokens": int(changed.sum()),
         "drawn_alike": int(alike.sum()),
-        # The place where the first of them part, and the token that each side drew there.
+        # The first token that differs, and what each side drew there.
         "first_sequence": first,
         "first_token": at,
         "first_before": int(ours[first, at]),

@@ -1,7 +1,7 @@
-"""Calls derived from a sample of an operator by its parameters: arguments that none of torch's own
-samples passes.
+"""Calls derived from a sample of an operator by its parameters, with arguments that none of torch's
+own samples has.
 
-Some are no calls at all: eager mode tells which.
+Some are not valid calls: eager mode shows which.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "approximate": ("tanh",),
     "dtype": (torch.float32, torch.float64),
 }
-# Tensors of which one alone is trained, at most.
+# The most tensors of which each is trained alone.
 _TRAINED = 3
 
 
@@ -72,8 +72,8 @@ def derived(
 
 
 def resized(call: Call, dim: int, size: int | None) -> Call:
-    """The call with so many elements along a dimension of its first tensor, or with twice as many:
-    in each tensor that is as long there.
+    """The call with this many elements along a dimension of its first tensor, or with twice as
+    many; other tensors that are as long in that dimension follow.
     """
     first = next(leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
     length = first.shape[dim]
@@ -92,8 +92,8 @@ def resized(call: Call, dim: int, size: int | None) -> Call:
 
 
 def trained_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with a gradient for one of its tensors only, the last first: a frozen weight with a
-    trained bias.
+    """The call with a gradient for one tensor only, the last first: as a trained bias of a frozen
+    weight.
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
     trained = [
@@ -125,8 +125,8 @@ def left_out(parameters: Parameters, kwargs: dict[str, Any]) -> Iterator[tuple[s
 
 
 def parameters_of(function: Any, packet: str, passed: int) -> Parameters:
-    """The parameters with a default beyond those passed by place: of an overload, of a function's
-    signature, or of all overloads of a packet together.
+    """The parameters with a default that come after those passed by place: of an overload, of a
+    function's signature, or of all overloads of a packet.
     """
     if isinstance(function, torch._ops.OpOverload):
         return _of_schemas([function], passed)
@@ -148,7 +148,8 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
     for overload in overloads:
         for at, argument in enumerate(overload._schema.arguments):
             if (at >= passed or argument.kwarg_only) and argument.has_default_value():
-                # By `type` a dtype is any integer, of which most are none and crash the process.
+                # For `type`, a dtype is any integer; most integers are no dtype and crash the
+                # process.
                 kind, optional = str(argument.real_type), "Optional["
                 kind = kind[len(optional) : -1] if kind.startswith(optional) else kind
                 found.setdefault(argument.name, (kind, argument.default_value))
@@ -156,8 +157,8 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensor as a mask of booleans, and with the leading dimensions of the first, each with its
-    own numbers.
+    """The tensor as a mask of booleans, and with the leading dimensions of the first tensor; each
+    has its own numbers.
     """
     flat = leaf.detach()
     if flat.dim() > 1:

@@ -1,5 +1,5 @@
-"""Calls of samples in eager mode alone, where one costs little: with other strides, dtypes and
-modes, and after others.
+"""Calls of samples in eager mode only, where they cost little: with other strides, dtypes and
+modes, and after other calls.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# Samples of which these are made, plain ones, trained ones, and modules that are copied.
+# The most samples of each kind: plain ones, trained ones, and modules that are copied.
 _PLAIN, _TRAINED, _COPIED = 24, 8, 10
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-#: A gradient of the gradient, and a training after calls that cannot be trained.
+#: The modes of a second derivative, and of training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
-# The places of the one result that a loss is made of; autograd gives others no gradient.
+# The places of the single result in a loss; autograd gives the other results no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
-# How often a function that draws random numbers is called, and the fewest elements of a result.
+# How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
-# Tensors are multiplied by this between two calls, which leaves them arguments of the call.
+# Tensors are multiplied by this between two calls, so that they stay valid arguments.
 _WRITTEN = 0.75
 
 
 def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
-    """Further calls made of those that are run anyway."""
+    """Further calls, made of the samples that are run anyway."""
     alone = [s for s in samples if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
     trained = _of_each_form(s for s in alone if not s.how and _asks_for_gradient(s))
@@ -69,7 +69,9 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _of_each_form(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples of each form in turns, in half precision last: a kernel may take one form alone."""
+    """Samples of each form in turns, those in half precision last, because a kernel may take only
+    one form.
+    """
     by_form: dict[tuple[str, ...], list[Sample]] = {}
     for sample in sorted(samples, key=_is_half):
         by_form.setdefault(sample.form, []).append(sample)
@@ -81,9 +83,7 @@ def _is_half(sample: Sample) -> bool:
 
 
 def around_module(module: Any, how: str) -> Any:
-    """The module whose parts have hooks, or drop some elements, or a copy of it, of which the first
-    has other weights.
-    """
+    """The module with hooks, with dropped elements, or as a copy that must keep its own weights."""
     for each in module.modules() if how in (_HOOKED, DRAWN, TRAINED_REDRAWN) else ():
         if how == _HOOKED:
             each.register_forward_hook(_halved)
@@ -125,8 +125,8 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 
 def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradients of the sum of the squares of its results, each of which depends on its tensor,
-    so that a second derivative that is zero is one.
+    """The gradients of the sum of the squared results. Each gradient depends on its tensor, so that
+    a second derivative of zero is one too.
     """
 
     def gradients(*args: Any, **kwargs: Any) -> Any:
@@ -175,10 +175,10 @@ def _after_inference(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _redrawn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function called several times: for each result, True if not all calls gave the same.
+    """Call the function several times; for each result, True if the calls differ.
 
-    Results with few elements are left out, since chance may make them equal. NaN counts as equal:
-    unwritten memory is filled with it.
+    Results with few elements are left out, since they may be equal by chance. NaN counts as equal,
+    because unwritten memory is filled with it.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -213,7 +213,7 @@ def _of_plain(sample: Sample) -> Iterator[Sample]:
 
 
 def _laid_out(sample: Sample) -> Iterator[Sample]:
-    """The call with tensors that lie in memory otherwise."""
+    """The call with tensors of another layout in memory."""
     ways = {"by columns": column_major, "every second element": _second, "expanded": _expanded}
     for name, way in ways.items():
         args, kwargs = pytree.tree_map(
@@ -234,16 +234,16 @@ def _second(value: torch.Tensor) -> torch.Tensor:
 
 
 def _expanded(value: torch.Tensor) -> torch.Tensor:
-    """Its first row for all rows, which is in memory once."""
+    """The first row repeated for all rows, without copies in memory."""
     return value[:1].expand_as(value)
 
 
 def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function called with other tensors, with the given ones, and again after these were
+    """Call the function with other tensors, with the given ones, and again after these were
     written.
 
-    A replacement that keeps what it made of a tensor must notice both. Loaders of weights and some
-    optimisers write through `.data`, which no version counts.
+    A replacement that keeps results for a tensor must notice both. Loaders of weights and some
+    optimizers write through `.data`, which increases no version.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:

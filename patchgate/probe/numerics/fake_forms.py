@@ -1,4 +1,4 @@
-"""Runs graphs and holds the results of operators that are not torch's against their fake forms."""
+"""Runs graphs and compares the results of operators that are not torch's with their fake forms."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _is_own(node: torch.fx.Node) -> bool:
 
 
 class FakesHeld(torch.fx.Interpreter):
-    """Runs a graph; raises where an operator gives another shape or dtype than its fake form, for
-    which code is generated.
+    """Runs a graph; raises if the shape or dtype of an operator's result differs from its fake
+    form, which generated code relies on.
     """
 
     def run_node(self, n: torch.fx.Node) -> Any:

@@ -1,7 +1,7 @@
 """The first operation of a compiled graph whose stored result differs between the sides.
 
-Each side writes what its kernels stored, by operation of the graph: the buffers that the generated
-module passes to a kernel.
+Each side writes the results that its kernels store, by operation: the buffers that the generated
+module passes to kernels.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def keep(**buffers: Any) -> None:
 
 
 def _origins(graph: GraphLowering) -> dict[str, str]:
-    """Buffer -> its operation, after the operation's place in the graph so that names sort."""
+    """Buffer -> its operation, with the operation's place in the graph in front, by which names
+    sort.
+    """
     places = {node.name: place for place, node in enumerate(graph.graph.nodes)}
     origins = {}
     for name, buffer in graph.name_to_buffer.items():

@@ -1,5 +1,5 @@
-"""Formulas that passes over graphs look for, with their own numbers and with one other number each.
-With another number a formula is not the function that the pass takes it for.
+"""Formulas that passes over graphs look for, each with its own numbers and with one number changed.
+A changed formula is another function, which the pass must not take for the known one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ torch.where(a > {0.0}, a, (torch.exp(a) - {1.0}) * {1.0})
 torch.maximum(a, a * {0.2})
 """
 _NUMBER = re.compile(r"\{(.+?)\}")
-# A number is multiplied by this, a zero becomes the other.
+# The factor of a changed number, and the value that replaces a zero.
 _FACTOR, _AS_ZERO = 1.25, 0.25
 
 

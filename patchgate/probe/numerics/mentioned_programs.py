@@ -1,7 +1,7 @@
-"""Small programs of the operators that the text of a pass or of a backend mentions: one after
-itself, two in a row, one on either side of a write, several calls that are nearly equal.
+"""Small programs of the operators that the text of a pass or a backend mentions: one applied twice,
+two in a row, one on either side of a write, several nearly equal calls.
 
-The calls are torch's own samples. Eager mode tells which programs can be run.
+The calls are torch's own samples. Eager mode shows which programs can run.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ _OPERATORS = {
 }
 # An overload takes some of the calls alone, and all of them are of its operator.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
-# Operators, calls of each, those around which something is written, and rows of two operators, at
-# most.
+# The most operators, calls of each, operators around a write, and pairs in a row.
 _MOST, _CALLS, _WRITTEN, _ROWS = 14, 4, 2, 40
-# Functions that make a tensor of numbers are called for these first: unasked they make float32.
+# Dtypes for functions that make a tensor of numbers; without one they make float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
 _LETTERS = "abcdeghijklmnopqrstuvw"
@@ -57,7 +56,7 @@ _LETTERS = "abcdeghijklmnopqrstuvw"
 
 @dataclass(frozen=True)
 class _Call:
-    """A call in text, as `torch.add({0}, {1}, alpha=2)`, and the tensors for the places."""
+    """A call as text, `torch.add({0}, {1}, alpha=2)`, and the tensors for its places."""
 
     text: str
     tensors: tuple[torch.Tensor, ...]
@@ -66,13 +65,13 @@ class _Call:
         return self.text.format(*names)
 
     def gives_dimensions(self) -> bool:
-        """True if the call gives a tensor with dimensions: models compute with few others."""
+        """True if the call returns a tensor with dimensions: models compute with few others."""
         result = _run(_program(f"return {self.on(_LETTERS)}", self.tensors))
         return isinstance(result, torch.Tensor) and result.dim() > 0
 
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: in turns of one operator, and of two in a row."""
+    """Texts of programs and their inputs: of one operator and of two in a row, in turns."""
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
     infos = operators_by_name(words.values(), op_db())
@@ -93,7 +92,7 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
 
 
 def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
-    """Formulas of which each operator is mentioned, but for arithmetic."""
+    """Formulas whose operators are all mentioned, apart from arithmetic."""
     mentioned = _ARITHMETIC | {stem(operator_in(word)) for word in words}
     for program in formula_programs(torch.Generator().manual_seed(seed)):
         with Calls() as calls:
@@ -103,7 +102,9 @@ def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
 
 
 def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int]:
-    """The places of programs, first those that call what is mentioned and few others call."""
+    """The places of programs, first those that call mentioned operators which few other programs
+    call.
+    """
     words = {stem(operator_in(word)) for name in mentions if (word := _operator_word(name))}
     called = [words & _stems_called(program) for program in programs]
     often = Counter(word for found in called for word in found)
@@ -132,7 +133,7 @@ class _Functions(TorchFunctionMode):
 
 
 def _operator_word(name: str) -> str:
-    """The name of the operator that a mentioned function is; empty where it is none."""
+    """The name of the operator that a mentioned function stands for; empty if there is none."""
     owner, _, last = name.rpartition(".")
     is_python = owner == "operator"
     function = getattr(operator, last, None) if is_python else named(name.removeprefix("torch."))
@@ -142,7 +143,7 @@ def _operator_word(name: str) -> str:
 
 
 def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
-    """Calls of a function; none of what has no samples."""
+    """Calls of a function; empty if there are no samples of it."""
     samples = [sample for info in infos[:1] for sample in plain_samples(info)]
     if samples and not tensors_in((samples[0].args, samples[0].kwargs)):
         samples = flat([plain_samples(infos[0], dtype) for dtype in _MADE_DTYPES])
@@ -157,7 +158,7 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
 
 
 def _written(name: str, sample: Sample) -> _Call | None:
-    """The call in text; None for a large one, and for a method of what is no tensor."""
+    """The call as text; None for a large call, and for a method of anything but a tensor."""
     tensors: list[torch.Tensor] = []
 
     def place(value: Any) -> Any:
@@ -179,7 +180,7 @@ def _written(name: str, sample: Sample) -> _Call | None:
 
 
 def _is_steady(call: _Call) -> bool:
-    """True if it can be called, and random numbers change nothing."""
+    """True if the call runs and random numbers do not change its result."""
     results = []
     for seed in (0, 1):
         torch.manual_seed(seed)
@@ -194,7 +195,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _run(program: Program) -> Any:
-    """The results of a program; None where it raises."""
+    """The results of a program; None if it raises."""
     text, inputs = program
     try:
         return function_of(text)(*(tensor.clone() for tensor in inputs))
@@ -208,9 +209,10 @@ def _program(body: str, inputs: Sequence[torch.Tensor]) -> Program:
 
 
 def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
-    """Programs that draw eight times and return whether any draw differs from the first.
+    """Programs that draw random numbers eight times and return whether any draw differs from the
+    first.
 
-    Dropout is left out: a model that is not trained drops nothing.
+    Dropout is left out: without training it drops nothing.
     """
     for call in calls[:1]:
         if "dropout" not in call.text and not _is_steady(call):
@@ -219,8 +221,8 @@ def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
 
 
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
-    """Programs of one operator: its calls in one graph, the first twice; each in front of a product
-    and after itself; some on either side of a write, and with a result that is written.
+    """Programs of one operator: its calls in one graph, the first twice; each before a product and
+    applied to its own result; some on either side of a write, or with a result that is written.
     """
     inputs = [tensor for call in calls for tensor in call.tensors]
     if len(inputs) <= len(_LETTERS):
@@ -239,12 +241,12 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
 
 
 def _halves(tensor: torch.Tensor) -> torch.Tensor:
-    """Multiples of a half, of which some are zero and some are equal."""
+    """Multiples of a half; some are zero and some are equal."""
     return (tensor * 2).round() / 2 if tensor.is_floating_point() else tensor
 
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:
-    """A call of one operator of which the result is given to another; None where none fits."""
+    """A call of one operator whose result is passed to another; None if no call fits."""
     for one, other in itertools.product(filter(_Call.gives_dimensions, first), second):
         rest = _LETTERS[len(one.tensors) :]
         for at in range(min(2, len(other.tensors))):

@@ -1,7 +1,7 @@
 """Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, the
 workload's own.
 
-Rows are compared only where eager in float64 confirms that each gives its own result.
+Rows are compared only if float64 in eager mode confirms that each row gives its own result.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from patchgate.probe.numerics.outputs import (
 )
 from patchgate.probe.protocol import Function, Interpreted, Run, Stage
 
-# The fewest rows of an input that are compiled one by one, and the most.
+# The fewest and the most rows of an input that are compiled one by one.
 _FEWEST, _MOST = 4, 16
-# Heads with random weights that take a row for a hidden state, and the tokens of each.
+# Heads with random weights whose input is a row, and the tokens of each.
 _HEADS, _VOCABULARY = 64, 128
 # Largest relative difference in float64 at which rows count as independent: some thousand
 # roundings.
@@ -37,9 +37,9 @@ _SAME = 1e-12
 
 
 def run_variants(request: Run, stage: Stage) -> Interpreted:
-    """Write what each variant gives as (plain outputs, its own), and eager and float64 outputs.
+    """Write the outputs of each variant (plain, its own), and those in eager mode and float64.
 
-    With a patch, which may never meet float64, rows count as independent if float64 fails.
+    With a patch, rows count as independent if float64 fails: the patch may not support it.
     """
     missing = unmeasured(request, stage, partial(_write_variants, request))
     return {"environment": environment(), "unmeasured": missing}
@@ -75,7 +75,7 @@ def _write_variants(request: Run) -> None:
 
 
 def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outputs, bool]:
-    """Outputs in float64, and whether its rows are independent; unless `exact`, it may fail."""
+    """Outputs in float64, and whether its rows are independent; it may fail unless `exact`."""
     wide, wide_args = in_float64(module, args)
     try:
         reference = tensors(wide(*wide_args))
@@ -87,8 +87,8 @@ def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outp
 
 
 def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
-    """Variant -> how far its two outputs differ on each side; and the larger error of eager and
-    unpatched.
+    """Variant -> the difference of its two outputs on each side; and the larger of the errors of
+    eager mode and of unpatched code.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = {
@@ -103,7 +103,9 @@ def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def _difference(one: Outputs, other: Outputs) -> dict[str, float]:
-    """How far two outputs differ; and the tokens that heads draw from them, and how many change."""
+    """The difference of two outputs; and the tokens that heads draw from them, and how many of
+    these change.
+    """
     drawn = [_tokens(outputs) for outputs in (one, other)]
     changed = len(drawn[0]) if drawn[0].shape != drawn[1].shape else (drawn[0] != drawn[1]).sum()
     return {
@@ -149,9 +151,7 @@ def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
 
 
 def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs) -> bool:
-    """True if each row of the first input alone gives a row of every output, as tried in
-    float64.
-    """
+    """True if in float64 each row of the first input alone gives a row of every output."""
     if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < _FEWEST:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):

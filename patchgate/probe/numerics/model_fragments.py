@@ -1,8 +1,8 @@
 """Fragments of models in the spellings that passes over graphs look for, and near misses of them:
 equal small calls, constants, casts, views, values that are written or used twice.
 
-Fragments stand between empty lines. Each reads inputs by their names. None is computed otherwise
-by Inductor itself, as a cast to half precision and back is, and zero times what may be NaN.
+Fragments are separated by empty lines and read inputs by name. None has a result that Inductor
+itself changes, as a cast to half precision and back, or zero times a possible NaN.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import torch
 
-# Attention has as many heads as positions, so that no wrong permutation is an error.
+# Attention has as many heads as positions, so that a wrong permutation raises no error.
 _SHAPES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("a", "b", "d", "e", "g", "h", "i", "p"), (4, 6)),
     **{"c": (1, 6), "m": (6, 6), "n": (6, 6)},
@@ -399,7 +399,7 @@ def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Ten
 def written_programs(
     text: str, generator: torch.Generator, *, trained: bool
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Programs of the fragments in a text, and their inputs; where wanted, with gradients too."""
+    """Programs of the fragments in a text, and their inputs; with gradients too if wanted."""
     values = _values(generator)
     for fragment in text.strip().split("\n\n"):
         lines = [line for line in fragment.splitlines() if not line.startswith("#")]
@@ -423,7 +423,7 @@ def _values(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 
 def _trained(name: str, value: torch.Tensor) -> torch.Tensor:
-    """The value with a gradient; statistics of a norm and integers have none."""
+    """The value with a gradient; statistics of a norm and integers get none."""
     if name in ("center", "spread") or not value.is_floating_point():
         return value
     return value.clone().requires_grad_()

@@ -16,12 +16,12 @@ Outcome = Outputs | str
 
 
 def differ(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare two files that `outputs.run` wrote: metrics of the outputs, of `gradients` where
+    """Compare two files that `outputs.run` wrote: metrics of the outputs, and of `gradients` if
     there are any.
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
-    element, in ulps of the output's dtype. `memory` has the patched kernels' faults of kinds that
-    unpatched ones do not have.
+    element, in ulps of the output's dtype. `memory` has the faults of the patched kernels of kinds
+    that unpatched ones do not have.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])
@@ -36,8 +36,8 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def differ_runs(script: str, judged: str) -> dict[str, Any]:
-    """Compare what a script wrote for one seed with what `outputs.run` wrote, with the same seed as
-    its last one.
+    """Compare the outputs of a script for one seed with those of `outputs.run`, whose last seed is
+    the same.
     """
     theirs, written = torch.load(script, weights_only=True), torch.load(judged, weights_only=True)
     ours = written["outputs"]["compiled"]
@@ -45,15 +45,16 @@ def differ_runs(script: str, judged: str) -> dict[str, Any]:
 
 
 def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both files' contents; the patched one was written by untrusted code, so tensors only."""
+    """The contents of both files. Only tensors are read, because untrusted code wrote the patched
+    file.
+    """
     ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
     return ours, theirs
 
 
 def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
     reference, eager, unpatched = ours["reference"], ours["eager"], ours["compiled"]
-    # An error without bound of eager mode or of the unpatched code would admit any error
-    # elsewhere.
+    # An infinite error of eager mode or of unpatched code would admit any error elsewhere.
     bounded = [
         torch.isfinite(differences(a, exact) + differences(b, exact))
         for a, b, exact in zip(eager, unpatched, reference, strict=True)
@@ -88,7 +89,7 @@ def _same_layout(left: Outputs, right: Outputs) -> bool:
 
 
 def share_differing(left: Outputs, right: Outputs) -> float:
-    """Share of elements whose bits differ; 1 where shapes or dtypes do."""
+    """Share of elements whose bits differ; 1 if shapes or dtypes differ."""
     if not _same_layout(left, right):
         return 1.0
     elements = sum(tensor.numel() for tensor in left)
@@ -109,8 +110,8 @@ def _largest(left: Outputs, right: Outputs) -> float:
 
 
 def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The absolute difference of each element: none where both are NaN, or the same infinity;
-    infinite where one is.
+    """The absolute difference of each element: 0 if both are NaN or the same infinity; infinite if
+    only one is.
     """
     a, b = left.double(), right.double()
     same = (a == b) | (a.isnan() & b.isnan())
@@ -118,7 +119,7 @@ def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _only(outputs: Outputs, masks: Outputs) -> Outputs:
-    """The outputs with 0 where the masks are not set; those of another shape as they are."""
+    """The outputs with 0 at elements outside the masks; unchanged for another shape."""
     pairs = zip(outputs, masks, strict=True)
     return [
         tensor.masked_fill(~mask, 0) if tensor.shape == mask.shape else tensor
@@ -127,7 +128,7 @@ def _only(outputs: Outputs, masks: Outputs) -> Outputs:
 
 
 def _finite(tensor: torch.Tensor) -> torch.Tensor:
-    """In float64, with 0 for what is not finite."""
+    """The values in float64, with 0 for NaN and infinities."""
     return tensor.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -141,10 +142,10 @@ def distance(outputs: Outputs, reference: Outputs) -> float:
 
 
 def ulps(outputs: Outputs, reference: Outputs) -> float:
-    """The largest difference of an element, in ulps of `outputs`' dtype at the element's own size.
+    """The largest difference of an element, in ulps of `outputs`' dtype at the element's size.
 
-    An element smaller than the tensor's root mean square counts as that large: next to zero,
-    an ulp says nothing about the sum that cancelled.
+    An element smaller than the tensor's root mean square counts as that large: an ulp near zero
+    says nothing about a sum whose terms cancelled.
     """
     worst = 0.0
     for a, b in zip(outputs, reference, strict=False):
@@ -159,10 +160,10 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
 
 
 def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
-    """How the patched outcome is neither the unpatched one's kind nor eager's; "" where it is one
-    of them.
+    """How the kind of the patched outcome differs from both the unpatched and the eager one; empty
+    if it equals one of them.
 
-    An outcome is the name of what was raised, or outputs: NaN, infinite or finite in each element.
+    The kind is the name of an exception; for outputs, NaN, infinite or finite for each element.
     """
     after = theirs.get("compiled", "nothing")
     known = [ours["compiled"], ours["eager"]]
@@ -186,7 +187,7 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
 
 
 def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
-    """The mismatch, and how far the outputs differ where both sides give some."""
+    """The mismatch, and the difference of the outputs if both sides have some."""
     before, after = ours["compiled"], theirs.get("compiled", "nothing")
     metrics: dict[str, Any] = {"mismatch": _mismatch(ours, theirs), "differing": 0.0, "ulps": 0.0}
     if not isinstance(before, str) and not isinstance(after, str) and _same_layout(before, after):

@@ -1,9 +1,9 @@
-"""Runs torch's own samples of the operators that a patch replaces, compiled and eagerly, and writes
-what they give.
+"""Runs torch's own samples of the operators that a patch replaces, compiled and in eager mode, and
+writes the results.
 
-Without the patch the samples are made and written with their results; with it they are read from
-that file, so both sides run the same ones. A function is looked up after the patch is installed,
-since `OpInfo` holds the original.
+Without the patch, the samples are made and written with their results; with it, they are read from
+that file, so that both sides run the same ones. A function is looked up after the patch is
+installed, since `OpInfo` holds the original.
 """
 
 from __future__ import annotations
@@ -91,31 +91,31 @@ from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 
 # Operators for one name.
 _OPERATORS = 4
-# In one compiled graph; what raises is found by halves.
+# Samples in one compiled graph; one that raises is found by halving.
 _TOGETHER = 20
-# How many are traced, run up to the code, and compiled to code, the most telling first. Tracing one
-# took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
+# Samples that are traced, run without code, and compiled to code, the most telling first. Tracing
+# one took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
-# How many more are run in eager mode alone, and how often inputs are moved.
+# Further samples in eager mode only, and how often inputs are moved.
 _EAGER, _MOVED = 400, 2
-# At most, but for those that find the first sample that raises. A count, and no time: every machine
-# runs the same ones.
+# The most compiles, without those that look for the first sample that raises. It is a count and no
+# time limit, so that every machine runs the same ones.
 _COMPILES = 8
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
-# How many samples of a source are tried for random numbers, and how many that draw are kept.
+# Samples of a source that are tried for random numbers, and those that are kept.
 _TRIED, _DRAWN = 24, 6
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
 _OFFERED = 40
-# Elements of the tensors of a program that is written down.
+# The most elements of the tensors of a program that a report writes out.
 _WRITTEN_OUT = 200
-# Names of what acts only while code is made of a graph.
+# Names that act only while code is made of a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
-# Names of what acts only in the code for a GPU.
+# Names that act only in code for a GPU.
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
-# Names of what acts only in a compile.
+# Names that act only in a compile.
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
 #: Part ("output", "gradient", "input", "state") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
@@ -123,8 +123,8 @@ T = TypeVar("T")
 
 
 def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
-    """Make samples for the replaced names, run them eagerly and traced, and write them with their
-    results; name -> what its samples are of.
+    """Make samples for the replaced names, run them in eager mode and traced, and write them with
+    their results. Return the source of each name's samples.
     """
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     with warnings.catch_warnings():
@@ -135,7 +135,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
-        # Few programs are wrong as torch traces them: these are compiled without the patch too.
+        # Torch traces few programs wrongly: these are compiled without the patch too.
         is_pass_alone = {*names} <= {*request["passes"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # Samples that torch itself does not trace are not judged.
@@ -182,15 +182,16 @@ def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
 
 
 def _acts_eagerly(request: RunOperators) -> bool:
-    """True if a replaced name can act where nothing is compiled."""
+    """True if a replaced name can act when nothing is compiled."""
     training = request["training"]
     return any(name in training or not _OF_COMPILES.match(name) for name in request["names"])
 
 
 def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:
-    """The samples that are calls, at most so many, and their results in eager mode.
+    """The samples that run in eager mode, at most `most`, and their results.
 
-    Without what differs by itself: random numbers, memory that nothing has written.
+    Samples whose results vary are left out: of random numbers, or of memory that nothing has
+    written.
     """
     kept, eager = [], []
     for sample in samples:
@@ -210,7 +211,7 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
-    """How far its results move where its inputs move by their last digit, at most."""
+    """The largest moves of the results when inputs move by their last digit."""
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
     }
@@ -240,8 +241,8 @@ def _with_noise(generator: torch.Generator, value: Any) -> Any:
 
 
 def _exact(sample: Sample) -> Results | None:
-    """The results in half precision of what is computed in float64; None where nothing is in half
-    precision, or float64 is refused.
+    """The results of float64, in half precision; None if nothing is in half precision or float64 is
+    refused.
     """
     halves = [
         each.dtype for each in tensors_in((sample.args, sample.kwargs)) if each.dtype in HALVES
@@ -269,7 +270,7 @@ def _cast(dtypes: Mapping[torch.dtype, torch.dtype], value: Any) -> Any:
 
 
 def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
-    """Name -> what its samples are of, and the samples of each source, the closest first."""
+    """Name -> the source of its samples, and the samples of each source, the closest first."""
     training, passes = request["training"], [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
     apart = {*training, *passes}
@@ -301,10 +302,10 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
 
 
 def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
-    """Operator -> its samples; first those of an overload that a name stands for."""
+    """Operator -> its samples, first those of an overload that is replaced."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
-    # An operator of the same family takes other arguments.
+    # Other operators of the family take other arguments.
     is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
     calls = recorded_calls(overload, ops) if overload else [] if is_known else own_calls(called)
     of_calls = overload or called
@@ -318,7 +319,7 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
-    """Find the first samples that draw random numbers."""
+    """The first samples that draw random numbers."""
     found = (sample for sample in samples[:_TRIED] if _draws(_outcome([sample], _filled)))
     return list(itertools.islice(found, _DRAWN))
 
@@ -337,7 +338,9 @@ def _training(names: Sequence[str]) -> list[Sample]:
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
-    """Programs of the operators that are mentioned; of all others first those that call one."""
+    """Programs of the operators that are mentioned, then all others, first those that call a
+    mentioned one.
+    """
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
     mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
@@ -348,7 +351,9 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:
-    """Programs that a backend runs again with other weights; none where none is offered."""
+    """Programs that a backend runs again with other weights; none if the patch offers no
+    backend.
+    """
     if all(offer.startswith("pass ") for offer in offers):
         return []
     generator = torch.Generator().manual_seed(SEED)
@@ -364,16 +369,16 @@ def read_samples(path: str) -> dict[str, Any]:
 
 
 def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) -> None:
-    """Run the samples eagerly and traced, compile the most telling ones, run the programs with what
-    the patch offers, and write what they give.
+    """Run the samples in eager mode and traced, compile the most telling ones, run the programs
+    with the patch's backends and passes, and write the results.
     """
     eager, before, spread = written["eager"], written["traced"], written["spread"]
     samples = written["samples"][: len(before)]
     with reproducible(request["profile"], training=True):
-        # First of all, for what a process does at its first call shows here.
+        # First of all, since only this shows what a process does at its first call.
         counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
         now = _traced(samples) if written["acts_before_code"] else {}
-        # Traces tell where to look; compiled code is judged.
+        # Traces show where to look; compiled code is judged.
         excess = {
             i: min(departure(now[i], each[i], spread[i])["excess"] for each in (eager, before))
             for i in now
@@ -381,7 +386,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
         raising = [i for i in telling if isinstance(now[i], str)]
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
-        # If all traces are as before, only code can be wrong.
+        # If all traces are unchanged, only code can be wrong.
         few = _COMPILED // 2 if now else _COMPILED
         others = [i for i in range(len(samples)) if i not in telling]
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
@@ -410,10 +415,10 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
-    """Run the first programs with a backend or pass that the patch offers: each one's results, or
-    its error. Programs that it refuses are left out; all of them if it compiles nothing.
+    """Run the first programs with a backend or pass that the patch offers: the results of each, or
+    its error. Programs that it refuses are left out, and all of them if it compiles nothing.
 
-    A backend also runs those that change weights.
+    A backend also runs programs that change weights.
     """
     run: OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
     compiler = compiler_of(offer, module_of(patch), run, dynamic=None)
@@ -457,8 +462,8 @@ def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dic
 
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
-    """The first that differ; where one of them is of a graph that stands there in other sizes too,
-    all of both graphs in their order: alone it would be another graph.
+    """The first samples that differ. If one of them is a program of several sizes, it is run with
+    all others of that kind in their order: alone it would be another graph.
     """
     first = [*differing[:_TELLING]]
     sized = [i for i, each in enumerate(samples) if each.is_program and each.how]
@@ -466,7 +471,9 @@ def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -
 
 
 def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
-    """Count what Dynamo makes of samples, each in so many steps; 0 for all."""
+    """Count the graphs and breaks of samples, each in its number of steps; leave out samples with
+    none.
+    """
     found = {}
     for at, most in steps.items():
         functions = [_call(samples[at], samples[at].module())]
@@ -480,10 +487,10 @@ def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Co
 def _called(
     samples: Sequence[Sample], eager: Sequence[Any], spread: Sequence[Spread]
 ) -> dict[int, Any]:
-    """Results in eager mode that are others than without the patch; memory that nothing has written
-    is filled, as it is with some luck in a user's process.
+    """Results in eager mode that differ from those without the patch. Memory that nothing has
+    written is filled, as it may be in a user's process.
     """
-    # A process may validate before it trains.
+    # A process may validate a model before it trains it.
     order = sorted(range(len(samples)), key=lambda i: samples[i].how != AFTER_INFERENCE)
     results = {i: _outcome([samples[i]], _filled) for i in order}
     return {
@@ -495,8 +502,8 @@ def _called(
 
 
 def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
-    """False for other random numbers, and for a second derivative that is refused: a kernel says
-    so that has none.
+    """False for other random numbers, and for a second derivative that a kernel refuses because it
+    has none.
     """
     if isinstance(result, str):
         return sample.how != SECOND
@@ -505,7 +512,7 @@ def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
 
 
 def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> None:
-    """Compile some samples, or those that come first, and write them with what they give."""
+    """Compile some samples, or the first ones, and write them with their results."""
     samples, only, on_device = written["samples"], request["only"], request["only_simulated"]
     with reproducible(request["profile"], training=True):
         if not only and not on_device:
@@ -519,7 +526,7 @@ def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> 
 def _simulated(
     samples: Sequence[Sample], chosen: Sequence[int], request: RunOperators
 ) -> dict[int, Any]:
-    """Run the samples' code for the simulated GPU: each one's results, or its error. Those that
+    """Run the samples' code for the simulated GPU: the results of each, or its error. Samples that
     only a real GPU can run are left out. Sizes are constants there.
     """
     profile = request["simulated"]
@@ -540,8 +547,8 @@ def _title(op: Any) -> str:
 def _call(
     sample: Sample, module: Any, compiler: Callable[[Any], Any] = as_it_is
 ) -> Callable[..., Any]:
-    """The function as it is now, with its neighbours where there are any; a program may compile
-    with `compiler`.
+    """The function as it is now, with neighbours if it has any; a program may compile with
+    `compiler`.
     """
     function: Callable[..., Any]
     if sample.is_program:
@@ -561,8 +568,8 @@ def _call(
 
 
 def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
-    """The function between a pointwise operation before it and one neighbour after it, both of
-    which are used twice.
+    """The function after a pointwise operation and before a neighbour; both results are used
+    twice.
     """
 
     def neighbours(*args: Any, **kwargs: Any) -> Any:
@@ -602,10 +609,10 @@ def _is_dense(value: torch.Tensor) -> bool:
 
 
 def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
-    """A few lines that call it with these values, as `call(given())`; empty where they would be
-    long.
+    """A few lines that call the function with these values, as `call(given())`; empty if they would
+    be long.
 
-    `is_drawn`: floats are drawn from a seed, where a dtype or a shape is all that matters.
+    `is_drawn`: floats are drawn from a seed, because only a dtype or a shape matters.
     """
     literal = _drawn if is_drawn else _literal
     seeded = "    torch.manual_seed(0)\n" if is_drawn else ""
@@ -659,8 +666,8 @@ def _call_all(
 
 
 def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The same with memory that is filled before it is written, and with other random numbers for
-    the same seed.
+    """Call the function with memory that is filled before it is written, and with other random
+    numbers for the same seed.
     """
     seed = torch.manual_seed
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -676,9 +683,7 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
-    """Run one sample: its results, the gradients and the inputs after the call, or the error that
-    it raises.
-    """
+    """Run one sample: its results, the gradients and the inputs after the call, or its error."""
     draws = any(sample.how in (REDRAWN, TRAINED_REDRAWN) for sample in samples)
     # These draw further numbers of the process, as others must not.
     with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
@@ -700,8 +705,8 @@ def _results(
     run: Callable[..., list[Any]],
     compiler: Callable[[Any], Any] = as_it_is,
 ) -> list[Results]:
-    """Run samples: each one's outputs, gradients along one direction, tensors that were passed, and
-    state of its module.
+    """Run samples: the outputs of each, gradients along one direction, tensors that were passed,
+    and state of its module.
     """
     modules = [around_module(sample.module(), sample.how) for sample in samples]
     functions = [_call(*each, compiler) for each in zip(samples, modules, strict=True)]
@@ -734,7 +739,7 @@ def _results(
 
 
 def _plain(value: Any) -> torch.Tensor:
-    """As a tensor that can be compared: a number as one, a complex one as pairs."""
+    """The value as a tensor that can be compared: a number as one, a complex one as pairs."""
     if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
         raise TypeError("a sparse tensor is not compared")
     tensor = (
@@ -757,8 +762,8 @@ def _gradients(
     outputs: Sequence[Sequence[Any]],
     expanded: Sequence[bool],
 ) -> list[list[torch.Tensor]]:
-    """The gradients of all samples' inputs and weights at once; one that no output depends on is
-    empty.
+    """The gradients of all samples' inputs and weights at once; empty for one that no output
+    depends on.
     """
     wanted = [[t for t in tensors if t.requires_grad and t.is_leaf] for tensors in given]
     results, along = [], []
@@ -780,9 +785,9 @@ def _gradients(
 
 
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
-    """Samples that are compiled together; those of other sizes apart: their sizes are symbols, or
-    they are programs that make a second graph of the same text. Programs that write to their
-    inputs are apart too: a pass may leave such a graph as it is.
+    """Groups of samples that are compiled together. Samples of several sizes are apart, because
+    their sizes are symbols or they make a second graph of the same text; so are programs that write
+    to their inputs, because a pass may leave such a graph alone.
     """
     kinds: dict[tuple[bool, str, bool], list[int]] = {}
     for i in chosen:
@@ -804,7 +809,7 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
 
 
 def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
-    """Run the samples' graphs after all passes, without code: each one's results, or its error. If
+    """Run the samples' graphs after all passes, without code: the results of each, or its error. If
     a group raises, its samples are run one by one, at most so many.
     """
     outcomes: dict[int, Any] = {}
@@ -842,8 +847,8 @@ def _without_code(graph: Any, inputs: Any) -> Any:
 def _compiled(
     samples: Sequence[Sample], groups: list[Sequence[int]], backend: Any = "inductor"
 ) -> dict[int, Any]:
-    """Compile many samples together and run them: each one's results, or its error when it is run
-    alone. Those that were not run, or that need a device, are left out.
+    """Compile many samples together and run them: the results of each, or its error when it is run
+    alone. Samples that were not run, or that need a device, are left out.
     """
     outcomes: dict[int, Any] = {}
     compiles, failed, found = 0, False, False
@@ -863,7 +868,7 @@ def _compiled(
                 continue
             found = True
             results = [_raised(error)]
-            # Calls of the same form most likely raise too, and would take the compiles of others.
+            # Calls of the same form most likely raise too, and would use up the compiles.
             alike = [i for i, each in enumerate(samples) if each.form == samples[group[0]].form]
             groups = [kept for each in groups if (kept := [i for i in each if i not in alike])]
         outcomes |= zip(group, results, strict=True)

@@ -1,4 +1,4 @@
-"""The operators of torch's own samples that a replaced name stands for."""
+"""The operators of torch's own samples that a replaced name affects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchgate.probe.numerics.derived_samples import Call
 # `_impls['aten/where.ScalarOther/CPU']`.
 _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
 _OVERLOAD = re.compile(r"\[(aten|prims)\.(\w+)\.(\w+)\]")
-# Samples of one operator of which the calls are recorded.
+# Samples of one operator whose calls are recorded.
 _RECORDED = 12
 _NAMESPACES = torch.ops.aten, torch.ops.prims
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
@@ -33,7 +33,7 @@ _SUFFIXES = (
     "_overrideable",
     "_decomp",
 )
-# Inductor's functions for a family of operators: a word of their name -> operators that are of it.
+# A word of the name of one of Inductor's functions for a family of operators -> the operators.
 _FAMILIES = {
     "reduction": ("sum", "amax", "var", "argmax"),
     "reduce": ("sum", "amax", "mean"),
@@ -73,13 +73,13 @@ _FAMILIES = {
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Name that was replaced -> the OpInfos of `known` that run it, the closest first; none where
-    none is known.
+    """Name that was replaced -> the OpInfos of `known` that run it, the closest first; empty if
+    none does.
     """
     by_word = _words(known)
     found = {name: _by_name(operator_in(name), by_word) for name in names}
     left = {operator_in(name) for name, ops in found.items() if not ops}
-    # To run all operators takes half a minute; only what torch has by that name can be called.
+    # Running all operators takes half a minute; only a name that torch has can be called.
     left = {word for word in left if any(hasattr(ops, word) for ops in _NAMESPACES)}
     called = _calling(left, known) if left else {}
     return {
@@ -89,13 +89,13 @@ def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[A
 
 
 def operators_by_name(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Name of a function -> the OpInfos of `known` that have its name, none where none has."""
+    """Name of a function -> the OpInfos of `known` with its name; empty if there are none."""
     by_word = _words(known)
     return {name: _by_name(operator_in(name), by_word) for name in names}
 
 
 def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Names and aliases of operators, whole and without what torch adds to them -> the OpInfos."""
+    """Names and aliases of operators, whole and without torch's additions -> the OpInfos."""
     by_word: dict[str, list[Any]] = {}
     for op in known:
         for word in (
@@ -110,7 +110,7 @@ def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def operator_in(name: str) -> str:
-    """The word in a replaced name that is an operator, if any is: `add` of
+    """The word in a replaced name that is an operator, if there is one: `add` of
     `...lowerings[aten.add.Tensor]`.
     """
     entry = _ENTRY.search(name)
@@ -130,7 +130,7 @@ def _by_name(word: str, by_word: dict[str, list[Any]]) -> list[Any]:
 
 
 def stem(word: str) -> str:
-    """The word without what torch adds to the name of an operator: `softmax` of
+    """The word without torch's additions to the name of an operator: `softmax` of
     `_softmax_backward`.
     """
     word = word.lower().strip("_") if not word.startswith("__") else word
@@ -142,7 +142,7 @@ def stem(word: str) -> str:
 
 
 def overload_in(name: str) -> str:
-    """`ops.aten.add.Tensor` of `...lowerings[aten.add.Tensor]`; empty where it is no such entry."""
+    """`ops.aten.add.Tensor` of `...lowerings[aten.add.Tensor]`; empty for any other name."""
     entry = _OVERLOAD.search(name)
     return f"ops.{'.'.join(entry.groups())}" if entry else ""
 
@@ -192,8 +192,8 @@ def _samples(op: Any) -> Iterator[Any]:
 
 
 def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
-    """Calls of an overload, as `ops.aten.add.Tensor`, that samples of operators make; calls of the
-    operator's other overloads, with their arguments as this one takes them, where none does.
+    """Calls of an overload, as `ops.aten.add.Tensor`, that samples of operators make. If there are
+    none: calls of the operator's other overloads, with arguments as this one takes them.
     """
     *_, packet, last = overload.split(".")
     target = getattr(getattr(torch.ops.aten, packet), last, None)
@@ -209,7 +209,7 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
 
 def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
     """A call with its arguments as the overload takes them: a number for a tensor, a list of
-    dimensions for one. Eager mode tells whether it is a call.
+    dimensions for one. Eager mode shows whether the call is valid.
     """
     schema = {argument.name: str(argument.type) for argument in overload._schema.arguments}
     positional = zip(args, schema.values(), strict=False)
@@ -231,7 +231,7 @@ def _argument(value: Any, kind: str) -> Any:
 
 
 def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Word -> the OpInfos whose first sample calls an operator of that name, those that call little
+    """Word -> the OpInfos whose first sample calls an operator of that name, those with few calls
     first.
     """
     found: dict[str, list[tuple[int, Any]]] = {word: [] for word in words}
@@ -249,7 +249,7 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _family(name: str, by_word: dict[str, list[Any]]) -> list[Any]:
-    """Operators of the family that the name has a word of."""
+    """Operators of the family of which the name contains a word."""
     words = re.findall(r"[a-z]+", operator_in(name).lower())
     families = [_FAMILIES[word] for word in words if word in _FAMILIES]
     return [by_word[op][0] for family in families[:1] for op in family if op in by_word]

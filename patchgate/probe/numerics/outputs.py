@@ -1,7 +1,7 @@
 """Runs a workload for several seeds and special inputs, and writes its outputs to a file.
 
-On the CPU, on a real GPU, or on the CPU with the code of a simulated one. Both sides write one file
-each; `numeric_metrics` compares the two.
+It runs on the CPU, on a real GPU, or on the CPU with the code of a simulated one. Each side writes
+one file; `numeric_metrics` compares the two.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "denormal": lambda x: x * torch.finfo(x.dtype).tiny,
     "zero": torch.zeros_like,
 }
-# Rows that a compiler treats as cases of their own.
+# Numbers of rows that a compiler treats as special cases.
 SMALL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "one row": lambda x: x[:1].clone(),
     "no rows": lambda x: x[:0].clone(),
 }
-# Further sizes, for which Dynamo makes one graph with symbols in it.
+# Further sizes, for which Dynamo makes one graph with symbols.
 LARGER: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "three times the rows": lambda x: torch.cat([x] * 3),
     "twice the rows": lambda x: torch.cat([x] * 2),
@@ -64,8 +64,8 @@ SIDES = ("compiled", "again", "eager", "reference")
 
 @contextlib.contextmanager
 def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
-    """Within it, nothing is cached and one thread runs: the order of a parallel reduction varies by
-    itself.
+    """Switch off caches and use one thread until the context ends, because the order of a parallel
+    reduction varies.
 
     The profile's vector ISA is not checked: Inductor's own check starts processes that import torch
     anew.
@@ -78,7 +78,7 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
 
 
 def backend_of(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
-    """The backend of torch.compile; that of a simulated GPU puts what its kernels do to memory into
+    """The backend of torch.compile; that of a simulated GPU notes its kernels' misuse of memory in
     `faults`.
     """
     if profile["kind"] != "simulated":
@@ -103,8 +103,8 @@ def in_float64(module: Any, args: tuple[Any, ...]) -> tuple[Any, Any]:
 
 
 def as_float64(value: Any) -> Any:
-    """A module (in place) or a floating-point tensor (a copy) in float64; anything else as it
-    is.
+    """A module (in place) or a floating-point tensor (a copy) in float64; anything else
+    unchanged.
     """
     if isinstance(value, torch.nn.Module):
         return value.double()
@@ -121,7 +121,9 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
 
 
 def run(request: Run, stage: Stage) -> Ran:
-    """Write eager and compiled outputs (twice, to see determinism) of every seed."""
+    """Write outputs in eager mode and compiled ones (twice, to see if they are deterministic) of
+    every seed.
+    """
 
     def write() -> None:
         _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
@@ -132,8 +134,8 @@ def run(request: Run, stage: Stage) -> Ran:
 
 
 def unmeasured(request: Run, stage: Stage, write: Callable[[], None]) -> str:
-    """Run the patch and then `write`; return why its code for a simulated device cannot be run,
-    empty if it was.
+    """Run the patch and then `write`; return why code for a simulated device cannot run, empty if
+    it ran.
     """
     try:
         apply_patch(request, stage)
@@ -148,7 +150,7 @@ def unmeasured(request: Run, stage: Stage, write: Callable[[], None]) -> str:
 
 
 def run_offers(request: RunOffers, stage: Stage) -> Offered:
-    """Write the outputs with each backend or pass that the patch offers to a file each."""
+    """Write the outputs with each backend or pass that the patch offers, to a file each."""
     apply_patch(request, stage)
     stage("run")
     runs: list[OfferRun] = []
@@ -175,11 +177,11 @@ def _write_outputs(
     small: bool,
     compiler: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Write outputs to `path`; training, also the gradients.
+    """Write outputs to `path`; in training also the gradients.
 
-    `small`, also what inputs of one row and of none give. Without a patch also outputs in float64,
-    which are the truth: with it, float64 may be what the patch never meets. `compiler` is called in
-    place of torch.compile, and gets inputs of other sizes too.
+    `small` adds the outputs for inputs of one row and of none. Without a patch, outputs in float64
+    are added as the reference: a patch may not support float64. `compiler` is called in place of
+    torch.compile, and gets inputs of other sizes too.
     """
     build, dtype = load_build(request), getattr(torch, request["dtype"])
     faults: dict[Any, MemoryFault] = {}
@@ -235,9 +237,7 @@ def _calls(
 
 
 def save_outputs(written: object, path: str) -> None:
-    """Write a file with torch.save, as torch does it: a patch may replace how a tensor is
-    pickled.
-    """
+    """Write a file with torch's own torch.save: a patch may replace how a tensor is pickled."""
     with contextlib.ExitStack() as stack:
         for name, function in _PICKLED_BY.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, function))
@@ -247,8 +247,8 @@ def save_outputs(written: object, path: str) -> None:
 def _outputs_and_gradients(
     function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype
 ) -> tuple[Outputs, Outputs]:
-    """Outputs and, where gradients are recorded, those of all weights and inputs along one fixed
-    direction.
+    """Outputs, and gradients of all weights and inputs along one fixed direction if they are
+    recorded.
     """
     result = function(*args)
     if not torch.is_grad_enabled():
@@ -267,7 +267,7 @@ def _outputs_and_gradients(
 def _outcomes(
     sides: dict[str, Any], module: Any, dtype: torch.dtype, inputs: dict[str, tuple[Any, ...]]
 ) -> dict[str, dict[str, Outcome]]:
-    """Name of some inputs -> side -> outcome."""
+    """Name of the inputs -> side -> outcome."""
     return {
         name: {side: _outcome(function, module, args, dtype) for side, function in sides.items()}
         for name, args in inputs.items()
@@ -275,7 +275,7 @@ def _outcomes(
 
 
 def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype) -> Outcome:
-    """The outputs and gradients, or the name of what is raised."""
+    """The outputs and gradients, or the name of the exception."""
     try:
         outputs, gradients = _outputs_and_gradients(function, module, args, dtype)
     except Exception as error:
@@ -286,7 +286,7 @@ def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dty
 
 
 def build_seeded(build: Build, request: Compile, seed: int) -> tuple[Any, tuple[Any, ...]]:
-    """Module and inputs of one seed: of full size on a real GPU, else small and on the CPU."""
+    """The module and inputs of one seed: of full size on a real GPU, else small and on the CPU."""
     torch.manual_seed(seed)
     is_real = request["profile"]["kind"] == "real"
     device = torch.device(request["profile"]["backend"] if is_real else "cpu")

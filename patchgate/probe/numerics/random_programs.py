@@ -1,8 +1,8 @@
-"""Small programs for passes over graphs: what passes most often match, alone and in random
+"""Small programs for passes over graphs: forms that passes often match, alone and in random
 sequences.
 
-A program is text, so that what differs can be printed and run as it is. Eager mode tells which
-steps fit the shapes.
+A program is text, so that a failing one can be printed and run. Eager mode shows which steps fit
+the shapes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 
 from patchgate.probe.numerics.model_fragments import fragments
 
-# Steps on one value `x`, or two: `y` has a shape that fits often. Ends at -1, dimensions of one
-# element and arguments that are left out are where passes go wrong.
+# Steps on one value `x`, or on two: `y` often has a shape that fits. Passes often go wrong at an
+# end of -1, at dimensions of one element, and at arguments that are left out.
 _SLICES = (
     "x[:-1]",
     "x[1:]",
@@ -154,18 +154,18 @@ _JOINED = (
     *("torch.nn.functional.pad(x, (0, 0, -1, 1))", "torch.nn.functional.pad(x, (0, 0))"),
 )
 _KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _PRODUCTS, _JOINED)
-# In turns: where not all are run, some of each kind are.
+# In turns, so that some of each kind are run even if not all are.
 _STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
 _SHAPES = ((4, 6), (4, 6), (1, 6))
 _OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
 #: The text of a program and its inputs.
 Program = tuple[str, tuple[torch.Tensor, ...]]
-# Random sequences, and steps of each.
+# The number of random sequences, and of steps of each.
 _SEQUENCES, _LENGTH = 12, 5
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which is not compiled."""
+    """The function without compiling it."""
     return function
 
 
@@ -181,7 +181,7 @@ def function_of(
 
 def programs(seed: int) -> Iterator[Program]:
     """Texts of programs and their inputs: each step alone and fragments of models, then sequences
-    in which values are used again.
+    that use values again.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
@@ -192,8 +192,8 @@ def programs(seed: int) -> Iterator[Program]:
 
 
 def resized_programs(seed: int) -> dict[str, list[Program]]:
-    """Sizes -> the same texts with inputs of these sizes: what a pass keeps of the first graph is
-    wrong for the next one, which reads the same.
+    """Sizes -> the same texts with inputs of these sizes. What a pass keeps of the first graph is
+    wrong for the next one, which has the same text.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     return {
@@ -215,9 +215,9 @@ def _inputs(
 def _written(
     steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
 ) -> Iterator[Program]:
-    """The program of the first steps that fit; it returns what its last steps give.
+    """The program of the first steps that fit; it returns the values of its last steps.
 
-    None where no step fits.
+    None if no step fits.
     """
     values = dict(zip("abc", inputs, strict=True))
     lines: list[str] = []

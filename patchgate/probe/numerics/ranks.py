@@ -1,8 +1,8 @@
 """A small stack of residual blocks over two ranks, tensor-parallel and sequence-parallel.
 
-Mathematically the two are one computation; their outputs are written as variants, as `metamorphic`
-does. Each rank is a process of its own; they meet over a file and the loopback. The patch runs in
-the ranks alone, so this process's word on their end holds.
+Mathematically the two forms are equal; their outputs are written as variants, as `metamorphic`
+does. Each rank is a process; they communicate through a file and the loopback. The patch runs in
+the ranks only, so this process can be trusted about how they end.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ RANKS = 2
 _POLL_SECONDS = 0.02
 # Bound before a patch can replace it.
 _now, _open = time.monotonic, os.open
-# NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain
-# nothing by it.
+# NCCL's multicast (NVLS) needs rights that a container may lack, and two ranks gain nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
 # Kind of device -> blocks, rows, hidden and inner size, of all ranks together.
 _SIZES = {"codegen": (2, 32, 128, 256), "real": (4, 4096, 2048, 8192)}
@@ -46,9 +45,9 @@ class _Stack(torch.nn.Module):
     """h = h + silu(rms_norm(h, w) @ a) @ b, where a rank has some columns of a and the same rows of
     b.
 
-    Tensor-parallel, every rank has all rows of h and the products are summed by an all-reduce. In
-    sequence, a
-    rank has its own rows: they are gathered before the products, and the sums scattered after.
+    Tensor-parallel, every rank has all rows of h, and an all-reduce sums the products.
+    Sequence-parallel, a rank has some rows: they are gathered before the products, and the sums are
+    scattered afterwards.
     """
 
     def __init__(self, weights: dict[str, torch.Tensor], *, rank: int, sequence: bool) -> None:
@@ -81,7 +80,7 @@ def run_ranks(request: Sample, stage: Stage) -> Ranks:
     devices = RANKS if request["profile"]["backend"] == "cpu" else torch.cuda.device_count()
     if devices < RANKS:
         return {"unmeasured": f"this machine has {devices}"}
-    # A name of its own: a try that was killed has left its folder.
+    # A name of its own, because an attempt that was killed has left its folder.
     folder = tempfile.mkdtemp(prefix="ranks-", dir=os.path.dirname(request["outputs"]))
     failure = _in_ranks(
         lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch")
@@ -103,7 +102,7 @@ def run_ranks(request: Sample, stage: Stage) -> Ranks:
 
 
 def _one_rank(rank: int, folder: str, request: Sample, stage: Stage) -> None:
-    """Both forms as this rank has them, compiled; and tensor-parallel eagerly, and in float64."""
+    """Both forms of this rank, compiled; and tensor-parallel in eager mode and in float64."""
     profile = request["profile"]
     apply_patch(request, stage)
     stage("run")
@@ -148,16 +147,14 @@ def _weights_and_input(
 
 
 def _in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dict[str, Any] | None:
-    """Run `work` in a process for each rank; the failure that came first, or None when all are
-    done.
-    """
+    """Run `work` in a process for each rank; return the first failure, or None if all succeed."""
     running: dict[int, int] = {}
     for rank in range(RANKS):
         pid = os.fork()
         if not pid:
             _run_rank(work, rank, folder, patch)
         running[pid] = rank
-    # The server's signal to a child that hangs goes to the ranks, which write where they are.
+    # The server's signal to a child that hangs goes on to the ranks, which write their tracebacks.
     faulthandler.unregister(signal.SIGUSR1)
     signal.signal(signal.SIGUSR1, lambda *_: _end_with_tracebacks(running))
     failures: list[dict[str, Any]] = []
@@ -174,7 +171,7 @@ def _in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> di
 
 
 def _end_with_tracebacks(pids: Iterable[int]) -> NoReturn:
-    """End as a child that hangs does, once every rank has written its traceback."""
+    """End as a child that hangs does, after every rank has written its traceback."""
     _end(pids, signal.SIGUSR1)
     os._exit(1)
 
@@ -189,7 +186,7 @@ def _end(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> NoReturn:
-    """Work with the environment variables that a launcher sets, and leave a reply in `folder`."""
+    """Run `work` with the environment variables of a launcher, and leave a reply in `folder`."""
     end_with_parent()
     os.environ |= _LOOPBACK | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
     reply: dict[str, Any] = {}
@@ -224,6 +221,6 @@ def _join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
 
 
 def _await_others(rank: int, store: dist.Store) -> None:
-    """Wait for all ranks: none may leave while another still reads from it."""
+    """Wait for all ranks, because none may leave while another still reads from it."""
     store.set(f"done {rank}", "")
     store.wait([f"done {other}" for other in range(RANKS)])

@@ -1,4 +1,4 @@
-"""Calls of operators and modules that are samples: torch's own, and those derived from them."""
+"""Samples, which are calls of operators and modules: torch's own, and those derived from them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def pickled(module: Any) -> Any:
     return pickle.loads(pickle.dumps(module))
 
 
-# Samples of one operator, by how they are made; some of each kind come first.
+# Numbers of samples of one operator by how they are made; some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
-# Calls with numbers that are so many times as large: their exponentials overflow in float32.
+# Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
 #: Half precision.
 HALVES = (torch.bfloat16, torch.float16)
-# Values that take the place of an argument of a type: code often branches at them.
+# Values that replace an argument of a type: code often branches at them.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
     int: (-1, 0, 1, 2),
     bool: (True, False),
@@ -58,21 +58,21 @@ SEED = 20261123
 _PROGRAM = "def program("
 _MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
 _MODES = ("training", "evaluation", "no_grad")
-#: Called with other tensors before, and again once its own were written; and with a gradient that
-#: is one number for all elements, as that of a sum is.
+#: A function that is called with other tensors before, and again after its own were written; and a
+#: gradient that is the same for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
-#: A program that compiles a module, and calls it again with other weights.
+#: A program that compiles a module and calls it again with other weights.
 AGAIN = "called again with other weights"
-#: A module that was copied, with weights of its own.
+#: A copied module, with weights of its own.
 COPIES: dict[str, Callable[[Any], Any]] = {
     "evaluation, copied": copy.deepcopy,
     "evaluation, pickled": pickled,
 }
 #: In training, with the same random numbers each time.
 DRAWN = "training, with one seed"
-#: Calls in one graph must draw other random numbers each time; of a module in training.
+#: Calls in one graph, which must each draw other random numbers; and those of a module in training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
-# Plain samples beyond those of each kind, which are run in eager mode alone.
+# Further plain samples, which are run in eager mode only.
 _EAGER = 60
 
 
@@ -106,7 +106,9 @@ class Sample:
 
     @property
     def form(self) -> tuple[str, ...]:
-        """The callee and the names of its keywords; of a module also those it is made with."""
+        """The callee and the names of its keywords; of a module also the arguments of its
+        constructor.
+        """
         return self.function, *sorted(self.kwargs), *sorted(self.made[1])
 
     @property
@@ -123,7 +125,7 @@ class Sample:
 
     def module(self) -> Any:
         """A new module with the same random weights each time, in the dtype of the first tensor of
-        the call; None where it is a function.
+        the call; None for a function.
         """
         if not self.is_module:
             return None
@@ -163,10 +165,10 @@ class AsWritten(str):
 
 
 def op_db() -> list[Any]:
-    """Every OpInfo of this torch, without what its module imports beside it.
+    """Every OpInfo of this torch, without two imports of its module.
 
-    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that
-    has no rights to any on a machine that has one.
+    Samples use nothing of `expecttest`. numba would look for devices, which ends a process that may
+    use none of the machine's.
     """
     if importlib.util.find_spec("expecttest") is None:
         stand_in: Any = types.ModuleType("expecttest")
@@ -193,7 +195,7 @@ def module_db() -> list[Any]:
 
 
 def samples_of(op: Any, called: str = "") -> list[Sample]:
-    """Samples of one operator, the most telling first of each kind, by the name that is called."""
+    """Samples of one operator by the name that is called, the most telling first of each kind."""
     forms = (op.op, op.method_variant, op.inplace_variant)
     function = named(called)
     is_public = not re.search(r"(^|\.)_", called) and named(op.name) is op.op
@@ -212,7 +214,7 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
 
 
 def plain_samples(op: Any, dtype: torch.dtype = torch.float32, name: str = "") -> list[Sample]:
-    """Samples of a dtype, or in int64 where an operator does not take it."""
+    """Samples of a dtype, or of int64 if the operator does not take it."""
     return _made(op, name, dtype, False) or _made(op, name, torch.int64, False)
 
 
@@ -221,14 +223,14 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     plain = _by_form(Sample(name, *call) for call in calls)
     trained = [Sample(name, *pytree.tree_map(_trained, (s.args, s.kwargs))) for s in plain]
     others = [[cast_sample(s, dtype)] for s in plain[:_VARIED_SAMPLES] for dtype in _OTHER_DTYPES]
-    # Backward functions rely on shapes that fit each other, and may crash where these do not.
+    # Backward functions need shapes that fit each other, and may crash otherwise.
     is_public = "backward" not in name and not name.startswith("ops.aten._")
     parameters = functools.partial(parameters_of, named(name), "") if is_public else None
     return _in_turns(plain, trained, flat(others), parameters)
 
 
 def own_calls(name: str) -> list[Call]:
-    """Calls of a public function of which torch has no samples."""
+    """Calls of a public function that torch has no samples of."""
     made = torch.Generator().manual_seed(SEED)
     noise = functools.partial(torch.randn, generator=made)
     flat_grid, deep_grid = noise(2, 2, 3), noise(1, 3, 4)
@@ -249,10 +251,10 @@ def own_calls(name: str) -> list[Call]:
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the modules that have the forward of a class, in each mode, in turns."""
+    """Samples of the modules that use the forward of a class, in each mode, in turns."""
     by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
     infos = [info for info in modules if issubclass(info.module_cls, owner)]
-    # A class without samples of its own has a few calls of those that contain one.
+    # A class without samples of its own gets a few calls of modules that contain one.
     most = None if infos else _CONTAINED
     for info in infos or [info for info in modules if _contains(info, owner)]:
         for training, modes in ((True, _MODES[::2]), (False, _MODES[1:2])):
@@ -273,8 +275,8 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
 
 
 def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the constructor of a class, with each of its settings, and of what it has made and
-    was copied; in eager mode.
+    """Samples of the constructor of a class with each of its settings, and of modules that it made
+    and that were copied; in eager mode.
     """
     found = []
     for info in modules:
@@ -302,8 +304,8 @@ def _contains(info: Any, owner: Any) -> bool:
 
 
 def made_tensors(sample: Sample) -> Callable[..., list[torch.Tensor]]:
-    """A function that makes the module and returns its parameters and buffers without numbers, for
-    their first values may be drawn.
+    """A function that makes the module and returns its parameters and buffers without numbers,
+    since their first values may be random.
     """
 
     def make(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -314,7 +316,7 @@ def made_tensors(sample: Sample) -> Callable[..., list[torch.Tensor]]:
 
 
 def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
-    """A call of a module as it is made, and with each of its other settings."""
+    """A call of a module with its usual settings, and with each other setting."""
     parameters = parameters_of(info.module_cls, "", len(made.args))
     further = ({**made.kwargs, name: value} for name, value in left_out(parameters, made.kwargs))
     name, args = f"{_MODULE}{info.name}", tuple(call.args)
@@ -325,7 +327,9 @@ def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
 
 
 def flat(by_source: Sequence[Sequence[Sample]]) -> list[Sample]:
-    """The samples of all sources in turns: the first of each are the most telling."""
+    """The samples of all sources in turns, because the first of each source are the most
+    telling.
+    """
     turns = itertools.zip_longest(*by_source)
     return [sample for turn in turns for sample in turn if sample is not None]
 
@@ -336,7 +340,7 @@ def _in_turns(
     others: list[Sample],
     parameters: Callable[[int], Parameters] | None,
 ) -> list[Sample]:
-    """Make samples of those of an operator, of each kind in turns."""
+    """Make further samples of an operator's, some of each kind in turns."""
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
     alone = [
         replace(sample, args=call[0], kwargs=call[1])
@@ -383,7 +387,7 @@ def _in_turns(
 
 
 def _with_nan(sample: Sample) -> Iterator[Sample]:
-    """The call with NaN in each of its tensors in turn: it must not be lost."""
+    """The call with NaN in each of its tensors in turn; the result must not lose it."""
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     for at, leaf in enumerate(leaves):
         if torch.is_tensor(leaf) and leaf.is_floating_point() and leaf.numel() > 1:
@@ -395,7 +399,7 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_large_numbers(sample: Sample) -> Sample:
-    """The call with numbers that overflow where something is computed on the way."""
+    """The call with numbers so large that intermediate results overflow."""
     args, kwargs = pytree.tree_map(_multiplied, (sample.args, sample.kwargs))
     return replace(sample, args=args, kwargs=kwargs, how="with large numbers")
 
@@ -407,8 +411,8 @@ def _multiplied(value: Any) -> Any:
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:
-    """Calls with no and with one element along a dimension, and with twice as many, for which the
-    code was compiled before.
+    """Calls with no and with one element along a dimension, and with twice as many after a compile
+    for the original size.
     """
     found = []
     for s in sources:
@@ -433,8 +437,8 @@ def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _varied(sample: Sample) -> list[Sample]:
-    """The call with one argument that is no tensor changed: eager mode tells which of them are
-    calls at all.
+    """The call with one argument other than a tensor changed: eager mode shows which of them are
+    valid.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     found = []
@@ -452,14 +456,12 @@ def _function_of(op: Any) -> str:
 
 
 def named(name: str) -> Any:
-    """Get what stands below torch by this name; None where there is nothing."""
+    """The object below torch with this name; None if there is none."""
     return functools.reduce(lambda owner, part: getattr(owner, part, None), name.split("."), torch)
 
 
 def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample]:
-    """Samples of a dtype: of each way of calling the first, in turns, those with the most arguments
-    first.
-    """
+    """Samples of a dtype, of each form in turns, those with the most arguments first."""
     if dtype not in (op.dtypes if not gradient else op.dtypes & set(op.backward_dtypes)):
         return []
     torch.manual_seed(SEED)
@@ -472,7 +474,7 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
 
 
 def _by_form(samples: Iterable[Sample]) -> list[Sample]:
-    """The first of each form, in turns, those with the most arguments first; without large ones."""
+    """Samples of each form in turns, those with the most arguments first; without large ones."""
     by_form: dict[str, list[Sample]] = {}
     for sample in samples:
         tensors = tensors_in((sample.args, sample.kwargs))
@@ -482,7 +484,7 @@ def _by_form(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def _form(sample: Sample) -> str:
-    """The form of a call: arguments that are no tensors, and the number of dimensions of each
+    """The form of a call: its arguments other than tensors, and the number of dimensions of each
     tensor.
     """
 
@@ -495,8 +497,8 @@ def _form(sample: Sample) -> str:
 
 
 def _weight(sample: Sample) -> int:
-    """How much a call says: keywords, and arguments beyond the first; nothing of it where all
-    tensors are empty.
+    """How telling a call is: its keywords, and arguments after the first; 0 if all tensors are
+    empty.
     """
     tensors = tensors_in((sample.args, sample.kwargs))
     broadcasts = len({t.shape for t in tensors}) > 1
@@ -511,7 +513,7 @@ def _has_matrix(sample: Sample) -> bool:
 
 
 def _in_columns(values: Any) -> Any:
-    """The same numbers, in memory by columns and with a gap before them."""
+    """The same numbers, stored by columns and after a gap."""
     return pytree.tree_map(column_major, values)
 
 

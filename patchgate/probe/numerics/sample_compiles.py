@@ -1,4 +1,6 @@
-"""Counts graphs and breaks as Dynamo traces samples, again and with other sizes; lowers nothing."""
+"""Counts the graphs and breaks that Dynamo makes of samples, also with other sizes; nothing is
+lowered.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from patchgate.probe.numerics.derived_samples import Call, resized
 from patchgate.probe.numerics.sample_calls import REDRAWN, Sample
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
 
-# Replaced names that are called as a program is traced: no tables, nothing of the compiler, and no
+# Replaced names that may be called while a program is traced: no tables, no compiler, and no
 # methods of tensors, which Dynamo captures as calls.
 _CALLED = re.compile(r"^torch\.(?!Tensor\.)\w+(?:\.[A-Za-z_]\w*)*$")
-# Samples that are counted; tracing one for all steps took 30 to 60 ms of CPU.
+# Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU.
 _COUNTED = 16
 
 
@@ -27,8 +29,8 @@ def may_trace(names: Sequence[str]) -> bool:
 
 
 def counted_samples(samples: Sequence[Sample]) -> list[int]:
-    """The places of samples that are counted: of each form the first. No programs, which make in a
-    graph what models make before one.
+    """The places of samples that are counted: the first of each form. Programs are left out,
+    because they do inside a graph what models do before one.
     """
     found: dict[Any, int] = {}
     for at, sample in enumerate(samples):
@@ -40,9 +42,7 @@ def counted_samples(samples: Sequence[Sample]) -> list[int]:
 
 
 def _kinds(sample: Sample) -> tuple[Any, ...]:
-    """Kinds of the arguments: the values of those that switch something, and what asks for a
-    gradient.
-    """
+    """Kinds of the arguments: the values of switches, and which tensors require a gradient."""
     found: list[Any] = [sample.how]
     for value in (*sample.args, *sample.kwargs.values()):
         if isinstance(value, torch.Tensor):
@@ -53,7 +53,7 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
 
 
 def count_compiles(call: Callable[..., Any], calls: Iterator[Any], most: int = 0) -> Counts:
-    """Count what each call compiles, up to the first that raises, or so many."""
+    """Count the compiles of each call, up to the first that raises, or so many."""
     graphs: list[None] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:

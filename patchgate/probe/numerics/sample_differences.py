@@ -1,6 +1,4 @@
-"""Compares what samples of operators gave with the patch to what they gave without it and
-eagerly.
-"""
+"""Compares the results of samples with the patch with those without it and in eager mode."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ import torch
 
 from patchgate.probe.numerics.numeric_metrics import differences
 
-# Rounding explains so much of an element, absolutely and relative to its size. In half precision 8
-# units in the last place, as a manifest that says nothing of `largest_ulps` admits: attention in
-# bfloat16 moved 4.
+# The differences of an element that rounding explains, absolute and relative to its size. In half
+# precision they are 8 units in the last place, the default of `largest_ulps`: attention in bfloat16
+# moved 4.
 _ATOL = {torch.float64: 1e-8}
 _RTOL = {
     torch.float32: 1e-5,
@@ -21,19 +19,19 @@ _RTOL = {
     torch.bfloat16: 8 * 2**-7,
     torch.float16: 8 * 2**-10,
 }
-#: An exception, another shape or dtype, another integer.
+#: The excess of an exception, another shape or dtype, or another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
-# An element may be off by so many times what its row moves by as inputs move by their last digit.
+# An element may differ by this times the move of its row when inputs move by their last digit.
 _MOVES = 16
-#: Part of results -> for each of its tensors how far elements move.
+#: Part of results -> the moves of the elements of each tensor.
 Spread = Mapping[str, Sequence[torch.Tensor]]
-#: The graphs that were compiled, and the breaks, in each step of Dynamo's.
+#: The numbers of graphs and of breaks in each of Dynamo's steps.
 Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
 # A way to compile -> the words that a sample's text has for it.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
-# Samples that were not judged and are named: a reply has a limit.
+# The most samples that a reply names as not judged: it has a limit.
 _NAMED = 20
 
 
@@ -41,9 +39,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged,
     and which differ.
 
-    `excess` is the difference from eager mode, or from unpatched where that was compiled and is
-    nearer, in multiples of what rounding explains. What torch compiles wrongly without the patch is
-    not judged.
+    `excess` is the difference from eager mode, or from a nearer unpatched compile, in multiples of
+    the rounding. Samples that torch compiles wrongly without the patch are not judged.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded = {*range(theirs["calls"])}, 0
@@ -74,7 +71,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             continue
         text = f"{ours['texts'][at]}, in eager mode"
         differing.append({"at": at, "offer": "", "sample": text, "program": "", **away})
-    # The shortest program first; one that cannot be written down comes last.
+    # The shortest program comes first; one that cannot be written out, last.
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
         del each["program"]  # a reply has a limit
@@ -89,16 +86,16 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def _settings_left(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """The states and options of torch that calls leave changed with the patch alone; Python's own
-    belong to no operator.
+    """The states and options of torch that calls leave changed only with the patch; Python's
+    settings are not judged.
     """
     left = {*theirs["settings"]} - {*ours["settings"]}
     return sorted(name for name in left if name.startswith(("state ", "config ")))
 
 
 def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str, Any] | str:
-    """How far a sample is from eager mode or from what it compiles to without the patch; a text
-    where torch itself compiles it wrongly.
+    """The difference of a sample from eager mode or from its compile without the patch; a text if
+    torch itself compiles it wrongly.
     """
     eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
     found = departure(after, eager, spread, exact)
@@ -113,9 +110,7 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
 
 
 def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
-    """The first step in which the patch breaks the graph more often or compiles more graphs; empty
-    where none is.
-    """
+    """The first step in which the patch causes more graphs or breaks; empty if there is none."""
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
     for step, (graphs, breaks), (now, broken) in zip(STEPS, unpatched, patched, strict=False):
         # If torch itself breaks the graph, a function around that one breaks it once more.
@@ -129,13 +124,13 @@ def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
 
 
 def is_repeated(one: Any, other: Any) -> bool:
-    """True if both are results, and equal but for the last digits."""
+    """True if both are results, equal except in the last digits."""
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
 def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """How far the farthest element of the same row moved; of a gradient, whose terms cancel, the
-    farthest of all. 0 where none is finite, and for another shape.
+    """The largest move of an element in the same row; for a gradient, whose terms cancel, in the
+    whole tensor. 0 if no value is finite, and for another shape.
     """
     if after.shape != before.shape or not before.is_floating_point() or not before.numel():
         return torch.zeros(before.shape, dtype=torch.float64)
@@ -147,8 +142,8 @@ def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
 def departure(
     after: Any, before: Any, spread: Spread | None = None, exact: Any = None
 ) -> dict[str, Any]:
-    """How far results are from others, in multiples of what rounding explains, and what of them is
-    farthest. An element that is as near to the exact one as theirs is not off.
+    """The largest difference between two results in multiples of the rounding, and where it is. An
+    element that is as near to the exact value as the other counts as equal.
     """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
@@ -181,7 +176,7 @@ def departure(
 
 
 def _other_form(part: str, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
-    """The first tensor of another shape or dtype; how many there are where that differs."""
+    """The first tensor of another shape or dtype; or the numbers of tensors, if they differ."""
     if len(got) != len(expected):
         return f"{part}: {len(got)} in place of {len(expected)} tensors"
     pairs = [tuple(map(shown_tensor, pair)) for pair in zip(got, expected, strict=True)]
@@ -201,8 +196,8 @@ def _excess(
     moves: torch.Tensor,
     exact: torch.Tensor | None = None,
 ) -> tuple[float, int]:
-    """The largest difference of an element, in multiples of what rounding explains, and where;
-    integers are exact.
+    """The largest difference of an element in multiples of the rounding, and its place; integers
+    are exact.
     """
     if not after.numel():
         return 0.0, 0
@@ -223,8 +218,8 @@ def _excess(
 
 
 def _is_as_near(after: torch.Tensor, before: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """For each element whether it is as near to the exact one as another, which may have
-    overflowed: then it must be the exact one but for rounding.
+    """For each element: is it as near to the exact value as the other result? If that has
+    overflowed, it must equal the exact value apart from rounding.
     """
     exact = exact.double()
     away = (after.double() - exact).abs()

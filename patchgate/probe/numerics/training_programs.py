@@ -1,8 +1,8 @@
-"""Small programs of the functions of training: clipping and optimizers, checkpoints, autocast,
-state of modules, functional calls.
+"""Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
+of modules, functional calls.
 
-A replaced function is judged by those of them that call it. They stand between empty lines and read
-inputs by their names, as fragments of models do.
+A replaced function is judged by the programs that call it. Programs are separated by empty lines
+and read inputs by name, as fragments of models do.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def training_programs(
 
 
 def _codes(found: Any) -> list[types.CodeType]:
-    """The code of a function; of a class that of its methods."""
+    """The code of a function; for a class, of its methods."""
     if isinstance(found, type):
         return [code for value in vars(found).values() for code in _codes(value)]
     found = getattr(found, "__func__", found)

@@ -1,7 +1,7 @@
 """Small programs that compile a module with a backend and call it again with other weights: written
-in place, loaded, replaced, and those of the next module of the same class.
+in place, loaded, replaced, or those of another module of the class.
 
-They stand between empty lines and read inputs by their names, as fragments of models do.
+Programs are separated by empty lines and read inputs by name, as fragments of models do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program
 
-# Modules are called as they are trained: a backend for inference alone may keep what it likes.
+# The modules are in training: a backend for inference only may keep whatever it likes.
 _PROGRAMS = """
 class Layer(torch.nn.Module):
     def __init__(self, weight, bias):
@@ -37,5 +37,5 @@ return *found, call(a), compiled(other)(a), layer.weight.grad
 
 
 def weight_programs(generator: torch.Generator) -> Iterator[Program]:
-    """Texts of programs and their inputs; `compiled` is what they compile a module with."""
+    """Texts of programs and their inputs; they compile a module with `compiled`."""
     yield from written_programs(_PROGRAMS, generator, trained=False)
