@@ -75,15 +75,15 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.fake_device import fake_device
 from patchgate.probe.simulate.triton_driver import BESIDE_THE_CPU, triton_driver
 
-# Modules of a project that are replaced at most.
+# The most modules of a project that are replaced.
 _MOST_REPLACED = 24
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, if it has one, after the patches named by `after`.
 
-    It finds a fake device if one is simulated, and Triton's driver of one if code is generated for
-    a CPU: the devices of this machine are no part of the case.
+    It meets a fake device if one is simulated, and Triton's driver of one if code is generated for
+    a CPU: the devices of this machine must not matter.
     """
     if request.get("patch"):
         stage("patch")
@@ -106,9 +106,7 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """The replacements by the patches of `after` that no name leads to any more after `patch` has
-    run.
-    """
+    """The replacements by the patches of `after` that no name leads to after `patch` has run."""
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
@@ -195,8 +193,8 @@ def _offers(
 
 
 def _note_changes_in_a_fork(now: Snapshot, recorder: effects.Recorder) -> None:
-    """Note the functions and classes of torch that are others in a process that this one forks, if
-    the patch has anything run there.
+    """If the patch has something run in forks, note the functions and classes of torch that differ
+    in a fork of this process.
     """
 
     def replaced() -> dict[str, Any]:
@@ -220,7 +218,7 @@ def _leaks(patched: AppliedPatch, before: Snapshot, imported: effects.Settings) 
 
 
 def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]:
-    """Way in which a scope may end -> the names that stay changed then; each way is tried in a new
+    """Way in which a scope may end -> the names that stay changed; each way is tried in a new
     process. `made` are the settings that the scope makes.
     """
     ends = {
@@ -236,8 +234,8 @@ def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]
 
 
 def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
-    """The names that are changed after the end; before it a user has set each setting of `made`
-    to another value.
+    """The names that are changed after the scope ends; a user has set each setting of `made` to
+    another value before.
     """
     effects.set_by_user(made)
     before, settings = take_snapshot(), effects.Settings()
@@ -251,11 +249,12 @@ def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
-    """Torch, the settings and the objects that torch holds: before the patch runs, and after its
-    packages, and what it imports from other projects, were imported.
+    """The state of torch, of the settings and of the objects that torch holds: before the patch
+    runs, and after its packages and its imports from other projects were imported.
 
-    If a package imports the patch itself, it installs it: then all changes by the import are the
-    patch's. But a scope is not entered by an import: only what its own file changes is its.
+    If a package imports the patch itself, the package installs it: then all changes by the import
+    are the patch's. An import does not enter a scope, though: then only the changes by the patch's
+    own file are its own.
     """
     import_others(request["patch"], request)
     dotted = str(place_of(request["patch"], request)[0])
@@ -291,7 +290,7 @@ def _applied_again(
     changed: snapshot.Changes,
     written: list[Effect],
 ) -> dict[str, Any]:
-    """Run the patch once more, with its settings changed as by a user; return further answers."""
+    """Run the patch once more, after a user's changes of its settings; return further answers."""
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
     twice = wrapped_twice(changed)
@@ -419,7 +418,7 @@ def _changes(
 def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:
     """The names, and those under which other modules have imported the same originals.
 
-    A function may have another replacement there; any other value must have the same.
+    There a function may have another replacement; any other value must have the same.
     """
 
     def key(name: str) -> tuple[int, ...]:

@@ -1,7 +1,6 @@
-"""Applies hunks of torch's own sources to the torch in memory; the installed files stay as they
-are.
+"""Applies hunks of torch's own sources to the torch in memory; the installed files are unchanged.
 
-A hunk may change functions only: nothing else of a running torch can be changed exactly.
+A hunk may change functions only, because nothing else of a running torch can be changed exactly.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import Any
 from patchgate.probe.patch.coverage import first_line
 from patchgate.probe.process.reply import DoesNotApply
 
-#: (first line in the old file, from 1; the lines that must be there; those that replace them; line
-#: in the diff)
+#: (first line in the old file, from 1; its expected lines; their replacement; line in the diff)
 Hunk = tuple[int, list[str], list[str], int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -82,7 +80,7 @@ def _functions_changed(before: str, after: str, path: str, place: str) -> dict[s
             f"{path}: a hunk changes more than functions, which a running torch cannot take over"
         )
         raise DoesNotApply(problem, place)
-    # Texts are compared, not trees: torch's larger modules have ten thousand lines.
+    # Texts are compared and not trees, because large modules of torch have ten thousand lines.
     was, now = before.splitlines(), after.splitlines()
     return {
         name: node

@@ -1,5 +1,4 @@
-"""Runs a patch and reverts its changes except for some names, for the search of the names that
-matter.
+"""Runs a patch and reverts its changes except for some names, to search for the names that matter.
 
 A file that the host's bisection writes calls `run_subset`.
 """

@@ -1,7 +1,7 @@
-"""Looks for effects of a patch where no snapshot looks: inside objects of torch, in thread-locals,
-and in C++.
+"""Looks for effects of a patch that snapshots do not show: inside objects of torch, in
+thread-locals, and in C++.
 
-Objects are searched for the patch's own code. Changes in C++ leave no trace here, so the calls are
+Objects are searched for the patch's own code. Changes in C++ leave no trace, so the calls are
 named.
 """
 
@@ -25,12 +25,12 @@ _LEAVES = (int, float, str, bytes, complex, type(None), ModuleType, BuiltinFunct
 
 
 def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
-    """Functions, classes and instances of a package that torch leads to, each with the name that
-    leads there; by identity.
+    """The functions, classes and instances of a package that torch holds: identity -> the shortest
+    name that leads there, and the object.
     """
     held: dict[int, tuple[str, Any]] = {}
     seen = _of_the_standard_library()
-    # Breadth first, so that each is named by its shortest way.
+    # Breadth first, so that each is named by its shortest path.
     todo = deque(
         (value, f"{name}.{key}", 1)
         for name, owner in list(sys.modules.items())
@@ -74,7 +74,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 
 @contextmanager
 def recording_calls(path: str | None) -> Iterator[list[str]]:
-    """The functions of torch that the patch calls for their effect, once each; none without a path.
+    """Record each function of torch that the patch calls for its effect; none without a path.
 
     A call is for its effect if the patch drops the result, or uses it as a decorator or a context.
     """

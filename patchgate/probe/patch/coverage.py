@@ -1,7 +1,7 @@
-"""Record which lines of one file run, the jumps between them within a frame, and the conditions and
-loops whose outcomes the jumps show.
+"""Records which lines of one file run, the jumps between them within a frame, and the outcomes of
+conditions and loops that the jumps show.
 
-Only conditions whose body has lines of its own count: a run is known by its lines.
+Only conditions whose body has lines of its own count, since runs are known by their lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unittest import mock
 
 from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, ReadPatch, Stage
 
-#: From a line to the next one that ran in the same frame; to 0 where the frame ended.
+#: From a line to the next that ran in the same frame; to 0 at the end of the frame.
 Jump = tuple[int, int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Kind -> outcome when the body runs, and when it does not.
@@ -232,7 +232,7 @@ def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
 
 
 def _named(node: ast.AST) -> object:
-    """The name, attribute or constant that a node spells."""
+    """The name, attribute or constant that a node contains."""
     return next((getattr(node, key) for key in ("id", "attr", "value") if hasattr(node, key)), None)
 
 

@@ -64,7 +64,7 @@ def _random_seed() -> int | str:
     return f"{seed}, drawn from ({zlib.crc32(bytes(state.tolist())):08x})"
 
 
-# A global state of torch that is no config option: the function that sets it -> its name, how it is
+# States of torch that are no config options: the function that sets one -> its name, how it is
 # read, its values.
 _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_float32_matmul_precision": (
@@ -85,13 +85,13 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
     "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
-# Functions of torch's C++ that read what torch itself changes, or what `_STATES` has.
+# Functions of torch's C++ that read states which torch itself changes, or which `_STATES` has.
 _NO_STATE = re.compile(
     "accelerator|cache_stats|caught|thread_name|tracing|privateuse1|(cublas|onednn)_.*tf32|autocast_.pu"
 )
 _READS_A_STATE = re.compile(r"_get_\w+|_?is_\w+_enabled")
 _PLAIN = (bool, int, str, list, tuple, type(None))
-# A patch meets what stands in for them, and may replace them.
+# A patch meets stand-ins for these, and may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {
     name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
 }
@@ -133,7 +133,7 @@ class Recorder:
         """The effects that overwrite a user's settings: environment variables, config options,
         states of torch.
 
-        A setting that was set to the value that it had is one of them: a user's value may differ.
+        A setting that was set to its present value counts, because a user's value may differ.
         """
         changed = [effect for effect in self.effects() if effect["kind"] in _USERS]
         now, names = Settings(), {effect["name"] for effect in changed}
@@ -248,8 +248,8 @@ class Recorder:
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
         """Note calls of `owner.name` until the end of the block.
 
-        If a patch has put something else there by then, that stays. A patch that keeps the noting
-        function as its original calls the real one directly once recording has ended.
+        If a patch has replaced it by then, the replacement stays. If the patch has kept the noting
+        function as its original, that calls the real one directly after the block.
         """
         original = vars(owner)[name]
 

@@ -1,8 +1,7 @@
-"""Finds the objects in the live process that still lead to the originals that a patch has replaced,
-and replacements that cannot be reached.
+"""Finds objects in the live process that still lead to originals that a patch has replaced, and
+replacements that cannot be reached.
 
-A holder is an attribute of a module or class, an entry of a registry, or a wrapper around the
-original in one.
+A holder is an attribute of a module or class, an entry of a registry, or a wrapper in one of these.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ _OF_PYTHON: dict[str, Any] = {
         ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     ),
 }
-# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor`; no tensor is made of
-# them.
+# The metaclass of `torch.FloatTensor` and similar copies of `torch.Tensor`; no tensor has their
+# type.
 _LEGACY = type(torch.FloatTensor)
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
 
-    The holders of an entry of a table are entries of other tables with the same key, and no others.
+    An entry of a table can be held only by entries of other tables with the same key.
     """
     originals = _originals(changes)
     new = {identity(now) for old, now in changes.values() if old is not None}
-    # The patch itself saved an original there, which it calls.
+    # The patch itself saved this original, and calls it.
     added = {name for name, (old, _) in changes.items() if old is None}
     leading: dict[str, list[str]] = defaultdict(list)
     # The changed names that an entry leads to, by its identity: many tables have the same entries.
@@ -78,10 +77,11 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             replaced = inside[at] if is_table else originals.get(at, [])
             if not replaced or at in new or is_saved_original(key):
                 continue
-            # An entry by the function itself is about it, as a handler of its overrides: no caller.
+            # An entry whose key is the function is about it, as a handler of its overrides, and
+            # does not call it.
             if identity(key) in new or identity(key) in originals:
                 continue
-            # The snapshot of a list has its items by identity; their names say more.
+            # The snapshot of a list has its items by identity; names are clearer.
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
             place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
             for name in replaced if place not in added else ():
@@ -98,7 +98,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
-    """The changed names whose object is one that torch had under another name, as `torch.Storage`
+    """The changed names whose new object torch had before under another name, as `torch.Storage`
     with another default dtype.
     """
 
@@ -125,9 +125,9 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 
 
 def _is_left_out(owner: str, has_original: bool) -> bool:
-    """True if nothing that an owner has is a holder.
+    """True if nothing of an owner is a holder.
 
-    The test of membership in a set calls nothing, and makes no tensor of a legacy class.
+    The test of membership in a set calls no code, and makes no tensor of a legacy class.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
@@ -138,9 +138,10 @@ def _is_left_out(owner: str, has_original: bool) -> bool:
 
 
 def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
-    """True if a table has all that the class of a replaced method has, each by its name.
+    """True if a table has all methods of the class of a replaced one, each by its name.
 
-    As `all_tensor_attrs` of Dynamo it tells what a class has; a method is called by its class.
+    Such a table lists a class, as `all_tensor_attrs` of Dynamo does; a method is called through its
+    class.
     """
     owner = name.rpartition(".")[0]
     own = after.get(owner, {}) if _class_of(name) else {}
@@ -149,8 +150,8 @@ def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapsho
 
 
 def _is_imported(name: str) -> bool:
-    """True if a module has imported the name from another one, which keeps its own binding when
-    this one is replaced.
+    """True if a module has imported the name from another one; such a module keeps its binding when
+    the other is replaced.
     """
     owner, _, last = name.rpartition(".")
     tree = _source_of(owner)
@@ -167,10 +168,10 @@ def _source_of(module: str) -> ast.Module | None:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """True if the name is one user's own copy, and the module that defines it keeps it: a patch of
-    one user's copy leaves the others on purpose.
+    """True if only one user's copy of the name is changed and the defining module keeps it: a patch
+    of one copy leaves the others on purpose.
 
-    A module that only passes the name on to its user is no user; a public module is for users.
+    A module that only passes the name on is no user; a public module is for users.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = str(getattr(old, "__module__", None)), getattr(old, "__name__", "")
@@ -251,9 +252,9 @@ def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str
     """The changed names that did not exist, that nothing inherits and that no line of torch looks
     up.
 
-    A new entry of a table is one: a patch that registers a backend, or an implementation of an
-    operator, replaces nothing. So is a table that was replaced by one with further entries, as
-    `torch.serialization` does with its own.
+    A new entry of a table counts: a patch that registers a backend, or an implementation of an
+    operator, replaces nothing. So does a table that is replaced by one with further entries, as in
+    `torch.serialization`.
     """
     torchs = {name: pair for name, pair in changed.items() if name.startswith("torch.")}
     grown = {name for name, (old, now) in torchs.items() if _is_extended(old, now)}
@@ -282,7 +283,7 @@ def _is_extended(old: Any, now: Any) -> bool:
 
 
 def _is_looked_up(dotted: str) -> bool:
-    """True if the owner inherits the name, torch spells it as an attribute or a text, or composes
+    """True if the owner inherits the name, or torch has it as an attribute or a text, or composes
     names of its kind.
     """
     owner_name, _, name = dotted.rpartition(".")

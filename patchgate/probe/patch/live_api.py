@@ -50,8 +50,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         changed = changes(before, take_snapshot())
     stage("surface")
     live = lines_that_can_run(tree, coverage["ran"])
-    # Names that the patch adds need not have been there, and lines for another release need not fit
-    # this one.
+    # Names that the patch adds may be missing, and lines for another release may not fit this one.
     missing = {one["subject"] for one in _check_imports(tree) if one["code"] != "PG105"}
     findings = []
     for one in before_it_ran:
@@ -66,8 +65,8 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         original, replacement = (getattr(value, "__func__", value) for value in (was, now))
         if name.startswith("sys.modules[") and isinstance(replacement, ModuleType):
             findings += _check_module(source, original, replacement)
-        # An entry of a registry is called by its op's schema, whatever its parameters are called;
-        # those of a stand-in are not known.
+        # An entry of a registry is called by its op's schema, and names of parameters do not
+        # matter. The parameters of a stand-in are unknown.
         if not callable(replacement) or name.endswith("]"):
             continue
         if original is None:
@@ -148,10 +147,10 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 
 
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
-    """The finding on a missing target, revised after the patch, which may have added the target.
+    """The finding on a missing target, revised after the patch, which may have added it.
 
-    A function of its own may be meant for another name. An operator, or an object that torch had
-    under another name, is the target.
+    The target may be misspelt if the patch adds its own function. It is meant if the patch adds an
+    operator, or an object that torch had under another name.
     """
     target = missing["subject"].partition(" ")[2]
     (after,) = _check_targets([target])
@@ -167,8 +166,8 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
 
 
 def _inherited(name: str) -> Any:
-    """The method of a base class of torch's that a new method overrides; None if there is none, or
-    if it takes anything.
+    """The method of torch's base class that a new method overrides; None if there is none, or if it
+    takes any arguments.
     """
     owner_name, _, method = name.rpartition(".")
     owner: Any = None
@@ -183,10 +182,10 @@ def _inherited(name: str) -> Any:
 
 
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
-    """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
+    """PG102 for each kind of call that `original` takes and `replacement` does not."""
     try:
         known = inspect.signature(original)
-        # A wrapper by `functools.wraps` takes what it takes itself, not what the original takes.
+        # The parameters of a wrapper by `functools.wraps` are its own, not those of the original.
         is_wrapper = inspect.unwrap(replacement) is inspect.unwrap(original)
         written = inspect.signature(replacement, follow_wrapped=not is_wrapper)
     except (TypeError, ValueError):
@@ -236,8 +235,8 @@ def _taken_by_position(
 
 
 def _takers(parameter: Parameter) -> set[Any]:
-    """The kinds of variadic parameters that could take this parameter; without them a call with it
-    may fail.
+    """The kinds of variadic parameters that could take this parameter; a call with it may fail
+    without them.
     """
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
         return {Parameter.VAR_POSITIONAL}
@@ -318,9 +317,7 @@ def _check_forwarding(
 def _check_result(
     function: ast.FunctionDef, name: str, original: Any, replacement: Any
 ) -> Iterator[Finding]:
-    """PG106 for a replacement that calls the original, drops what that returns, and returns
-    nothing.
-    """
+    """PG106 for a replacement that calls the original, drops its result, and returns nothing."""
     nodes = [*_of_its_own(function)]
     if any(isinstance(node, (ast.Yield, ast.YieldFrom)) or _gives(node) for node in nodes):
         return
@@ -378,7 +375,7 @@ def _check_attributes(function: ast.FunctionDef, owner: type) -> Iterator[Findin
 def _own_functions(tree: ast.Module, function: Any) -> dict[Any, ast.FunctionDef]:
     """The functions of the patch that a call of the replacement runs, the outermost first.
 
-    `functools.wraps` leaves a trace from each to what it wraps, at last to the original.
+    The chain of `functools.wraps` is followed down to the original.
     """
     known = {
         (node.name, first_line(node)): node

@@ -1,7 +1,7 @@
-"""Imports a patch under the name that its project gives it, and calls its installers.
+"""Imports a patch under its name in the project, and calls its installers.
 
-A file in a package is imported under its own dotted name, so that all its importers, its package
-included, get one module. Any other file is run as a module of ours.
+A file in a package is imported under its own dotted name, so that all importers, also its package,
+get the same module. Any other file is run as a module of ours.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from patchgate.probe.patch.stubs import (
 from patchgate.probe.process.reply import one_line
 from patchgate.probe.protocol import Loading
 
-#: Name of the module as which a patch that lies in no package is run, and the one as which it is
-#: run again.
+#: The module name of a patch outside any package, and its name when it is run again.
 MODULE = "patch_module"
 AGAIN = f"{MODULE}_again"
-# Path of each patch that was run -> its place; a patch may have replaced what would find it again.
+# Path of each patch that was run -> its place, noted because a patch may replace functions that
+# find it.
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
-# Name of a module -> the path of the part that is imported by it.
+# Name of a module -> the path of the part that its import runs.
 _PARTS: dict[str, str] = {}
-# The patches whose scope is entered; a scope without a reference would be collected, and left.
+# The patches whose scopes are entered; a scope without a reference would be collected, and so left.
 _ENTERED: list[AppliedPatch] = []
-# A patch may have replaced what reads and sets torch's default dtype.
+# The originals, as a patch may have replaced these functions.
 _DEFAULT_DTYPE = torch.get_default_dtype()
 _set_default_dtype = torch.set_default_dtype
 
@@ -108,7 +108,7 @@ class AppliedPatch:
             self.leave(RuntimeError("raised in the block"))
 
     def leave_nested(self) -> None:
-        """Enter the scope once more, and another block of it inside; leave both."""
+        """Enter the scope again, enter a second block of it inside, and leave both."""
         self.enter()
         inner = copy.copy(self)
         with suppress(Exception):  # it may refuse to be nested
@@ -126,7 +126,7 @@ def names_left(changed: Changes) -> list[str]:
 
 @contextmanager
 def built_outside() -> Iterator[None]:
-    """Leave every scope until the end of the block: a workload is built outside.
+    """Leave every scope until the end of the block, in which a workload is built.
 
     A scope may be meant to change modules that are made in it (no memory, no initial values,
     another dtype); only its effect on their compile can be compared with torch without it.
@@ -151,12 +151,12 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
 
 
 def blamed_module(path: str, how: Loading) -> dict[str, str]:
-    """The first module of the project, other than the patch, that cannot be imported here, and why;
-    none if all can.
+    """The first module of the project, other than the patch, that cannot be imported here, and the
+    reason; none if all can.
 
-    A package around the patch is not run at all if it needs a module that is not installed; other
-    modules have stand-ins. It may be a name that torch does not have, `torch.npu`: perhaps that of
-    a device, which a package adds.
+    A package around the patch is not run if it needs a module that is not installed; other modules
+    have stand-ins. The reason may be a missing name of torch, `torch.npu`, perhaps of a device that
+    a package adds.
     """
     dotted = _prepare(path, how) or ""
     name = ""
@@ -198,11 +198,9 @@ def is_about_torch(error: BaseException) -> bool:
 
 
 def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
-    """Import the file, once only, and call the functions that install it; raises whatever they
-    raise.
+    """Import the file once, and call the functions that install it; raises whatever they raise.
 
-    As `AGAIN` the file is run once more; if functions install it, these are called once more
-    instead.
+    As `AGAIN` the file is run once more; if functions install it, they are called again instead.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
@@ -222,16 +220,16 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
         packages = missing_packages()
         said = "not installed: " + ", ".join(packages) if packages else "its project has stand-ins"
         raise StandsIn(said, packages) from error
-    # Code that runs when an object is collected runs now; a child collects less often than a user's
-    # process.
+    # Run code of collected objects now, because a child collects less often than a user's process.
     gc.collect()
     return module
 
 
 def import_others(path: str, how: Loading) -> None:
-    """Import what the file imports from other projects: what that changes is not the patch's.
+    """Import the modules of other projects that the file imports: their changes are not the
+    patch's.
 
-    Of a scope also what it imports from its own: no import enters the scope.
+    For a scope, also those of its own project, because no import enters the scope.
     """
     _prepare(path, how)
     left_out = {"torch", "triton", *sys.stdlib_module_names, *how.get("stubs", ())}
@@ -345,7 +343,7 @@ def run_file(path: str, name: str) -> ModuleType:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles a source each time, because bytecode beside it may be of another source."""
+    """Compiles a source each time, because the bytecode next to it may be of another source."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

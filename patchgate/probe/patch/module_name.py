@@ -29,10 +29,10 @@ def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, 
     """(dotted name of the file's module, folder from which it is imported); no name if it is in no
     package.
 
-    A folder of `paths` around the file decides its name. Else every folder around it with an
-    `__init__.py` belongs to it, and so do namespaces: folders without one that the file itself
-    imports from, or that its relative imports need. A confined process no longer sees the folders
-    around a file: it keeps the earlier answer.
+    A folder of `paths` around the file decides its name. Otherwise the name has every folder around
+    the file with an `__init__.py`, and namespaces: folders without one that the file itself imports
+    from, or that its relative imports need. A confined process no longer sees the folders around a
+    file, and keeps the earlier answer.
     """
     return _place(os.path.abspath(path), tuple(paths))
 
@@ -92,7 +92,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _imports(path: str) -> tuple[set[str], int]:
-    """First names of the imports of a file, and how far up its relative imports reach."""
+    """First names of the imports of a file, and the number of levels of its relative imports."""
     nodes = [*ast.walk(_parsed(path))]
     levels = [node.level for node in nodes if isinstance(node, ast.ImportFrom)]
     names = (name for node in nodes for name in _absolute_names(node))
@@ -216,8 +216,8 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """True if a name is the end of the module's own name: it is imported from a folder inside the
-    package.
+    """True if a name is the end of the module's own name, so that it is imported from a folder
+    inside the package.
     """
     if not dotted or not dotted.endswith(f".{name}"):
         return False

@@ -36,8 +36,8 @@ _OWN_CODE = tuple(
 )
 # A variable of torch's or Triton's starts with one of these.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "INDUCTOR", "AOT")
-# How like a known name one must be that has no such prefix, to be taken for a misspelling of it;
-# and one that has.
+# The likeness to a known name at which a name counts as misspelt: without such a prefix, and with
+# one.
 _OTHERWISE_ALIKE, _ALIKE = 0.85, 0.6
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _QUOTED = re.compile(rb"[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]+)[\"']")
@@ -105,11 +105,11 @@ def _is_loaded(name: str) -> bool:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """True if the name is changed, or leads to an object that the patch has put elsewhere: a module
-    that was loaded later has it from there.
+    """True if the name is changed, or leads to an object that the patch has put elsewhere, from
+    where a later module has imported it.
 
-    If nothing had loaded the module before, no snapshot knows its original; code from outside of
-    torch is a replacement.
+    If nothing had loaded the module before, no snapshot knows its original; then code from outside
+    of torch is a replacement.
     """
     if name in changed:
         return True
@@ -159,7 +159,7 @@ def _unknown(name: str) -> str | None:
     Triton's.
     """
     is_torchs = name.startswith(_PREFIXES)
-    # Names in capitals that a file which reads the environment quotes.
+    # Names in capitals in quotes, in files that read the environment.
     texts = (source for _, source in _sources() if _ENVIRONMENT.search(source))
     known = {found.decode() for text in texts for found in _QUOTED.findall(text)}
     cutoff = _ALIKE if is_torchs else _OTHERWISE_ALIKE

@@ -1,7 +1,8 @@
-"""Finds the backends and the graph passes that a patch offers to its users, and compiles workloads
-with them.
+"""Finds the backends and graph passes that a patch offers to its users, and compiles workloads with
+them.
 
-Nothing in torch calls either by itself: a backend waits for its name, and a pass for a graph.
+Nothing in torch calls them by itself: a backend needs a user who names it, and a pass needs a
+graph.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.needs_device import missing_answer
 
 _REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
-# Names of a parameter without a type that holds a module of a graph.
+# Names that a parameter without a type has if it takes a graph module.
 _UNTYPED = ("gm", "graph_module")
-# A text that names one of these is about graphs of ATen's operators, or of modules; other graphs
-# are Dynamo's own.
+# Texts with these words are about graphs of ATen operators, or of modules; other graphs are those
+# of Dynamo.
 _OF_ATEN = re.compile(r"\b(aten|prims)\b|\[[\"']val[\"']\]")
 _OF_MODULES = re.compile(r"\b(call_module|get_submodule|named_modules)\b")
 # A line that refuses a graph on purpose.
 _STATEMENT = re.compile(r"(raise|assert)\b|.*: *raise\b")
-# No missing device or library raises these.
+# Exceptions that a missing device or library never causes.
 _MISTAKES = (TypeError, IndexError, NameError, ZeroDivisionError)
 _TEXT_LENGTH = 300
 
@@ -212,8 +213,8 @@ def _layout(tensor: Tensor) -> str:
 
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
-    """False if not even one product compiles: a backend for a device that is not here, a pass for
-    another graph. An exception that only a mistake raises still counts against the offer.
+    """False if not even one product compiles, as with a backend for a device that is not here, or a
+    pass for another graph. An exception that only a mistake raises still counts against the offer.
     """
     torch._dynamo.reset()
     try:

@@ -1,5 +1,5 @@
-"""Settings of Python and of the process that a library leaves to the program, and the names of
-Python's own modules.
+"""Settings of Python and of the process that a library should not change, and the names of Python's
+own modules.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LIMITS = sorted(
     name for name in vars(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
 )
 _HOOKS = ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook"))
-# Numbers that another direction of rounding, or zero in place of tiny numbers, changes.
+# Numbers whose sums differ with another rounding direction, or if tiny numbers become zero.
 _ONE, _SMALL, _TINY = 1.0, 2.0**-60, 5e-324
 _REPLACEABLE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def process_settings() -> dict[str, str]:
-    """Each setting of the process by its name, as a text that is the same in every process."""
+    """Each setting of the process by its name; the text is the same in every process."""
     root = logging.root
     return {
         "cwd": _cwd(),
@@ -61,7 +61,7 @@ def process_settings() -> dict[str, str]:
 
 
 def python_settings() -> dict[str, str]:
-    """The same of Python itself, where packages that a patch imports may have reasons."""
+    """Each setting of Python, which packages that a patch imports may have reasons to change."""
     context = decimal.getcontext()
     traced = sys.gettrace(), getattr(threading, "_trace_hook", None)
     return {
@@ -77,7 +77,7 @@ def python_settings() -> dict[str, str]:
 
 
 def variables_of_c() -> dict[str, str]:
-    """The variables that processes get which this one starts; `os.putenv` changes no others."""
+    """The variables that child processes of this one get; `os.putenv` changes only these."""
     variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     texts = itertools.takewhile(bool, map(variables.__getitem__, itertools.count()))
     parts = (os.fsdecode(text).partition("=") for text in texts)
@@ -98,7 +98,7 @@ def _umask() -> int:
 
 
 def _stack_size() -> int:
-    """To read it sets the default."""
+    """The stack size of threads; reading it sets the default."""
     size = threading.stack_size()
     threading.stack_size(size)
     return size
@@ -113,13 +113,13 @@ def _are_warnings_ignored() -> bool:
 
 
 def _text(value: Any) -> str:
-    """A function, or what stands for one, without its address."""
+    """A function, or an object in its place, without its address."""
     name = getattr(value, "__qualname__", None)
     return f"{value.__module__}.{name}" if name else str(value)
 
 
 def names_of_python() -> dict[str, Any]:
-    """The functions and classes of Python's own modules, and the methods of these classes; but not
+    """The functions and classes of Python's own modules, and the methods of these classes; without
     the builtins, which snapshots have.
     """
     return dict(_names_of_python())
@@ -139,6 +139,6 @@ def _names_of_python() -> Iterator[tuple[str, Any]]:
 
 
 def replaced_since(before: dict[str, Any]) -> list[str]:
-    """The names of `before` that stand for something else now."""
+    """The names of `before` that are bound to another object now."""
     now = names_of_python()
     return sorted(name for name, value in before.items() if now.get(name, value) is not value)

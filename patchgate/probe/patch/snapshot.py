@@ -30,7 +30,7 @@ IGNORED = {
     "__doc__",
     "__file__",
     "__cached__",
-    # These identify a module and are not its content.
+    # Attributes that identify a module and are not its content.
     "__name__",
     "__spec__",
     "__loader__",
@@ -55,10 +55,10 @@ _BOOKKEEPING = {
     "torch.ops._dir",
     "triton.runtime.jit._triton_jit_function_registry",
 }
-# Every operator that there is, by `namespace::name`.
+# All operators, by `namespace::name`.
 OPERATORS = "torch.ops[]"
 _ABSENT = object()
-#: As `id`, but no audit hook of the process is called for it.
+#: `id` without calling the audit hooks of the process.
 identity = object.__hash__
 
 #: Dotted name -> (object before, object after); None where there was none.
@@ -78,9 +78,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
         self.inner: dict[str, dict[str, Any]] = {}
 
     def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
-        """The owners, with all names of one table together, because other modules may have imported
-        it.
-        """
+        """The owners, with all names of each table, because other modules may have imported it."""
         tables = {name: table for inner in self.inner.values() for name, table in inner.items()}
         grouped: dict[int, list[str]] = defaultdict(list)
         for name in owners:
@@ -204,8 +202,8 @@ Contents = dict[int, list[Any]]
 
 
 def contents(taken: Snapshot) -> Contents:
-    """The code, its constants, the defaults and the closure of every function, and of those that it
-    wraps: a patch can write there without replacing any name.
+    """The code, the constants, the defaults and the closure of every function, and of the functions
+    that it wraps: a patch can write to them without replacing a name.
     """
     found: Contents = {}
     for owner in taken.values():
@@ -221,7 +219,7 @@ def contents(taken: Snapshot) -> Contents:
     return found
 
 
-# These lie in a class in place of a function.
+# A class has these in place of functions.
 _METHODS = {staticmethod, classmethod, property}
 
 
@@ -244,7 +242,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def edited(before: Contents, taken: Snapshot) -> list[str]:
-    """The functions that are the same objects as before, and consist of others: of each the first
+    """The functions that are the same objects as before but have other parts, each by its first
     name.
     """
     unlike = {
@@ -264,7 +262,7 @@ def edited(before: Contents, taken: Snapshot) -> list[str]:
 
 
 def _is_same_list(was: list[Any], now: list[Any]) -> bool:
-    """True also for another function that lies where one has been freed."""
+    """True for equal parts, and for another function at the address of one that was freed."""
     return was[0] is not now[0] or (len(was) == len(now) and all(map(operator.is_, was, now)))
 
 
@@ -330,7 +328,7 @@ def config_values() -> dict[str, Any]:
 
 
 def _reachable(start: Any, steps: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
-    """`start`, and everything that can be reached from it by the steps, each once."""
+    """`start`, and everything that the steps reach from it, each once."""
     seen: set[int] = set()
     todo = [start]
     while todo:
@@ -375,11 +373,10 @@ def _called_by(value: Any) -> list[Any]:
 
 
 def saved_after_replacing(changed: Changes) -> list[str]:
-    """The changed names whose replacement was saved as its own original: calling it never ends.
+    """The changed names whose replacement was saved as its own original, so that a call never ends.
 
-    It was saved under a name of the module or the closure that is not the function's own, by which
-    it would only call itself again; or as a new attribute that is called as saved originals are, or
-    that the replacement itself reads.
+    It was saved under a name of the module or closure other than the function's own; or as a new
+    attribute whose name shows a saved original, or that the replacement itself reads.
     """
     added = {name: now for name, (old, now) in changed.items() if old is None}
     # Identity of what was saved -> its owners.
@@ -402,8 +399,8 @@ def saved_after_replacing(changed: Changes) -> list[str]:
 
 
 def _is_below(owner: str, base: str) -> bool:
-    """True for a class that inherits from another: its own wrapper calls what it has saved of that
-    one, which ends.
+    """True for a class that inherits from another: its wrapper may call the other's saved wrapper,
+    which ends.
     """
     with suppress(LookupError):
         classes = resolve(owner), resolve(base)

@@ -24,7 +24,7 @@ from unittest import mock
 from patchgate.probe.patch.module_name import missing_imports, top_level
 from patchgate.probe.protocol import StubUse
 
-# The use of each name: by the patch, if it uses it at all, else the first one by another file.
+# The use of each name: by the patch if there is one, else the first by another file.
 _USED: dict[str, StubUse] = {}
 _OBJECTS: dict[str, Stub] = {}
 _PATCHES: set[str] = set()
@@ -36,13 +36,13 @@ _PASSED_THROUGH = (
     "<frozen importlib",
     os.path.dirname(importlib.__file__) + "/__init__.py",
 )
-# They ask whether a module is there.
+# Functions that only ask if a module exists.
 _ASKING = ("<frozen importlib.util>", os.path.dirname(importlib.__file__) + "/util.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Torch's own are there, or torch has moved them.
+# Modules of torch itself exist, or torch has moved them.
 _INSTALLED = {"torch", "triton", "functorch", "torchgen", *sys.stdlib_module_names}
 _CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-# Methods that need a value, which a stand-in has not; `__or__` makes a type for an annotation.
+# Methods that need a value, which a stand-in lacks; `__or__` makes a type for an annotation.
 _DECIDING = """
     ne lt le gt ge iter len contains index int float add radd sub rsub mul rmul truediv floordiv
     mod and rand neg invert fspath
@@ -64,9 +64,9 @@ class StandsIn(Exception):
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
     """Replace each module of `names`, and all below it, by a stub, even if it is installed.
 
-    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it
-    stay. A stub also replaces each missing module that a file below `root` imports and needs. That
-    of a device of torch, `torch.npu`, is there without an import.
+    A package of the patch's own project, a folder below `root`, runs no code; the modules in it
+    stay. A stub also replaces each missing module that a file below `root` imports and needs. A
+    device of torch, `torch.npu`, gets its stub without an import.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -100,8 +100,8 @@ def are_used() -> bool:
 
 
 def missing_packages() -> list[str]:
-    """The packages that are not installed and are needed: by what has stand-ins, by the patches, or
-    by the packages of the project that run nothing.
+    """The packages that are not installed but needed: by modules with stand-ins, by the patches, or
+    by the project's packages that run no code.
     """
     roots = [finder.root for finder in sys.meta_path if isinstance(finder, _Missing)]
     named = [name for finder in sys.meta_path if type(finder) is _Finder for name in finder.wanted]
@@ -198,7 +198,7 @@ def without_missing() -> AbstractContextManager[Any]:
 
 @functools.cache
 def _guarded_lines(file: str) -> tuple[range, ...]:
-    """Lines of a file in blocks after which it goes on even if an import in them fails."""
+    """Lines of a file in blocks that go on even if an import in them fails."""
     try:
         with open(file, "rb") as source:
             nodes = list(ast.walk(ast.parse(source.read())))
@@ -281,7 +281,7 @@ class Stub:
         return _use(f"{vars(self)['_stubbed']}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # As a decorator it leaves what it decorates alone.
+        # As a decorator, it returns the function unchanged.
         if len(args) == 1 and not kwargs and isinstance(args[0], (FunctionType, type)):
             return args[0]
         return _use(f"{vars(self)['_stubbed']}()")
@@ -290,7 +290,7 @@ class Stub:
         return False
 
     def __eq__(self, other: object) -> bool:
-        # An annotation compares it there, as in `Optional[stub]`: it is a type like any other.
+        # An annotation such as `Optional[stub]` compares it: it is a type like any other.
         if sys._getframe(1).f_code.co_filename != typing.__file__:
             _decides(self)
         return self is other

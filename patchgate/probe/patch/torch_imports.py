@@ -18,8 +18,8 @@ from patchgate.probe.process.watched_imports import Execute, WatchedImports
 
 
 def torch_imports_added_to(before: Snapshot) -> WatchedImports:
-    """Until the context ends, everything that importing a module of torch makes and changes is
-    added to `before`, as if it had been there.
+    """Until the context ends, add everything that importing a module of torch makes and changes to
+    `before`, as if it had been there.
     """
     depth = 0
     # Modules whose import the patch changes, as their own code left them.
