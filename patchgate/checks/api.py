@@ -73,7 +73,7 @@ PG106 replacement loses what the original returns
 verdict = partial(verdict_of, FAMILY)
 # The codes of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")
-# The probe expects this of a name that the patch adds.
+# The expectation of the probe for a name that the patch adds.
 ADDED = "new in torch"
 
 
@@ -96,8 +96,8 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def as_in_lint(finding: Answer, torch: str, new: Mapping[str, tuple[int, str]]) -> Answer:
-    """Correct a finding by what only lint knows: if torch passes a parameter by name, and if a name
-    is another's.
+    """Correct a finding with lint's knowledge: does torch pass a parameter by name, and does a name
+    belong to another object?
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
@@ -139,8 +139,8 @@ def _release(torch: str) -> Release:
 
 
 def missing_targets(source: str, torch: str) -> dict[str, tuple[int, str]]:
-    """Each name that the patch adds to torch by mistake -> its line, and what is said of it: one of
-    another release, or one that is spelled wrong; as in lint's PG126.
+    """Each name that the patch adds to torch by mistake -> its line, and the reason: it is a name
+    of another release, or misspelt; as in lint's PG126.
     """
     view = _view(source, torch)
     if view is None:
@@ -165,8 +165,8 @@ def _view(source: str, torch: str) -> View | None:
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
-    """(line, name) of each missing name of torch whose line does not run on this release: gated or
-    guarded.
+    """(line, name) of each missing name of torch whose line does not run on this release because of
+    a version check or a `try`.
     """
     view = _view(source, torch)
     if view is None:
@@ -187,10 +187,10 @@ def judge_api(
 ) -> Verdicts:
     """One verdict a name: PG105 if it fits, else the code that the probe gave.
 
-    `where` is the claim's place.
+    `where` is the place of the claim.
 
-    It is a note if lint has a note for it: no line that runs needs the name, or the patch does not
-    claim the release that lacks it.
+    A missing name is a note if lint has a note for it: no line that runs needs it, or the patch
+    does not claim the release.
     """
     if not answer["findings"]:
         actual = "the text of the patch uses none"

@@ -79,9 +79,9 @@ PG706 does not compile with the caches on
     code_of_others(code="PG709"),
 )
 verdict = partial(verdict_of, FAMILY)
-# The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found
-# it cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of
-# ours.
+# The processes, by the code that they ran and the state of the cache: `patched` and `unpatched`
+# started with a cold one, `edited` is the patch with a void edit, and `tagged` the patch with a
+# cache_key_tag of ours.
 UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 _FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
@@ -89,14 +89,14 @@ EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
 # Read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
-# With another value of a variable: found cold, and in the directory that the patch without it has
-# warmed.
+# With another value of a variable: with a cold cache, and with the directory that the patch without
+# it has warmed.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
-# Torch's own key follows these, or they say only where things are and whose they are.
+# Torch's own key contains these variables, or they only name places and users.
 _NOT_VARIED = re.compile(
     r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)"
 )
-# As many variables are tried as most patches read.
+# The most variables that are tried; most patches read fewer.
 _VARIABLES = 2
 
 
@@ -110,7 +110,7 @@ _VARIABLES = 2
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     patch, case = context.patch, telling_case(context, at.case)
     answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
-    # A failure of the other processes is no reason to judge nothing.
+    # If another process failed, the rest is judged all the same.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
     if failed:
@@ -137,7 +137,7 @@ def telling_case(context: CheckContext, case: Case) -> Case:
     """The first case whose kernels the patch changes, or else in which a replacement runs: `case`
     itself if possible, training last.
 
-    A key cannot be wrong if both sides generate the same code, whatever a variable says.
+    If both sides generate the same code, no key can be wrong.
     """
     observed = context.observed_cases(case.torch)
     others = [other for other in observed if other.device == case.device and other != case]
@@ -160,8 +160,8 @@ def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
 def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
-    """Answers of processes that share a folder, by name; kept together, since each finds the files
-    of those before.
+    """Answers of processes that share a folder, by name. They are kept together, since each process
+    finds the files of earlier ones.
     """
 
     def ask() -> Answer:
@@ -184,7 +184,7 @@ def keep_answers(
 
 
 def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Use two directories: one is warmed unpatched, the other patched.
+    """Use two directories: one is warmed by the unpatched side, the other by the patched one.
 
     The first processes decide which others run.
     """
@@ -198,7 +198,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
     if judge_failure(case, answers):
         return answers
     if answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
-        # If both generate the same code, the unpatched process runs its own whichever it finds.
+        # If both sides generate the same code, the unpatched process runs its own in any case.
         answers[UNPATCHED_WARM] = compiled("other", None)
         if judge_failure(case, answers):
             return answers
@@ -219,8 +219,9 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
     if EDITED in answers or (
         not is_other_code and sampled_names(context.apply(case.torch))["passes"]
     ):
-        # A fork has the hashes of its server: only another interpreter has other ones, as a user's
-        # next process does. The identity of a pass is in the key also where it changes no code.
+        # A fork has the hashes of its server; only another interpreter has other ones, as a user's
+        # next process has. The key contains the identity of a pass even if the pass changes no
+        # code.
         answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
         varied = answers[VARIED.format(f"{name}={value}")] = compiled(
@@ -243,11 +244,11 @@ def compile_cached(
     cover: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`;
+    """Compile a workload on the CPU with the caches below `cache` on, with the patch at `path`;
     `tag` becomes part of the key.
 
-    With `cover`, the lines of the patch that ran are recorded too, which takes as long again.
-    `variables` are set meanwhile; the one for hashes needs a new interpreter.
+    With `cover`, the lines of the patch that ran are recorded too, in twice the time. `variables`
+    are set during the compile; the one for hashes needs a new interpreter.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -264,8 +265,7 @@ def compile_cached(
 
 
 def other_values(source: str) -> dict[str, str]:
-    """Variable that the patch reads -> a value other than its default; at most as many as are
-    tried.
+    """Variable that the patch reads -> a value other than its default, for the first variables.
 
     A value with which the patch compares the variable comes first.
     """
@@ -281,7 +281,7 @@ def other_values(source: str) -> dict[str, str]:
 
 
 def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[str]:
-    """The texts with which a module compares a variable, or a name that has its value."""
+    """The texts with which a module compares a variable, or a name that holds its value."""
 
     def has_value(node: ast.AST) -> bool:
         return any(
@@ -302,7 +302,9 @@ def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[
 
 
 def _reader(node: ast.AST) -> str:
-    """The name of a function that reads the variable that its first parameter names."""
+    """The name of the function if its first parameter is the name of an environment variable that
+    it reads.
+    """
     if not isinstance(node, ast.FunctionDef) or not node.args.args:
         return ""
     first = node.args.args[0].arg
@@ -339,9 +341,9 @@ def _read_key(node: ast.AST) -> ast.expr | None:
 
 
 def edited(source: str) -> str:
-    """A patch's text as a next version: in every function, an assignment that nothing reads.
+    """The text of the patch's next version: every function gets an assignment that nothing reads.
 
-    A digest of the file, of a function's source or of its bytecode changes. Raises SyntaxError.
+    So a digest of the file, of a function's source or of its bytecode changes. Raises SyntaxError.
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -376,7 +378,7 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 def judge_cache(
     case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False
 ) -> list[Verdict]:
-    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key
+    """PG701 to PG705, by the code that ran and never by a counter alone. `in_key`: torch's key
     contains what the patch changes.
     """
     where = assignment_place(patch, *(patch.claims.targets or ()))
@@ -421,7 +423,7 @@ def _by_code(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool
 
 
 def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG703 for each variable with which the patch ran the code that it had made without it."""
+    """PG703 for each variable with which the patch ran code that was made without it."""
     found = []
     for name, answer in answers.items():
         warm = answers.get(f"{name}, warmed without")
@@ -462,7 +464,7 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
 
 
 def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> Verdict:
-    """The verdict on the key: it must follow the patch's text, and nothing but its text."""
+    """The verdict on the key: it must change with the patch's text, and with nothing else."""
     after_edit = answers[EDITED]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]) and not in_key:
@@ -483,7 +485,7 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) ->
 
 
 def _missed(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict | None:
-    """PG704 where a second process, with other hashes, did not find the code of the first."""
+    """PG704 if a second process with other hashes did not find the code of the first."""
     again = answers.get(AGAIN)
     if again is None or failure_of(again) or _hits(again["answers"]):
         return None

@@ -114,7 +114,8 @@ def judge_called(
 ) -> Verdicts:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
-    `narrowed` is the option that names the only workloads or devices: on others it may be called.
+    `narrowed` is the option that limits the workloads or devices: under others a replacement may be
+    called.
     """
     say = partial(verdict, item="calls")
     observed = list(observed)
@@ -145,7 +146,9 @@ def judge_called(
 
 
 def _line_that_failed(observation: Observation) -> int | None:
-    """The line of the patch in which the compile failed: it ran, although no coverage came back."""
+    """The line of the patch in which the compile failed: it ran, although there is no coverage of
+    it.
+    """
     _, _, line = ((observation.failure and observation.failure.where) or "").rpartition(":")
     return int(line) if line.isdecimal() else None
 
@@ -153,7 +156,7 @@ def _line_that_failed(observation: Observation) -> int | None:
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
 ) -> Verdicts:
-    """Lines and branches that never ran, in functions that were called: other functions may be for
+    """Lines and branches that never ran in functions that were called; other functions may be for
     another release.
     """
     ran = {line for observation in observed for line in observation.ran}

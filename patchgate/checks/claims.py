@@ -18,8 +18,8 @@ from patchgate.inputs.manifest import Claims
 from patchgate.model.budgets import METRICS
 
 FAMILY = "gate"
-# An error ten times as large is a digit that is lost. 8 units in the last place of bfloat16 are 8 *
-# 2**16 of float32. A cost that may more than double is not limited.
+# The usual maxima. An error ten times as large loses a digit. 8 units in the last place of bfloat16
+# are 8 * 2**16 of float32. A cost may at most double.
 _FACTOR, _ULPS, _GROWTH = 10.0, 8 * 2.0**16, 1.0
 CODES = read_codes(f"""
 PG232 the claim allows almost anything

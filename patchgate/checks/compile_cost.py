@@ -28,12 +28,12 @@ from patchgate.model.budgets import budget_for, judge_change, show_budget
 from patchgate.model.records import Budget
 
 FAMILY = "compile"
-# The limit where a manifest names no budget: a sound pass that matches patterns was seen to cost
-# 4.8 %.
+# The limit without a budget in the manifest: a sound pass that matches patterns cost 4.8 %.
 _BUDGET = Budget(low=-0.05, high=0.05)
-# So many calls more, some milliseconds, are a note: in a small graph they are a large share.
+# More calls up to this number, some milliseconds, are a note: in a small graph they are a large
+# share.
 _FEW = 5_000
-# The advice about a change that the budget in the braces would admit.
+# The advice about a change, with the budget that would admit it.
 _OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
 _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
@@ -63,9 +63,9 @@ PG608 compile work could not be counted
 )
 verdict = partial(verdict_of, FAMILY)
 METRIC = "compile_calls"
-# The probe raises this when a patch switches the counting off.
+# The error of the probe when a patch switches the counting off.
 COUNTED = "calls are being counted"
-# How many modules are named that account for most of a change.
+# The most modules that are named for a change.
 _MODULES = 2
 
 
@@ -77,8 +77,8 @@ _MODULES = 2
 )
 def ask_compile(context: CheckContext, at: Instance) -> Verdicts:
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
-    # The path of torch moves the count by as much as the budget: a kept answer from another path is
-    # of no use.
+    # The path of torch changes the count by as much as the budget, so answers from another path are
+    # not kept.
     place = context.run.rows[torch]
     unpatched, patched = (
         context.ask_once(torch, "calls", SIMULATED, workload=workload, patch=side, place=place)
@@ -90,8 +90,7 @@ def ask_compile(context: CheckContext, at: Instance) -> Verdicts:
 def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdict:
     """One verdict for one workload on one device.
 
-    Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an
-    interval.
+    Calls repeat exactly, except a few in a million, so the change is a number and not an interval.
     """
     failures = failure_of(unpatched), failure_of(patched)
     budget = patch.claims.budgets.get(METRIC, _BUDGET)

@@ -74,7 +74,7 @@ def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
 
 def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Answer]) -> Verdicts:
     """PG541 for each operator with a fault, PG543 for each without a call that ran, and PG542 for
-    the others.
+    the rest.
     """
     sound = [
         name

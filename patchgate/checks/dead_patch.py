@@ -59,7 +59,7 @@ verdict = partial(verdict_of, FAMILY, item="changes")
 Answers = Mapping[str, Answer]
 
 
-# A scope may change something in a compile only, as a handler does.
+# A scope may change something only during a compile, as a handler does.
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope, seconds=0.1)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
     """Ask once a run, about all its releases."""
@@ -189,9 +189,9 @@ def _sorted_names(answers: Answers, kind: str) -> list[str]:
 def _dead(
     case: Case, patch: Patch, expected: str, actual: tuple[str, ...], again: Command | None
 ) -> Verdict:
-    """PG221 with the possible reason: an installer that nothing calls, or a variable.
+    """PG221 with a possible reason: an installer that nothing calls, or a variable.
 
-    A note without `again`.
+    It is a note without `again`.
     """
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"

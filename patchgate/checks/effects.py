@@ -99,7 +99,7 @@ PG218 import writes files
     Fix: Write when the user asks for it, to a folder of the patch's own.
 """)
 verdict = partial(verdict_of, FAMILY, item="effects")
-# Kind of effect -> code; what is not here is a setting or a device.
+# Kind of effect -> code; other kinds are settings and devices.
 _EFFECTS = {
     "threads": "PG216",
     "processes": "PG216",
@@ -107,7 +107,7 @@ _EFFECTS = {
     "compile": "PG217",
     "files": "PG218",
 }
-# A patch sets these on purpose, as it replaces names of torch; a manifest names it.
+# A patch sets these on purpose, as it replaces names of torch; a manifest lists them.
 _CLAIMABLE = {"config", "environment", "python", "state"}
 # A finding about settings -> its code, the expected value, and how a manifest claims it.
 _SETTINGS = {
@@ -152,8 +152,8 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
 
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """PG219 for each name that is changed outside the scope, and for each other end of the scope
-    that leaves some changed.
+    """PG219 for each name that is changed outside the scope, and for each other way to end the
+    scope that leaves names changed.
     """
     expected = f"unchanged outside `{patch.claims.scope}`"
     for name in answer.get("leaks", ()):
@@ -166,19 +166,19 @@ def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG206 if the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
-        # Python imports a module once: only what the project runs again is applied twice.
+        # Python imports a module once, so only calls that the project repeats are applied twice.
         again = answer["runs_again"]
         actual = (
             f"wraps itself: {', '.join(answer['nested'])} "
             f"({f'again: {again}' if again else 'nothing runs it twice'})"
         )
-        # If nobody claims how it is installed, the line that calls it again is the evidence.
+        # Without a claim of how it is installed, the line that calls it again is the evidence.
         unclaimed = patch.manifest is None and again == ", ".join(patch.claims.apply)
         kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
-        # An operator, for one, is defined only once; who installs it anew, as for another model,
-        # cannot do without.
+        # An operator, for example, can be defined only once: a patch that is installed again, as
+        # for another model, must handle that.
         kind = Kind.REGRESSED if patch.claims.apply and patch.manifest else Kind.NOTE
         yield verdict(
             "PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where
@@ -195,7 +195,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
         yield verdict(
             "PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place
         )
-    # An empty list next to a scope says that nothing is replaced outside of it, which PG219 judges.
+    # An empty list with a scope says that nothing is replaced outside of it, which PG219 judges.
     is_claim = targets is not None and (bool(targets) or not patch.claims.scope)
     outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
@@ -259,7 +259,7 @@ def could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
 
 
 def _says_its_value(patch: Patch, effect: Answer) -> bool:
-    """True for an option that a patch without a manifest sets to a constant in its text, or in a
+    """True for an option that a patch without a manifest sets to a constant, in its text or in a
     text that it executes.
     """
     if patch.manifest is not None or effect["kind"] != "config":

@@ -53,7 +53,7 @@ PG507 mathematically equal configurations agree less than without the patch
     size hints or graph boundaries.
 """)
 verdict = partial(verdict_of, FAMILY)
-#: The difference between two forms on one side, as `differ_variants` of the probe has it.
+#: The difference between two forms on one side, as from `differ_variants` of the probe.
 Figures = Mapping[str, float]
 # Both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4
@@ -85,8 +85,8 @@ def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
-    """One verdict for each pair of forms. A patch that claims to change numbers still has to change
-    both alike.
+    """One verdict for each pair of forms. A patch that claims to change numbers must still change
+    both forms alike.
     """
     return [
         _pair(case, patch, name, sides["unpatched"], sides["patched"], metrics["error"])
@@ -97,8 +97,8 @@ def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict
 def _pair(
     case: Case, patch: Patch, name: str, before: Figures, after: Figures, error: float
 ) -> Verdict:
-    """Compare bit for bit if the patch claims to change none and the forms agreed; otherwise within
-    the error of eager and unpatched code.
+    """Compare bit for bit if the patch claims no change and the forms agreed; otherwise within the
+    error of eager and unpatched code.
     """
     bound = max(before["distance"], error_factor(patch) * error)
     agrees = after["distance"] <= bound
@@ -126,7 +126,9 @@ def _pair(
 
 
 def _draws_more(before: Figures, after: Figures) -> bool:
-    """True if more tokens change than the scatter of so many explains: the intervals are apart."""
+    """True if the share of changed tokens grows by more than chance explains: the two intervals do
+    not overlap.
+    """
     if not (before["tokens"] and after["tokens"]):
         return False
     known, now = (
@@ -136,7 +138,9 @@ def _draws_more(before: Figures, after: Figures) -> bool:
 
 
 def _change_of_tokens(before: Figures, after: Figures) -> tuple[str, ...]:
-    """How many tokens depend on the form, without and with the patch; nothing if none does."""
+    """The number of tokens that depend on the form, without and with the patch; empty if it is
+    zero.
+    """
     if not after["changed_tokens"]:
         return ()
     return (

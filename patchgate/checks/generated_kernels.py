@@ -110,7 +110,7 @@ def interpreted_sides(
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, case, ask, question, Path(folder))
     if isinstance(metrics, Verdict):
-        # If unpatched code fails too, it is the interpreter that fails.
+        # If unpatched code fails too, the interpreter is to blame.
         return _not_run(case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics
     return _not_run(case, metrics["unmeasured"]) if "unmeasured" in metrics else metrics
 
@@ -164,7 +164,7 @@ def _kernels(module: ast.Module) -> dict[str, list[str]]:
 
 
 def _with_line(verdict: Verdict, line: str) -> Verdict:
-    """The verdict; if it is red, with the line of the kernel."""
+    """The verdict; a red one with the line of the kernel."""
     red = line and verdict.kind is Kind.REGRESSED
     return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
 

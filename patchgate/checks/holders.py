@@ -48,7 +48,7 @@ PG806 the replacements are called
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
-# How many holders are named.
+# The most holders that are named.
 _SHOWN = 6
 
 
@@ -65,19 +65,19 @@ def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
 def judge_holders(
     case: Case, patch: Patch, answer: Answer, later: Collection[str] = ()
 ) -> Verdicts:
-    """PG801 and PG802 from the live process with the patch; `later` are the holders whose modules a
-    new interpreter loads after it.
+    """PG801 and PG802 from the live process with the patch. `later` are holders in modules that a
+    new interpreter loads after the patch.
     """
     say = partial(verdict, item="holders")
     claimed = _claimed(patch, answer)
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
-        # Torch keeps a table for each of its users, and a patch chooses the one that it changes.
+        # Torch has a table for each of its users, and a patch chooses the one that it changes.
         own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
         # Torch replaces names of its own too, as `torch.Storage` with the default dtype.
         is_torchs = name in answer["torchs"] and name not in claimed
-        # An override is for its class; its siblings may be meant to stay as they are.
+        # An override is for its class; the patch may mean to leave its siblings.
         is_first = name not in claimed and all(holder in later for holder in holders)
         is_note = own_table or is_torchs or is_first or name in answer["overrides"]
         kind = Kind.WARNING if is_note else Kind.REGRESSED
@@ -98,7 +98,9 @@ def _claimed(patch: Patch, answer: Answer) -> set[str]:
 
 
 def assignment_place(patch: Patch, *names: str) -> str:
-    """The line of the patch that assigns the first of `names` that is in it; line 1 if none is."""
+    """The line of the patch that assigns the first of `names` that it contains; line 1 if it
+    contains none.
+    """
     lines = (_assignment_line(patch.source, name) for name in names)
     return f"{display_path(patch.path)}:{next(filter(None, lines), 1)}"
 

@@ -64,8 +64,8 @@ def judge_hooks(
     patched: Answer,
     own: Collection[str] = (),
 ) -> Verdicts:
-    """PG804 for each hook that is called without the patch and not with it, PG808 if only the
-    patched side fails.
+    """PG804 for each hook that is called only without the patch, PG808 if only the patched side
+    fails.
 
     `own` are the options that the patch sets itself.
     """
