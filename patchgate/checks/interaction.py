@@ -48,7 +48,7 @@ PG814 the patches work together
 """)
 # The answers with both patches: this one applied last, and this one applied first.
 Orders = tuple[Answer, Answer]
-# How many of the facts that differ are named.
+# The most facts that are named.
 _SHOWN = 4
 
 

@@ -41,7 +41,7 @@ _EXPECTED = "the facts of a process that runs the patch first"
 
 @Check(believes=SIMULATED, seconds=2, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Verdicts:
-    """Ask about one workload only: the first whose facts show that the patch is there."""
+    """Ask about one workload only: the first whose facts the patch changes."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
         if not (unpatched.failure or patched.failure) and changed_facts(

@@ -75,19 +75,19 @@ PG619 could not be timed
 """)
 verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
-# The limits where a manifest names no budget. A gain beyond them is a note.
+# The limits without a budget in the manifest. A gain beyond them is a note.
 _BUDGETS = {
-    # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is
-    # within it.
+    # Wider than the resolution of paired timing in one look (docs/latency.md), so that equal code
+    # is within it.
     "latency": Budget(low=-0.005, high=0.005),
-    # Beside other work even equal code comes out further apart than on a GPU (docs/latency.md).
+    # With other work on the machine, even equal code differs more than on a GPU (docs/latency.md).
     "cpu_latency": Budget(low=-0.05, high=0.05),
     "peak_memory": Budget(low=0.0, high=COSTS["peak_memory"].limit),
 }
 _QUANTILES = ("p50", "p95", "p99")
 # Tuning runs dozens of candidates for each kernel before anything is timed.
 _TUNING = 8
-# So many cases' time may pass until the other cases of the run leave the device.
+# The wait, in cases, until the run's other cases leave the device.
 _QUEUE = 4
 
 
@@ -110,8 +110,8 @@ class Timing:
 
     @property
     def interval(self) -> Interval:
-        """The interval of all rounds; for tuned kernels that of all looks, because the choice of a
-        tuning is in each of its rounds.
+        """The interval of all rounds; for tuned kernels that of all looks, because one choice of
+        tuning affects all rounds of a look.
         """
         if self.tuned:
             return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
@@ -119,7 +119,9 @@ class Timing:
 
     @property
     def metric(self) -> str:
-        """The budget that applies: the cost of a patch on a GPU tells nothing about the CPU."""
+        """The budget that applies: the cost of a patch on a GPU is independent of that on the
+        CPU.
+        """
         return "cpu_latency" if self.elapsed else "latency"
 
 
@@ -144,7 +146,7 @@ def ask_latency(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
-    """Time the workload; take another look while a budget lies within the interval."""
+    """Time the workload; take another look while the end of a budget lies within the interval."""
     case, looks = at.case, list[Timing]()
     while len(looks) < LOOKS and not (looks and is_settled(context.patch, join(looks))):
         answer = _look(context, at, seed=len(looks))
@@ -173,7 +175,7 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
         queue="" if at.case.device == "cpu" else str(context.runner.device_lock),
         size=at.size,
         built=str(shared / "triton" / torch / patch_digest(patch)),
-        # One folder for each patch: no patch may be timed with what another one tuned.
+        # One folder for each patch, so that none is timed with the tuning of another.
         tuned=str(shared / "tuned" / torch / patch_digest(patch) / str(seed)),
         rounds=ROUNDS,
         for_seconds=SECONDS,
@@ -191,7 +193,7 @@ def timing_of(answer: Answer, where: str) -> Timing:
 
 
 def join(timings: Sequence[Timing]) -> Timing:
-    """All looks as one: the rounds of all, memory and first calls of the first."""
+    """All looks as one: the rounds of all, and the memory and first calls of the first."""
     rounds, elapsed = (
         tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed")
     )

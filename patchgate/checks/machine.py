@@ -81,7 +81,7 @@ def ask_sentinel(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """The sandbox of a patch there; no verdict if no child has answered."""
+    """The verdicts on the sandbox of a patch there; empty if no child has answered."""
     is_real = context.run.profile(device)["kind"] == "real"
     case = Case(torch=torch, device=device) if is_real else Case(torch=torch)
     return judge_sandbox(
@@ -97,9 +97,7 @@ def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
 
 
 def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """The verdicts that leave nothing else to ask there: the sentinel fails, or the patch does not
-    run.
-    """
+    """The verdicts that end the judgement there: the sentinel fails, or the patch does not run."""
     sentinel = sentinel_verdict(context, torch, device)
     if sentinel.kind is not Kind.PASS:
         return [sentinel]
@@ -140,7 +138,7 @@ def _code_of(failure: Failure) -> str:
     or the probe did not understand.
     """
     is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
-    # A file of torch misses another one; where the probe misses it, torch may have moved it.
+    # A file of torch lacks another one. If the probe lacks it, torch may have moved it.
     if failure.stage == "server" or (is_import and failure.raised_at):
         return "PG901"
     return "PG905" if fault_of(failure, None) is Fault.MACHINE else "PG902"
@@ -201,5 +199,5 @@ def _stopped(case: Case, fact: str, item: str, reason: str) -> Verdict:
 
 
 def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:
-    """PG906: this machine lacks what is needed, and nothing is guessed."""
+    """PG906: this machine lacks what the case needs; nothing is guessed."""
     return replace(verdict("PG906", Kind.NOTE, case, "", needed, reason), check=check)

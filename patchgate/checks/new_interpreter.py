@@ -61,7 +61,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Verdicts:
 
 def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Answer) -> Verdicts:
     """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is the answer
-    of a warm one.
+    of the server's child.
     """
     failure, fact = failure_of(answer), "replaces the same"
     if failure:
@@ -72,7 +72,7 @@ def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Ans
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
         return
     for name in answer["missing"]:
-        # A caller that enters a scope has loaded by then what the scope is for.
+        # A caller that enters a scope has already loaded the modules that the scope is for.
         is_target = name in (patch.claims.targets or ()) and not patch.claims.scope
         kind = Kind.REGRESSED if is_target else Kind.WARNING
         place = assignment_place(patch, name)

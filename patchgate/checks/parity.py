@@ -36,9 +36,9 @@ from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 # The defaults of `largest_ulps` and `error_factor`. The error of a sound patch that rounds
-# otherwise scatters: 1.12 times unpatched was seen, in float32.
+# otherwise varies: 1.12 times the unpatched one was seen in float32.
 _ULPS, _FACTOR = 8.0, 1.2
-# Other code than Inductor's rounds otherwise.
+# The factor for code other than Inductor's, which rounds otherwise.
 _OWN_FACTOR = 2.0
 CODES = (
     *read_codes(f"""
@@ -98,16 +98,16 @@ PG518 not acted on here
     code_of_others(code="PG509"),
 )
 verdict = partial(verdict_of, FAMILY)
-# How often the unpatched side is run once more on a GPU where the sides differ.
+# How often the unpatched side is repeated on a GPU if the sides differ.
 _AGAIN = 3
-# Inputs and weights of a comparison of numbers.
+# The seeds of inputs and weights for a comparison of numbers.
 SEEDS = (0, 1, 2)
-# Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
+# Errors are 2-norms of thousands of elements; below this they differ in the last digits only.
 _SLACK = 1e-6
-# The worst of some thousand elements scatters; a defect in one of them is far larger.
+# The worst of some thousand elements varies; a defect in one of them is far larger.
 _ELEMENT = 2
 _SIDES = ("eager", "unpatched", "patched")
-# How Inductor says that it found no compiler, or one that does not work.
+# The errors of Inductor without a working compiler.
 _NO_COMPILER = (
     "InvalidCxxCompiler",
     "No working C++ compiler",
@@ -154,8 +154,8 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics that other code than Inductor's must have: of a backend
-    with kernels of its own, or of eager mode.
+    """The patch with the class of numerics that other code than Inductor's needs: of a backend with
+    kernels of its own, or of eager mode.
     """
     claims = patch.claims
     numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
@@ -182,7 +182,7 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
     """True if unpatched processes give different bits: libraries of a GPU choose algorithms by
     addresses in memory.
 
-    The patched side is not asked again: if only it varies, it is at fault.
+    The patched side is not repeated: if it alone varies, it is at fault.
     """
     for number in range(_AGAIN):
         again = folder / f"unpatched-{number}"
@@ -197,7 +197,7 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
 
 
 def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The figures for an unpatched side whose equal runs differ; the same for gradients."""
+    """The figures as for an unpatched side whose equal runs differ; the same for gradients."""
     own = metrics | {"repeats": metrics["repeats"] | {"unpatched": False}}
     return own | (
         {"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {}
@@ -210,7 +210,7 @@ def compared_sides(
     """The figures of the difference between both sides' outputs, or the verdict on the side that
     did not run.
 
-    For a side that cannot be run here there is one figure: `unmeasured`, the reason.
+    If a side cannot run here, the only figure is `unmeasured`, the reason.
     """
     files = folder / "unpatched", folder / "patched"
     answers = [ask(patch, path) for patch, path in zip((None, context.patch), files, strict=True)]

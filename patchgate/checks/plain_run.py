@@ -59,9 +59,9 @@ PG227 depends on the order of imports
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
-# As the probe says it.
+# The text of the probe.
 _NEEDS_DEVICE = "needs a real device"
-# So many workloads are looked at for one that the patch changes. Other checks have use for the same
+# The most workloads that are observed to find one that the patch changes. Other checks use the same
 # observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.
@@ -96,8 +96,8 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _workload(context: CheckContext, torch: str) -> str:
-    """A workload that the patch changes, if it changes any of the first few; else a random one. The
-    patch cannot know which.
+    """A workload that the patch changes, if it changes any of the first few; else a random one,
+    which the patch cannot know.
     """
     if context.only:
         return context.only[0].workload
@@ -129,15 +129,15 @@ def _sides(
     folder.mkdir()
     files = _files(folder)
     ask = partial(context.ask_plain_run, case, patch, files[0], seed)
-    # The script needs no server with torch: it runs while that warms up, where it would not build
-    # all by itself.
+    # The script needs no server with torch, so it runs while that warms up, unless it would have to
+    # build everything itself.
     with ThreadPoolExecutor(1) as beside:
         early = beside.submit(ask) if context.was_built(case, patch) else None
         judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
         plain = early.result() if early else {} if failure_of(judged) else ask()
     if not plain or failure_of(plain):
         return judged, plain
-    # The script must not see the other file, so it is another process that compares them.
+    # Another process compares the files, because the script must not see the other one.
     compared = context.differences(case.torch, "differ runs", *files)
     failure = comparison_failure(compared)
     return judged, {"failure": vars(failure)} if failure else plain | compared["metrics"]
@@ -155,9 +155,7 @@ def _is_unpatched(
 
 
 def _missing(judged: Answer, plain: Answer) -> int:
-    """The number of modules of generated code in the gate's own run that the script did
-    not leave.
-    """
+    """The number of modules of generated code in the gate's own run that the script lacks."""
     return max(0, len(judged.get("code", ())) - len(plain.get("code", ())))
 
 
@@ -190,7 +188,7 @@ def _unseen_settings(applied: Answer, plain: Answer) -> list[str]:
 
 
 def _alone(sides: tuple[Answer, Answer], usual: int) -> list[str]:
-    """The differences of torch without the patch in a script."""
+    """The differences between a script and the gate's run without the patch."""
     failure = failure_of(sides[0])
     return [failure.signature] if failure else differences(*sides, usual)
 

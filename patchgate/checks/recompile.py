@@ -106,7 +106,7 @@ def _more(
     unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
 ) -> Iterator[tuple[str, ...]]:
     """(code, step, expected, actual) of each step with more graphs or more symbolic ones; for a
-    state also with too few.
+    state, also of one with too few.
     """
     # A graph that the patch compiles or splits by itself is compiled once more for another size or
     # state.

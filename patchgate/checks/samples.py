@@ -66,7 +66,7 @@ PG515 samples of the operator were not judged
 """)
 _FORM = "Give results the dtype and shape that they have without the patch."
 verdict = partial(verdict_of, FAMILY, item="samples")
-# Names of torch that are operators, or functions of Inductor that handle them.
+# Names of operators of torch, or of functions of Inductor that handle them.
 _OPERATOR = re.compile(
     r"\[['\"]?(?:aten|prims)[./]\w"
     r"|^torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|Tensor\.|_tensor\.Tensor\.|_refs\.|_decomp\.)?[a-z_]\w*$"
@@ -75,11 +75,11 @@ _OPERATOR = re.compile(
     r"|^torch\._inductor\.codegen\.\w+\.\w+Overrides\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
 )
-# Passes, their tables of patterns, and the options that hold a pass: any graph may reach them.
+# Passes, their tables of patterns, and options that hold a pass: they may act on any graph.
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
-# Functions of training, which stand around operators: optimizers, autocast, state of modules.
+# Functions of training, which wrap operators: optimizers, autocast, state of modules.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
@@ -89,7 +89,7 @@ _TRAINING = re.compile(
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
-# Groups of samples are compiled forward and backward, and halved where one raises.
+# Groups of samples are compiled forward and backward, and halved if one raises.
 _COMPILES = 8
 _SHOWN = 3
 
@@ -104,7 +104,7 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     broken, changed = failure_of(unpatched), failure_of(answers["patched"])
     reason = _not_judged(unpatched)
     if broken and broken.cause is Cause.CRASHED:
-        # torch's own samples crash torch here, on every run.
+        # The samples crash torch itself here, on every run.
         reason = f"unpatched: {broken.text}"
     elif changed and changed.cause is Cause.RAISED and context.patch.claims.scope:
         # A scope may change how any tensor is made, so that the code around the samples fails.
@@ -131,7 +131,7 @@ def sampled(context: CheckContext, torch: str) -> Answer:
 
 
 def _run_samples(context: CheckContext, torch: str) -> Answer:
-    """The three answers; those are empty for which the one before gives no reason."""
+    """The three answers; an answer is empty if the previous one makes it needless."""
     names = sampled_names(context.apply(torch))
     answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
@@ -164,7 +164,8 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             [each["at"] for each in differing if each.get("way") == way]
             for way in ("compiled", "simulated")
         )
-        # Compiled without the patch too: what torch itself gets wrong is not judged.
+        # These are compiled without the patch too: results that torch itself gets wrong are not
+        # judged.
         if only or only_simulated:
             asked = again(only=only, only_simulated=only_simulated)
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
@@ -180,7 +181,7 @@ def _simulated(context: CheckContext) -> dict[str, Any] | None:
 
 
 def _mentions(patch: Patch) -> list[str]:
-    """Functions that the text of the patch names; none of a text that is not Python."""
+    """Functions that the text of the patch names; none if the text is not Python."""
     try:
         return mentioned_operators(parse(patch.source))
     except Unreadable:
@@ -190,8 +191,8 @@ def _mentions(patch: Patch) -> list[str]:
 def _write_program(
     context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The file with the shortest program that differs, which needs torch and the patch alone; empty
-    where none is.
+    """The file with the shortest program that differs, which needs torch and the patch only; empty
+    if there is none.
     """
     body = next((each["program"] for each in differing if each.get("program")), "")
     if not body:
@@ -217,9 +218,9 @@ print(torch.compile(call)(given()))
 
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
-    """The names for which samples are made: `names` are changed ones that are operators, functions
-    that handle them, or options that hold a pass; `passes` and `training` are some of these;
-    `offers` are backends and passes that nothing calls by itself.
+    """The names for which samples are made. `names` are changed ones: operators, functions that
+    handle them, or options that hold a pass; `passes` and `training` are some of these. `offers`
+    are backends and passes that nothing calls by itself.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
@@ -242,7 +243,7 @@ def _is_operator(name: str) -> bool:
 
 
 def _not_judged(unpatched: Answer) -> str:
-    """Why there are no samples; empty where there are, or where making them failed."""
+    """The reason why there are no samples; empty if there are some, or if making them failed."""
     if "failure" in unpatched:
         return ""
     if unpatched["unmeasured"]:
@@ -312,7 +313,9 @@ _GROWN = {"graphs": ("PG411", "graphs compiled"), "breaks": ("PG422", "graph bre
 def _judge_compiles(
     case: Case, ran: str, grown: Sequence[Mapping[str, Any]], place: str
 ) -> Iterator[Verdict]:
-    """One verdict for samples that are compiled again, and one for those whose graph breaks."""
+    """One verdict for samples that are compiled more often, and one for those with more graph
+    breaks.
+    """
     for kind, (code, what) in _GROWN.items():
         found = [each for each in grown if each["of"] == kind]
         if found:
@@ -331,8 +334,8 @@ def _judge_compiles(
 def _judge_settings(
     case: Case, patch: Patch, ran: str, settings: Sequence[str], place: str
 ) -> Iterator[Verdict]:
-    """PG208 for each setting that calls in eager mode leave changed, judged as those of an import
-    are.
+    """PG208 for each setting that calls in eager mode leave changed, judged as settings that an
+    import changes.
     """
     claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
     for setting in settings:
@@ -355,7 +358,7 @@ def _red(
     advice: str | None = None,
 ) -> Iterator[Verdict]:
     if found:
-        # One that differs compiled and on the simulated GPU is one sample.
+        # A sample that differs compiled and on the simulated GPU counts once.
         own: dict[Any, Mapping[str, Any]] = {}
         for each in found:
             own.setdefault(each.get("at", each["sample"]), each)

@@ -42,8 +42,8 @@ PG423 stops compiling as sizes change
     Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is
     skipped.
 """)
-# The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled
-# before.
+# The first figure that grew decides: a broken graph compiles more often, and code that gives up has
+# compiled before.
 _WORSE = (
     ("PG423", ("shapes.eager.", "shapes.limit.")),
     ("PG422", ("shapes.breaks.",)),
@@ -64,7 +64,7 @@ def ask_shapes(context: CheckContext, at: Instance) -> Verdicts:
 
 def judge_shapes(compared: Compared) -> Verdicts:
     """One verdict for each way of compiling that got worse, because its other facts follow from
-    that; otherwise as golden says.
+    that; otherwise the verdicts of the golden file.
     """
     before, after = compared.unpatched.facts, compared.patched.facts
     worse = _worse(before, after)

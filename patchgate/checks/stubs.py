@@ -51,7 +51,8 @@ def ask_stubs(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Verdict]:
-    """PG230 for each project whose stand-in the patch used, with the names; PG231 if it used none.
+    """PG230 for each project with stand-ins that the patch used, with their names; PG231 if it used
+    none.
 
     Raises NothingToJudge if there are no stand-ins.
     """
@@ -79,7 +80,7 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
 
 
 def _reasons(patch: Patch, project: str) -> str:
-    """Name the modules of a project, or of all, that cannot be imported here, and why."""
+    """The modules of a project, or of all, that cannot be imported here, and the reasons."""
     found = [
         f"{name}: {why}"
         for name, why in patch.stand_ins.items()

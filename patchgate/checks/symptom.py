@@ -157,8 +157,8 @@ def _stated_range(patch: Patch) -> str:
 
 
 def recorded_symptom(symptom: Symptom, folder: Path) -> dict[str, bool | None]:
-    """Release -> True if the symptom is recorded as present there without the patch, None if
-    nothing is recorded. Empty if nothing is recorded at all.
+    """Release -> True if the symptom is recorded as present there without the patch, None if the
+    release has no record. Empty without any record.
     """
     golden = load_golden(symptom.workload, symptom.device, folder)
     recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact)

@@ -38,7 +38,7 @@ PG510 sampled tokens change
 """)
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
-# The length of text for which a probability is given, beside the one that was sampled.
+# The length of text for which a probability is given, in addition to the sampled length.
 _LONG = 1000
 
 
@@ -63,13 +63,13 @@ def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_tokens(case: Case, patch: Patch, counts: Mapping[str, Counts]) -> list[Verdict]:
-    """One verdict for each way of sampling: how often a test of exact text would change."""
+    """One verdict for each way of sampling: how often would a test of exact text change?"""
     return [_sampling(case, patch, f"{mode} tokens", one) for mode, one in counts.items()]
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
     """The probability that a text of so many tokens changes, and its interval; every token has the
-    same chance.
+    same probability.
     """
     low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
     share = counts["changed_sequences"] / counts["drawn_alike"]

@@ -63,7 +63,7 @@ PG220 applies on no supported release
     `torch_range = ">=2.6"` in `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)
 verdict = partial(verdict_of, FAMILY)
-# Raised by code that takes a version apart and meets `0a0` or `dev20260101` in place of a number.
+# Exceptions of code that parses a version and meets `0a0` or `dev20260101` in place of a number.
 _MISREAD = ("ValueError", "TypeError", "IndexError", "InvalidVersion")
 # Kinds of effects that the probe looks for under every version.
 _SETTINGS = ("environment", "config", "state", "process")
@@ -91,8 +91,8 @@ def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def supported_releases(patch: Path) -> tuple[list[str], str]:
-    """The releases that the patch is for: those that its project states, with its words, or those
-    of the matrix.
+    """The releases that the patch is for: those of its project, with the text that states them, or
+    those of the matrix.
     """
     stated = torch_range(patch)
     if not stated.specifiers or stated.by_triton:
@@ -136,7 +136,7 @@ def judge_versions(
         yield does_not_run(case, failures[case.torch], patch, again)
         return
     say = partial(verdict, item="versions")
-    # Under the version of another release the patch may ask for names that only that one has.
+    # Under the version of another release, the patch may use names that only that release has.
     ran = {version: answer for version, answer in answers.items() if version not in failures}
     applied = _applied(patch, ran)
     by_version = sorted(failures, key=Version)
@@ -172,7 +172,7 @@ def judge_versions(
         return
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
-        # A module of functions that others call: nothing of torch tells where it applies.
+        # A module of functions that others call shows nothing about where it applies.
         actual = "not visible: the patch changes nothing when it is run"
         yield say("PG211", Kind.NOTE, case, "", expected, actual)
         return
@@ -182,8 +182,8 @@ def judge_versions(
 def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
     """True if the patch fails to read the version of a build of the judged release.
 
-    Nothing else of torch differs there. A patch that raises an error of its own refuses the build
-    on purpose.
+    Only the version of torch differs there. A patch that raises an error of its own refuses the
+    build on purpose.
     """
     build = Version(version)
     if build.base_version != Version(torch).base_version or build.is_postrelease:
@@ -202,7 +202,8 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
     expected = f"applies exactly on {patch.claims.applies_to}"
     extra = [version for version, did in applied.items() if did and not patch.is_claimed(version)]
     lacking = [version for version, did in applied.items() if not did and patch.is_claimed(version)]
-    # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, and few authors mean to.
+    # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, which few authors
+    # intend.
     early = [
         v for v in extra if Version(v).is_prerelease and patch.is_claimed(Version(v).base_version)
     ]
@@ -225,10 +226,10 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
 
 
 def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
-    """Version -> True if the patch applied: it replaced names, or, if it replaces none anywhere, it
-    had other effects.
+    """Version -> True if the patch applied: it replaced names, or, if it replaces none under any
+    version, had other effects.
 
-    These are operators that it defines, and settings.
+    Such effects are operators that it defines, and settings.
     """
     replaced = {version: bool(replaced_names(patch, answer)) for version, answer in answers.items()}
     if patch.claims.targets or any(replaced.values()):
