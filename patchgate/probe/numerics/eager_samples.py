@@ -4,9 +4,9 @@ modes, and after other calls.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from patchgate.probe.numerics.sample_calls import (
     HALVES,
     REDRAWN,
     SEED,
+    SLOPE,
     TRAINED_REDRAWN,
     Sample,
     cast_sample,
@@ -39,12 +40,16 @@ _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
+# Slopes: seeds, directions, how far inputs are moved; and what a gradient may be off by, as a part
+# of the slope and of the result.
+_SEEDS, _DIRECTIONS, _STEP = range(SEED, SEED + 3), 2, 2**-7
+_OFF, _ROUNDED = 0.05, 1e-3
 # Tensors are multiplied by this between two calls, so that they stay valid arguments.
 _WRITTEN = 0.75
 
 
-def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
-    """Further calls, made of the samples that are run anyway."""
+def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Sample]:
+    """Calls made of the samples that are run anyway, and those given for eager mode only."""
     alone = [s for s in samples if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
     trained = _of_each_form(s for s in alone if not s.how and _asks_for_gradient(s))
@@ -65,7 +70,9 @@ def eager_calls(samples: Sequence[Sample]) -> list[Sample]:
         ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, *_ONE_RESULT)
         found += [replace(sample, how=how) for how in ways]
         found += _laid_out(sample)
-    return [replace(each, traced=False) for each in found]
+    made = [replace(each, traced=False) for each in found]
+    slopes = [s for s in given if s.how == SLOPE]
+    return [*slopes, *made, *(s for s in given if not s.traced and s.how != SLOPE)]
 
 
 def _of_each_form(samples: Iterable[Sample]) -> list[Sample]:
@@ -83,8 +90,12 @@ def _is_half(sample: Sample) -> bool:
 
 
 def around_module(module: Any, how: str) -> Any:
-    """The module with hooks, with dropped elements, or as a copy that must keep its own weights."""
-    for each in module.modules() if how in (_HOOKED, DRAWN, TRAINED_REDRAWN) else ():
+    """The module with hooks, with dropped elements, or as a copy that must keep its own weights;
+    None of None.
+    """
+    if module is None:
+        return None
+    for each in module.modules() if how in (_HOOKED, DRAWN, TRAINED_REDRAWN, SLOPE) else ():
         if how == _HOOKED:
             each.register_forward_hook(_halved)
         elif isinstance(each, _DROPOUTS):
@@ -118,6 +129,7 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
         SECOND: _gradient_of,
         AFTER_INFERENCE: _after_inference,
         DRAWN: _with_one_seed,
+        SLOPE: _with_slopes,
         REDRAWN: _redrawn,
         TRAINED_REDRAWN: _redrawn,
     }
@@ -200,6 +212,74 @@ def _with_one_seed(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def with_slope(sample: Sample) -> Sample:
+    """The call of what draws random numbers, in training: a half, at which a probability is what is
+    left of one, becomes a quarter.
+    """
+    args, kwargs = pytree.tree_map(_trained_quarter, (sample.args, sample.kwargs))
+    return replace(sample, args=args, kwargs=kwargs, how=SLOPE, traced=False)
+
+
+def _trained_quarter(value: Any) -> Any:
+    if _is_float(value):
+        return value.detach().clone().requires_grad_()
+    return 0.25 if isinstance(value, float) and value == 0.5 else value
+
+
+def _with_slopes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For each trained tensor True if its gradient is the slope of the results with the same random
+    numbers, whichever these are; also where they are others each time.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+
+        def total(seed: int, at: int, tensor: torch.Tensor) -> torch.Tensor:
+            new = [tensor if place == at else _kept(leaf) for place, leaf in enumerate(leaves)]
+            given = pytree.tree_unflatten(new, spec)
+            torch.default_generator.manual_seed(seed)
+            return _sum_along_noise(tensors_in(function(*given[0], **given[1])))
+
+        return [
+            torch.tensor(all(_is_slope(partial(total, seed, at), leaf) for seed in _SEEDS))
+            for at, leaf in enumerate(leaves)
+            if _is_float(leaf) and leaf.requires_grad
+        ]
+
+    return called
+
+
+def _is_slope(total: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> bool:
+    """True if the gradient of a function is what it rises by, in each of a few directions, and not
+    zero; also if it gives another result each time.
+    """
+    leaf, again = (given.detach().clone().requires_grad_() for _ in range(2))
+    result = total(leaf)
+    if result != total(again):
+        return True
+    found = torch.autograd.grad(result, leaf, allow_unused=True) if result.requires_grad else [None]
+    gradient = torch.zeros_like(given) if found[0] is None else found[0]
+    noise, slopes, expected = torch.Generator().manual_seed(0), [], []
+    for _ in range(_DIRECTIONS):
+        step = _STEP * torch.randn(given.shape, generator=noise).to(given.dtype)
+        ahead, behind = (
+            total((given.detach() + each).requires_grad_()).detach() for each in (step, -step)
+        )
+        slopes.append((ahead - behind) / 2)
+        expected.append((gradient * step).sum().detach())
+    slope, away = torch.stack(slopes), torch.stack(slopes) - torch.stack(expected)
+    rounded = _ROUNDED * _STEP * (1 + result.detach().abs())
+    return bool(away.norm() <= _OFF * slope.norm() + rounded < slope.norm())
+
+
+def _sum_along_noise(results: Sequence[torch.Tensor]) -> torch.Tensor:
+    noise = torch.Generator().manual_seed(0)
+    total = torch.zeros((), dtype=torch.float64)
+    for each in filter(_is_float, results):
+        total = total + (each.double() * torch.randn(each.shape, generator=noise)).sum()
+    return total
+
+
 def _asks_for_gradient(sample: Sample) -> bool:
     return any(tensor.requires_grad for tensor in tensors_in((sample.args, sample.kwargs)))
 
@@ -216,9 +296,7 @@ def _laid_out(sample: Sample) -> Iterator[Sample]:
     """The call with tensors of another layout in memory."""
     ways = {"by columns": column_major, "every second element": _second, "expanded": _expanded}
     for name, way in ways.items():
-        args, kwargs = pytree.tree_map(
-            functools.partial(_as_leaf, way), (sample.args, sample.kwargs)
-        )
+        args, kwargs = pytree.tree_map(partial(_as_leaf, way), (sample.args, sample.kwargs))
         how = f"{sample.how}, {name}" if sample.how else name
         yield replace(sample, args=args, kwargs=kwargs, how=how)
 

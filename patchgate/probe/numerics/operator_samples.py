@@ -29,6 +29,7 @@ from patchgate.probe.numerics.eager_samples import (
     around_calls,
     around_module,
     eager_calls,
+    with_slope,
 )
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
@@ -52,6 +53,7 @@ from patchgate.probe.numerics.sample_calls import (
     HALVES,
     REDRAWN,
     SEED,
+    SLOPE,
     TRAINED_REDRAWN,
     AsWritten,
     Sample,
@@ -103,8 +105,9 @@ _EAGER, _MOVED = 400, 2
 _COMPILES = 8
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
-# Samples of a source that are tried for random numbers, and those that are kept.
-_TRIED, _DRAWN = 24, 6
+# Samples of a source that are tried for random numbers, those that are kept, and those of these
+# whose slopes are.
+_TRIED, _DRAWN, _SLOPES = 24, 6, 3
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
@@ -142,8 +145,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
-        further = [*eager_calls(samples), *(s for s in given if not s.traced)] * acts_eagerly
-        further += _weights(request["offers"])
+        further = eager_calls(samples, given) * acts_eagerly + _weights(request["offers"])
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
@@ -319,13 +321,18 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
-    """The first samples that draw random numbers."""
-    found = (sample for sample in samples[:_TRIED] if _draws(_outcome([sample], _filled)))
-    return list(itertools.islice(found, _DRAWN))
+    """The first samples that draw random numbers, and some whose gradient is a slope."""
+    found = (sample for sample in samples[:_TRIED] if _says(any, sample))
+    drawn = list(itertools.islice(found, _DRAWN))
+    distinct = {sample.text: sample for sample in map(with_slope, drawn)}.values()
+    slopes = filter(functools.partial(_says, all), distinct)
+    return [*drawn, *itertools.islice(slopes, _SLOPES)]
 
 
-def _draws(result: Any) -> bool:
-    return not isinstance(result, str) and any(result["output"])
+def _says(of: Callable[[list[torch.Tensor]], bool], sample: Sample) -> bool:
+    """True if the sample does not raise, and any or all of its results are true."""
+    result = _outcome([sample], _filled)
+    return not isinstance(result, str) and bool(result["output"]) and of(result["output"])
 
 
 def _training(names: Sequence[str]) -> list[Sample]:
@@ -684,7 +691,7 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     """Run one sample: its results, the gradients and the inputs after the call, or its error."""
-    draws = any(sample.how in (REDRAWN, TRAINED_REDRAWN) for sample in samples)
+    draws = any(sample.how in (REDRAWN, TRAINED_REDRAWN, SLOPE) for sample in samples)
     # These draw further numbers of the process, as others must not.
     with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
         try:

@@ -72,6 +72,8 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 DRAWN = "training, with one seed"
 #: Calls in one graph, which must each draw other random numbers; and those of a module in training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
+#: In training, of what draws random numbers: they are the same each time.
+SLOPE = "its gradient is the slope of its results"
 # Further plain samples, which are run in eager mode only.
 _EAGER = 60
 
@@ -141,7 +143,7 @@ class Sample:
                         tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
         module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
-        return module.train(self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN))
+        return module.train(self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN, SLOPE))
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
