@@ -387,7 +387,20 @@ def judge_cache(
         return refused
     # A second process finds the code in Inductor's own cache then, or PG704 is red.
     by_autograd = _refused(case, where, answers, "autograd_bypass", Kind.WARNING)
-    return [*by_autograd, *_by_code(case, where, answers, in_key)]
+    stale = (
+        _stale(case, where, answers, warm)
+        for warm in (PATCHED_WARM, UNPATCHED_WARM)
+        if warm in answers
+    )
+    verdicts = [*filter(None, stale)] or _varied(case, where, answers)
+    if not verdicts and answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
+        actual = (
+            "the patch does not change the code of this workload, so its cache key cannot be "
+            "judged here"
+        )
+        same = verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)
+        verdicts = [_missed(case, where, answers) or same]
+    return [*by_autograd, *(verdicts or [_key(case, where, answers, in_key)])]
 
 
 def _refused(
@@ -400,26 +413,6 @@ def _refused(
     of_autograd = " by AOTAutograd's cache" if count.startswith("autograd") else ""
     expected = f"{before} graphs refused{of_autograd}, as unpatched"
     return [verdict("PG702", kind, case, "", expected, f"{after} refused{of_autograd}", where)]
-
-
-def _by_code(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> list[Verdict]:
-    """PG701 and PG703 to PG705, by the code that ran."""
-    stale = [
-        _stale(case, where, answers, warm)
-        for warm in (PATCHED_WARM, UNPATCHED_WARM)
-        if warm in answers
-    ]
-    verdicts = [one for one in stale if one] or _varied(case, where, answers)
-    if verdicts:
-        return verdicts
-    if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
-        actual = (
-            "the patch does not change the code of this workload, so its cache key cannot be "
-            "judged here"
-        )
-        same = verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)
-        return [_missed(case, where, answers) or same]
-    return [_key(case, where, answers, in_key)]
 
 
 def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:

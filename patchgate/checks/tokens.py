@@ -62,9 +62,23 @@ def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
     return [metrics] if isinstance(metrics, Verdict) else judge_tokens(case, context.patch, metrics)
 
 
-def judge_tokens(case: Case, patch: Patch, counts: Mapping[str, Counts]) -> list[Verdict]:
+def judge_tokens(case: Case, patch: Patch, by_mode: Mapping[str, Counts]) -> Verdicts:
     """One verdict for each way of sampling: how often would a test of exact text change?"""
-    return [_sampling(case, patch, f"{mode} tokens", one) for mode, one in counts.items()]
+    for mode, counts in by_mode.items():
+        flips = counts["changed_sequences"] > 0
+        red = flips and patch.claims.numerics is Numerics.BIT_IDENTICAL
+        kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
+        code, where = ("PG510", patch.place_of("numerics")) if red else ("PG503", None)
+        share = counts["changed_tokens"] / counts["tokens"]
+        more = _chances(counts)
+        if flips:
+            more += (
+                f"; first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
+                f"{counts['first_before']} -> {counts['first_after']}"
+            )
+        expected, actual = patch.stated_numerics, (_changes(counts), more)
+        made = verdict(code, kind, case, f"{mode} tokens", expected, actual, where, share=share)
+        yield replace(made, chance=flips_within(1, counts)) if flips else made
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
@@ -75,24 +89,6 @@ def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
     share = counts["changed_sequences"] / counts["drawn_alike"]
     once = [1 - (1 - chance) ** tokens for chance in (share, low, high)]
     return once[0], once[1], once[2]
-
-
-def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
-    claim = patch.claims.numerics
-    flips = counts["changed_sequences"] > 0
-    red = flips and claim is Numerics.BIT_IDENTICAL
-    kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
-    code, where = ("PG510", patch.place_of("numerics")) if red else ("PG503", None)
-    share = counts["changed_tokens"] / counts["tokens"]
-    more = _chances(counts)
-    if flips:
-        more += (
-            f"; first: sequence {counts['first_sequence']}, token {counts['first_token']}: "
-            f"{counts['first_before']} -> {counts['first_after']}"
-        )
-    expected, actual = patch.stated_numerics, (_changes(counts), more)
-    found = verdict(code, kind, case, fact, expected, actual, where, share=share)
-    return replace(found, chance=flips_within(1, counts)) if flips else found
 
 
 def _changes(counts: Counts) -> str:

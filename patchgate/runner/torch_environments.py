@@ -73,12 +73,23 @@ class Environments:
         raise NotInstallable(self.failed[torch])
 
     def _lay(self, torch: str, home: Path) -> str:
+        """Make an environment below `home` with the torch of a release and the commit's sources
+        over it; return its interpreter.
+        """
         if self.checkout is None:
             raise NotInstallable("a commit of torch needs a checkout of torch (--checkout)")
         release, _, commit = torch.partition(_COMMIT)
         python = self.python(release)
         try:
-            return make_overlay(python, self.home(release), self.checkout, commit, home)
+            subprocess.run(
+                [python, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True
+            )
+            (place,) = home.glob("lib/python*/site-packages")
+            write_files(self.checkout, commit, place, lambda name: name.endswith(".py"), "torch")
+            beside = self.home(release)
+            link_missing(beside / "torch", place / "torch")
+            (place / "beside.pth").write_text(_BESIDE.format(beside=str(beside)), encoding="utf-8")
+            return str(home / "bin" / "python")
         except (GitFailed, FileNotFoundError) as error:
             raise NotInstallable(_said(str(error))) from None
         except subprocess.CalledProcessError as error:
@@ -244,23 +255,6 @@ def _said(error: str) -> str:
 SOURCES = ":(glob)torch/**/*.py"
 # The paths that the release's environment adds come here too, behind the torch laid over it.
 _BESIDE = "import site; site.addsitedir({beside!r})\n"
-
-
-def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home: Path) -> str:
-    """Make an environment below `home` with the torch of `python`, which is installed in
-    `installed`, and the commit's sources over it; return its interpreter.
-
-    Raises GitFailed for an unknown commit, and subprocess.CalledProcessError if no environment can
-    be made.
-    """
-    subprocess.run(
-        [python, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True
-    )
-    (place,) = home.glob("lib/python*/site-packages")
-    write_files(checkout, commit, place, lambda name: name.endswith(".py"), "torch")
-    link_missing(installed / "torch", place / "torch")
-    (place / "beside.pth").write_text(_BESIDE.format(beside=str(installed)), encoding="utf-8")
-    return str(home / "bin" / "python")
 
 
 def link_missing(installed: Path, laid: Path) -> None:

@@ -152,8 +152,12 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         known_failure=compared.recorded.known_failure,
         accepted=compared.accepted,
     )
-    old, new = _values(compared, fact)
-    worse = is_worse(fact, old, new, compared.budgets)
+    (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
+    worse = (
+        bool(cost)
+        and increase(old, new) > (0 if cost in budgets else COSTS[cost].slack)
+        and growth(old, new) > _limit(cost, budgets) + _ROUNDING
+    )
     before = Side(value=old, failure=compared.unpatched.failure)
     return compare(held, before, Side(value=new), worse=worse), held
 
@@ -172,20 +176,8 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
     return replace(made, before=texts[0], after=texts[1], recorded=texts[2])
 
 
-def is_worse(
-    fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]
-) -> bool:
-    """True if a fact is a cost that grows by more than its budget, or the default limit, allows."""
-    cost = cost_of(fact)
-    slack = 0 if cost in budgets or not cost else COSTS[cost].slack
-    return (
-        bool(cost)
-        and increase(before, after) > slack
-        and growth(before, after) > _limit(cost, budgets) + _ROUNDING
-    )
-
-
 def _limit(cost: str, budgets: Mapping[str, Budget]) -> float:
+    """The largest growth of a cost, as a share: its budget's, or the default."""
     return budgets[cost].high if cost in budgets else COSTS[cost].limit
 
 

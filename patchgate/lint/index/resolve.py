@@ -156,9 +156,11 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
             )
         if name in symbol.attributes:
             return Found(kind="attribute", origin=f"{found.origin}.{name}")
-        inner = _nested(release, found.origin, name)
-        if inner is not None:
-            return inner
+        outer, inner = module_of(found.origin, release.modules()), f"{found.origin}.{name}"
+        module = release.module(outer)
+        nested = module.classes.get(inner[len(outer) + 1 :]) if module is not None else None
+        if nested is not None:
+            return Found(kind="class", origin=inner, symbol=nested)
         if symbol.has_getattr:
             maybe = Found(kind="maybe", origin=found.origin)
     return maybe
@@ -199,12 +201,3 @@ def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
                 *(each.partition(".")[0] for each in inner),
             }
     return frozenset(names)
-
-
-def _nested(release: Modules, class_dotted: str, name: str) -> Found | None:
-    """A class defined in the body of a class."""
-    module = module_of(class_dotted, release.modules())
-    here = release.module(module)
-    dotted = f"{class_dotted}.{name}"
-    symbol = here.classes.get(dotted[len(module) + 1 :]) if here is not None else None
-    return Found(kind="class", origin=dotted, symbol=symbol) if symbol is not None else None

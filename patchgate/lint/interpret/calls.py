@@ -428,16 +428,9 @@ def _call_local(
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
+    """Note a call of torch; return its value."""
     made = state.release.ask(class_made_by, callee.dotted)
-    _note_call(node, callee.dotted, state, bound=bool(made) or callee.bound)
-    return (
-        Instance(classes=(made,))
-        if made
-        else state.release.ask(returned, callee.dotted, callee.receiver)
-    )
-
-
-def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> None:
+    bound = bool(made) or callee.bound
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
     passed = Arguments(
         positional=positional,
@@ -447,10 +440,10 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
         ),
         star=positional < len(node.args) or any(each.arg is None for each in node.keywords),
     )
-    problem = state.release.ask(_problem, dotted, passed, bound)
+    problem = state.release.ask(_problem, callee.dotted, passed, bound)
     call = Call(
         span=Span.of(node.func),
-        dotted=dotted,
+        dotted=callee.dotted,
         passed=passed,
         bound=bound,
         problem=problem,
@@ -460,6 +453,9 @@ def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> Non
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
     state.usage.calls.append(call)
+    if made:
+        return Instance(classes=(made,))
+    return state.release.ask(returned, callee.dotted, callee.receiver)
 
 
 def _spread(node: ast.expr, state: State) -> Iterator[str]:

@@ -91,17 +91,11 @@ def covered(release: Release, dotted: str) -> bool:
         if dotted.startswith(f"{package}.") and f"{package}.{inner}" not in modules:
             return False
     if in_extension(dotted):
-        return _left_extension(release, owner, name)
+        # A newer release proves nothing: torch's stubs list many names some releases late.
+        older = itertools.takewhile(lambda each: each.version != release.version, release.others())
+        return any(each.resolve(dotted) is not None for each in older)
     ever = release.index.modules if dotted.startswith("torch.") else modules
     return any(root in ever and f"{dotted}.".startswith(f"{root}.") for root in SCOPE)
-
-
-def _left_extension(release: Release, owner: str, name: str) -> bool:
-    """True if an older release has the name of an extension in C. A newer one proves nothing:
-    torch's stubs list many names some releases late.
-    """
-    older = itertools.takewhile(lambda each: each.version != release.version, release.others())
-    return any(each.resolve(f"{owner}.{name}") is not None for each in older)
 
 
 def has_module(release: Release, dotted: str) -> bool:

@@ -173,14 +173,21 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
 
 
 def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
-    """True if the patch may define the name before reference number `at`.
+    """True if the patch may define the name before reference number `at`. A class of the family
+    counts as the owner, another module does not.
 
     The order in which functions run is not known; and another branch may run when a function is
     called again.
     """
     again = reference.path[0] > 0 and reference.path != definition.path[: len(reference.path)]
-    in_time = definition.path[0] != reference.path[0] or definition.after <= at or again
-    return in_time and _same_name(view, reference, definition.owner, definition.name)
+    if definition.path[0] == reference.path[0] and definition.after > at and not again:
+        return False
+    owner = definition.owner
+    if definition.name == "*":
+        return reference.owner == owner or (owner == "*" and reference.kind == "config")
+    return reference.name == definition.name and (
+        owner == "*" or family(view, owner) == family(view, reference.owner)
+    )
 
 
 def family(view: View, owner: str) -> str:
@@ -188,17 +195,6 @@ def family(view: View, owner: str) -> str:
     related.
     """
     return owner if owner in view.release.modules() else ""
-
-
-def _same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
-    """True if a reference can mean `owner.name`: a class of the family counts as the owner, another
-    module does not.
-    """
-    if name == "*":
-        return reference.owner == owner or (owner == "*" and reference.kind == "config")
-    if reference.name != name:
-        return False
-    return owner == "*" or family(view, owner) == family(view, reference.owner)
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
