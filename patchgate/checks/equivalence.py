@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework import (
     Answer,
@@ -69,16 +67,13 @@ _COMPILES = 4
 def ask_consistency(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
 
-    def ask(patch: Patch | None, path: Path) -> Answer:
-        return outputs_of(context, case, "forms", patch, path, compiles=_COMPILES)
-
+    ask = partial(outputs_of, context, case, "forms", compiles=_COMPILES)
     if context.run.profile(case.device)["kind"] == "simulated":
         if is_same_code(*modules_of(context, case)):
             raise NothingToJudge("the same code is generated")
         metrics = interpreted_sides(context, case, ask, "differ forms")
     else:
-        with TemporaryDirectory() as folder:
-            metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
+        metrics = compared_sides(context, case, ask, "differ forms")
     if isinstance(metrics, Verdict):
         return [metrics]
     return acted_on(context, case, judge_equivalence(case, context.patch, metrics))

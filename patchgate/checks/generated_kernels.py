@@ -8,8 +8,6 @@ import ast
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework import (
@@ -107,8 +105,7 @@ def interpreted_sides(
     context: CheckContext, case: Case, ask: AskSide, question: str
 ) -> dict[str, Any] | Verdict:
     """The figures of `compared_sides`; PG517 if Triton's interpreter cannot run the code."""
-    with TemporaryDirectory() as folder:
-        metrics = compared_sides(context, case, ask, question, Path(folder))
+    metrics = compared_sides(context, case, ask, question)
     if isinstance(metrics, Verdict):
         # If unpatched code fails too, the interpreter is to blame.
         return _not_run(case, metrics.actual) if metrics.kind is Kind.DRIFTED else metrics

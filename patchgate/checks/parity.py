@@ -116,7 +116,7 @@ _NO_COMPILER = (
     "['clang++'",
 )
 # Puts one question for one side, whose outputs go to a file.
-AskSide = Callable[[Patch | None, Path], Answer]
+AskSide = Callable[[Patch | None, str], Answer]
 
 
 def numeric_devices(run: Run) -> list[str]:
@@ -136,10 +136,9 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
     patch = context.patch
     if context.uncompiled_within(at.case):
         patch = with_own_rounding(patch)
+    ask = partial(outputs_of, context, at.case, "run")
     with TemporaryDirectory() as folder:
-        metrics = compared_sides(
-            context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder)
-        )
+        metrics = compared_sides(context, at.case, ask, "differ", folder)
         if isinstance(metrics, Verdict):
             return [metrics]
         if (
@@ -186,7 +185,7 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
     """
     for number in range(_AGAIN):
         again = folder / f"unpatched-{number}"
-        if failure_of(_run(context, case, "run", None, again)):
+        if failure_of(outputs_of(context, case, "run", None, again)):
             return False
         answer = context.differences(case.torch, "differ", folder / "unpatched", again)
         if comparison_failure(answer):
@@ -205,15 +204,18 @@ def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def compared_sides(
-    context: CheckContext, case: Case, ask: AskSide, question: str, folder: Path
+    context: CheckContext, case: Case, ask: AskSide, question: str, folder: str = ""
 ) -> dict[str, Any] | Verdict:
     """The figures of the difference between both sides' outputs, or the verdict on the side that
-    did not run.
+    did not run. The outputs are left in `folder`, if one is given.
 
     If a side cannot run here, the only figure is `unmeasured`, the reason.
     """
-    files = folder / "unpatched", folder / "patched"
-    answers = [ask(patch, path) for patch, path in zip((None, context.patch), files, strict=True)]
+    if not folder:
+        with TemporaryDirectory() as folder:
+            return compared_sides(context, case, ask, question, folder)
+    files = Path(folder, "unpatched"), Path(folder, "patched")
+    answers = [ask(None, str(files[0])), ask(context.patch, str(files[1]))]
     for each in answers:
         if each.get("unmeasured"):
             return {"unmeasured": each["unmeasured"]}
@@ -239,7 +241,7 @@ def outputs_of(
     case: Case,
     question: str,
     patch: Patch | None,
-    path: Path,
+    path: Path | str,
     compiles: int = 1,
     seeds: Sequence[int] = SEEDS,
 ) -> Answer:
@@ -261,12 +263,6 @@ def outputs_of(
         seeds=list(seeds),
         small=small,
     )
-
-
-def _run(
-    context: CheckContext, case: Case, question: str, patch: Patch | None, path: Path
-) -> Answer:
-    return outputs_of(context, case, question, patch, path)
 
 
 def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[str, Any]:

@@ -4,9 +4,6 @@ and on two GPUs.
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 from patchgate.checks.equivalence import judge_equivalence
 from patchgate.checks.framework import (
     Answer,
@@ -41,9 +38,9 @@ class NoRanks(NothingToJudge):
 def ask_ranks(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
 
-    def ask(patch: Patch | None, path: Path) -> Answer:
+    def ask(patch: Patch | None, path: str) -> Answer:
         answer = context.ask_building(
-            case.torch, "ranks", case.device, patch=patch, compiles=_COMPILES, outputs=str(path)
+            case.torch, "ranks", case.device, patch=patch, compiles=_COMPILES, outputs=path
         )
         if "unmeasured" in answer:
             raise NoRanks(answer["unmeasured"])
@@ -54,11 +51,10 @@ def ask_ranks(context: CheckContext, at: Instance) -> Verdicts:
             raise NoRanks(f"{failure.text}: the two ranks are forked after the import of the patch")
         return answer
 
-    with TemporaryDirectory() as folder:
-        try:
-            metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
-        except NoRanks as reason:
-            return [judge_undeviced(FAMILY, case, str(reason), "two GPUs")]
+    try:
+        metrics = compared_sides(context, case, ask, "differ forms")
+    except NoRanks as reason:
+        return [judge_undeviced(FAMILY, case, str(reason), "two GPUs")]
     return (
         [metrics]
         if isinstance(metrics, Verdict)

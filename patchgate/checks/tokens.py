@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework import (
     Answer,
@@ -52,13 +50,10 @@ _LONG = 1000
 def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
 
-    def ask(patch: Patch | None, path: Path) -> Answer:
-        return context.ask_building(
-            case.torch, "sample", case.device, patch=patch, outputs=str(path)
-        )
+    def ask(patch: Patch | None, path: str) -> Answer:
+        return context.ask_building(case.torch, "sample", case.device, patch=patch, outputs=path)
 
-    with TemporaryDirectory() as folder:
-        metrics = compared_sides(context, case, ask, "differ tokens", Path(folder))
+    metrics = compared_sides(context, case, ask, "differ tokens")
     return [metrics] if isinstance(metrics, Verdict) else judge_tokens(case, context.patch, metrics)
 
 

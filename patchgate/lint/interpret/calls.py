@@ -153,9 +153,9 @@ def read_call(node: ast.Call, state: State) -> Value:
             note_passed_options(arguments[0], keywords, state)
             value = _call_external(node, callee, arguments, state)
         case Method():
-            value = _call_method(callee, arguments, keywords)
+            value = _call_method(callee, (arguments, keywords))
         case LocalFunction() | OwnFunction():
-            value = _call_local(node, callee, arguments, keywords, state)
+            value = _call_local(node, callee, (arguments, keywords), state)
         case External():
             value = _call_external(node, callee, arguments, state)
     # An unknown value still depends on the version or on the names of torch.
@@ -312,10 +312,9 @@ def _set_by_name(
     return UNKNOWN
 
 
-def _call_method(
-    callee: Method, arguments: list[Value], keywords: dict[str | None, Value]
-) -> Value:
+def _call_method(callee: Method, given: Given) -> Value:
     """A method of a string or specifier; its keywords count as constants."""
+    arguments, keywords = given
     known = [each for each in arguments if isinstance(each, Known)]
     options = {
         name: Known(values=each.values)
@@ -325,13 +324,9 @@ def _call_method(
     if len(known) != len(arguments) or len(options) != len(keywords):
         return UNKNOWN
 
-    def call(owner: object, *given: Any) -> Any:
-        return call_method(
-            owner,
-            callee.name,
-            given[: len(known)],
-            dict(zip(options, given[len(known) :], strict=True)),
-        )
+    def call(owner: object, *values: Any) -> Any:
+        named = dict(zip(options, values[len(known) :], strict=True))
+        return call_method(owner, callee.name, values[: len(known)], named)
 
     return fold(call, callee.owner, *known, *options.values()) or UNKNOWN
 
@@ -404,17 +399,15 @@ def note_traps(node: ast.expr, traps: Traps, state: State) -> None:
 
 
 def _call_local(
-    node: ast.Call,
-    callee: LocalFunction | OwnFunction,
-    arguments: list[Value],
-    keywords: dict[str | None, Value],
-    state: State,
+    node: ast.Call, callee: LocalFunction | OwnFunction, given: Given, state: State
 ) -> Value:
+    arguments, keywords = given
     if isinstance(callee, OwnFunction):
-        value, promised = value_of_own_call(callee, arguments, keywords, state)
         function = callee.function
+        value, promised = value_of_own_call(callee, given, state)
     else:
-        value, promised, function = inline(callee, arguments, keywords, state), None, callee
+        function = callee
+        value, promised = inline(callee, given, state), _returned_by(callee, state)
     if isinstance(value, Known):
         if value.because >= VERSION:
             note_traps(node, traps_of_helper(value.values), state)
@@ -422,8 +415,6 @@ def _call_local(
     helper = HELPERS.get(getattr(function.node, "name", ""))
     if helper is not None and not keywords:
         return _call_version_helper(node, helper, arguments, state)
-    if promised is None:
-        promised = _returned_by(function, state)
     return promised if promised != UNKNOWN else unknown(value)
 
 
@@ -610,19 +601,20 @@ _A_RELEASE = re.compile(r"\W*v?\d+\.\d+(\.\w+)*")
 # Values of these types are one argument if their types are equal too: 1 and True are two.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
+# The values of a call's arguments: by position, and by keyword.
+Given = tuple[list[Value], dict[str | None, Value]]
 
 
-def value_of_own_call(
-    callee: OwnFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
-) -> tuple[Value, Value]:
+def value_of_own_call(callee: OwnFunction, given: Given, state: State) -> tuple[Value, Value]:
     """The value that a call of a function of another file returns, and the value that its
     annotation promises.
 
     This is a question to the release, so that releases with the same answer share one reading of
     the caller.
     """
-    given = [(None, each) for each in arguments], [*keywords.items()]
-    key = tuple((name, each, _types(each)) for part in given for name, each in part)
+    arguments, keywords = given
+    named = *((None, each) for each in arguments), *keywords.items()
+    key = tuple((name, each, _types(each)) for name, each in named)
     plain = all(types is not None for _, _, types in key)
     if plain and state.own is not None and not state.own.unfinished:
         _, value, promised = state.release.ask(
@@ -631,8 +623,7 @@ def value_of_own_call(
         return value, promised
     if state.own is not None:
         state.own.followed.add(callee.own)
-    value = inline(callee.function, arguments, keywords, state)
-    return value, _returned_by(callee.function, state)
+    return inline(callee.function, given, state), _returned_by(callee.function, state)
 
 
 def _returned_by(function: LocalFunction, state: State) -> Value:
@@ -664,23 +655,20 @@ def _own_call(
         if not isinstance(callee, OwnFunction):
             return None, callee, UNKNOWN
         arguments = [value for _, value, _ in given[:positional]]
-        value = inline(
-            callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state
-        )
+        keywords = {key: each for key, each, _ in given[positional:]}
+        value = inline(callee.function, (arguments, keywords), state)
         if not isinstance(value, Known):
             value = unknown(value)  # no more of it is used, and releases compare their answers
         return callee.function.node, value, _returned_by(callee.function, state)
 
 
-def inline(
-    function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
-) -> Value:
+def inline(function: LocalFunction, given: Given, state: State) -> Value:
     """The value that a small function of the patch returns, if only the torch version decides
     it.
     """
     if not may_tell(function.node):
         return UNKNOWN
-    inner, _ = _walked(function, arguments, keywords, state)
+    inner, _ = _walked(function, given, state)
     results = inner.returned if inner is not None else []
     if results and all(result == results[0] for result in results):
         return results[0]
@@ -689,13 +677,11 @@ def inline(
     )
 
 
-def _walked(
-    function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
-) -> tuple[State | None, End | None]:
+def _walked(function: LocalFunction, given: Given, state: State) -> tuple[State | None, End | None]:
     """Walk one call of a function of the patch; return its state, with the returned values, and its
     end.
     """
-    node = function.node
+    node, (arguments, keywords) = function.node, given
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
         return None, None
     if len(arguments) > len(node.args.args):
@@ -708,7 +694,20 @@ def _walked(
         attempt=None,
         inlined=state.inlined + 1,
     )
-    _assign_arguments(node.args, arguments, keywords, inner, inner.having(scope=function.scope))
+    outside = inner.having(scope=function.scope)
+    positional = [*node.args.posonlyargs, *node.args.args]
+    last = positional[len(positional) - len(node.args.defaults) :]
+    defaults = [
+        *zip(last, node.args.defaults, strict=True),
+        *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+    ]
+    for each in (*positional, *node.args.kwonlyargs):
+        inner.scope.assign(each.arg, keywords.get(each.arg, UNKNOWN))
+    for each, default in defaults:
+        if default and each.arg not in keywords:
+            inner.scope.assign(each.arg, read(default, outside))
+    for each, value in zip(positional, arguments, strict=False):
+        inner.scope.assign(each.arg, value)
     return inner, execute_block(node.body, inner)
 
 
@@ -731,7 +730,7 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
         return None
     arguments = [read(each, silent) for each in node.args]
     keywords = {each.arg: read(each.value, silent) for each in node.keywords}
-    inner, end = _walked(function, arguments, keywords, silent)
+    inner, end = _walked(function, (arguments, keywords), silent)
     return None if inner is None or inner.returned else end
 
 
@@ -794,7 +793,7 @@ def member_of_own(
     decorators = [ast.unparse(each) for each in getattr(member.node, "decorator_list", ())]
     if name.startswith("_") and not name.startswith("__"):
         state.use(member, called=True)
-    answer = inline(member, [] if "staticmethod" in decorators else [owner], {}, state)
+    answer = inline(member, ([] if "staticmethod" in decorators else [owner], {}), state)
     return answer if "property" in decorators else unknown(answer)
 
 
@@ -814,28 +813,3 @@ def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarde
     if presence is Presence.MISSING:
         note_reference("attribute", bases[0], name, presence, span, state, guarded=guarded)
     return UNKNOWN
-
-
-def _assign_arguments(
-    parameters: ast.arguments,
-    arguments: list[Value],
-    keywords: dict[str | None, Value],
-    inner: State,
-    outside: State,
-) -> None:
-    """The values of a function's parameters in one call: the arguments, else their defaults."""
-    positional = [*parameters.posonlyargs, *parameters.args]
-    last = positional[len(positional) - len(parameters.defaults) :]
-    defaults = [*zip(last, parameters.defaults, strict=True)]
-    defaults += [
-        (each, value)
-        for each, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
-        if value
-    ]
-    for each in (*positional, *parameters.kwonlyargs):
-        inner.scope.assign(each.arg, keywords.get(each.arg, UNKNOWN))
-    for each, default in defaults:
-        if each.arg not in keywords:
-            inner.scope.assign(each.arg, read(default, outside))
-    for each, value in zip(positional, arguments, strict=False):
-        inner.scope.assign(each.arg, value)

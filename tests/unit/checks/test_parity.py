@@ -232,7 +232,9 @@ def test_unpatched_side_that_differs_from_itself_is_no_evidence(monkeypatch, run
     told = iter(runs)
     outputs: list[Patch | None] = []
     monkeypatch.setattr(
-        parity, "_run", lambda context, case, question, patch, path: outputs.append(patch) or {}
+        parity,
+        "outputs_of",
+        lambda context, case, question, patch, path: outputs.append(patch) or {},
     )
     failure = {"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}
 
