@@ -21,9 +21,9 @@ from patchgate.probe.serve.warm_up import import_compiler, import_torch
 def main() -> None:
     """Start a server for each state of torch, one for each control channel, and watch them.
 
-    This process stays small. Once the host has ended it ends the servers and all their processes at
-    once, even while torch is imported, and removes the folder HOME. After an exception in a server
-    the folder stays, with the log.
+    This process stays small. When the host has ended, it ends the servers and all their processes
+    at once, even during an import of torch, and removes the folder HOME. After an exception in a
+    server the folder stays, with the log.
     """
     adopt_orphans()
     home = sys.argv[-1]

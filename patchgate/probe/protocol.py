@@ -1,7 +1,7 @@
-"""The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
+"""The wire protocol: the questions to the probe and its answers, one JSON object each way.
 
-Host and probe read their types here, and the server holds each reply to them. `QUESTIONS`, at the
-end, says which belong together and who answers. `failure` stands for any answer.
+Host and probe read their types here, and the server checks each reply against them. `QUESTIONS`, at
+the end, lists the pairs and who answers. `failure` replaces any answer.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-# How many times its limit a child may take, and the host waits: its clock leaves out waits for a
-# core. Chosen.
+# The factor by which a child may exceed its limit, and the host waits: its clock leaves out waits
+# for a core. Chosen.
 PATIENCE = 3.0
-# The cause of a failure until the host has asked again: a signal from outside ended the child, with
-# memory to spare.
+# The cause of a failure before the host has asked again: a signal from outside ended the child, and
+# memory was not short.
 KILLED = "killed"
-#: How an error begins that says that only a real device could answer.
+#: The beginning of an error that means that only a real device could answer.
 NEEDS_DEVICE = "needs a real device"
-#: Parts of the messages where torch's C++ or Triton looks for the device itself.
+#: Parts of the messages when torch's C++ or Triton looks for the device itself.
 NO_DEVICE = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
@@ -25,19 +25,19 @@ NO_DEVICE = (
     "from the 'CUDA' backend",
     "0 active drivers",
 )
-#: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated",
-#: "codegen", "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`,
-#: `threads` and others where a kind has any.
+#: A device as described in `fixtures/devices`: always `name`, `kind` ("simulated", "codegen",
+#: "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads`
+#: and others for some kinds.
 Profile = dict[str, Any]
 #: Any function.
 Function = Callable[..., Any]
 #: Any request, for functions that read keys of several questions.
 Request = Mapping[str, Any]
-#: Names the step that runs now; a failure carries the last name.
+#: Notes the name of the present step; a failure carries the last one.
 Stage = Callable[[str], None]
 #: Name of a fact -> a number, a text, a histogram as a list, or `Unmeasured`.
 Facts = dict[str, Any]
-#: Line of a condition of the patch, and how it came out: "true", "false", "entered" or "left".
+#: Line of a condition of the patch, and its outcome: "true", "false", "entered" or "left".
 Outcome = tuple[int, str]
 #: Side ("unpatched", "patched") -> microseconds of each pair.
 Round = dict[str, list[float]]
@@ -114,7 +114,7 @@ class _Workload(Patched):
 
 
 class Compile(_Workload, total=False):
-    """A question that compiles a workload; not each reads how."""
+    """A question that compiles a workload; some use only some of the keys."""
 
     dynamic_dim: int | None  #: The only dynamic dimension of the first input.
     training: bool  #: Compile the backward graph too.
@@ -234,7 +234,7 @@ class FindUndone(_Import):
 
 
 class Failure(TypedDict):
-    """Why there is no answer; the value of `failure`."""
+    """The reason why there is no answer; the value of `failure`."""
 
     cause: str  #: A value of `patchgate.model.records.Cause`.
     stage: str  #: The step that ran.
@@ -294,7 +294,7 @@ class Ranks(TypedDict, total=False):
 
 
 class MemoryFault(TypedDict):
-    """Something that a generated kernel did to memory, and that a GPU does not report."""
+    """A misuse of memory by a generated kernel that a GPU does not report."""
 
     kind: str  #: "outside" of a buffer, "race" of two programs, or "unwritten" memory that is read.
     kernel: str  #: Its name, or that of the operator that reads.
@@ -397,7 +397,7 @@ class Functions(TypedDict):
 
 
 class Effect(TypedDict):
-    """Something that importing a patch does besides changing torch."""
+    """An effect of importing a patch other than a change of torch."""
 
     kind: (
         str  #: environment, config, state, process, python, device, compile, threads, processes,
@@ -410,7 +410,7 @@ class Effect(TypedDict):
 
 
 class StubUse(TypedDict):
-    """A name that was used of a stub."""
+    """A name of a stub that was used."""
 
     name: str  #: Dotted, from the stub's module on.
     where: str  #: file:line, the patch's where it used the name.

@@ -1,7 +1,7 @@
 """Compiles one workload with the compiler's own caches on: hits and misses, and the resulting code.
 
 The code is the text of every module that the compiler loaded, cached or generated. Kernels are not
-built: compiled C++ is found by its own text, and so hides nothing.
+built: compiled C++ is found by its text, so its cache hides nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 
-# The two local caches count entries found, not found, and graphs that they would not take.
+# The two local caches count hits, misses, and graphs that they refused.
 _RESULTS = ("hit", "miss", "bypass")
 
 

@@ -41,8 +41,8 @@ from patchgate.probe.simulate.building import as_on_a_device
 from patchgate.probe.simulate.device_context import device_context, fake_tensors
 from patchgate.probe.simulate.matmul_padding import padding_decisions
 
-# How Dynamo times the guards of each frame, for its log: it writes 32 MB first, so that they are in
-# no cache.
+# The function by which Dynamo times the guards of each frame for its log. It writes 32 MB first to
+# empty the CPU's caches.
 _TIMES_GUARDS = getattr(dynamo_guards, "profile_guard_manager", None)
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called
@@ -107,9 +107,11 @@ def _never_run(args: Any) -> Any:
 
 @contextmanager
 def no_caches() -> Iterator[None]:
-    """Switch off compiler caches, because a hit would hide the patch, and the timing of guards."""
-    # Not force_disable_caches: it also throws away compiled C++, which is found by its own source
-    # text and so cannot hide anything.
+    """Switch off compiler caches, because a hit would hide the patch, and switch off the timing of
+    guards.
+    """
+    # Not by force_disable_caches, which also drops compiled C++: that is found by its source and
+    # hides nothing.
     with (
         inductor_config.patch(
             fx_graph_cache=False,
@@ -134,8 +136,8 @@ def _untimed_guards() -> AbstractContextManager[Any]:
 def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Function:
     """A function that runs the captured graph node by node.
 
-    Compiled from its text, the graph would look each function up by its name, and call a
-    replacement of the patch outside of a trace.
+    The graph's own code would look each function up by its name, and call a replacement of the
+    patch outside of a trace.
     """
     run: Function = torch.fx.Interpreter(module).run
     return run
@@ -207,7 +209,7 @@ def capture(
         ):
             # Looked up as torch.compile does: a patch may have replaced it.
             compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
-        # Only now: an attempt that Dynamo gives up and restarts is no graph.
+        # Only now, because a graph that Dynamo gives up and restarts does not count.
         captured.fx.append(operations)
         # Code for a device that is not here cannot run; the graph itself, on fake tensors, gives
         # the shapes that the next graph needs.

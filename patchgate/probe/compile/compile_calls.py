@@ -1,7 +1,6 @@
-"""Counts the Python calls of one compile by module: a cost that repeats exactly, which seconds do
-not.
+"""Counts the Python calls of one compile by module: unlike seconds, they repeat exactly.
 
-The garbage collector, caches and compile threads are off meanwhile. Work in C++ is not seen.
+The garbage collector, caches and compile threads are off. Work in C++ is not seen.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Calls, CountCalls, Stage
 
-# CPU time that does not count: of the clock's own steps.
+# CPU seconds that do not count: the steps of the clock itself.
 _SECONDS_ELSEWHERE = 0.01
 # Compiles before the one that counts: the first fills tables that later ones use.
 WARM_UPS = 1
@@ -43,7 +42,7 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
     def compile_once() -> None:
         torch._dynamo.reset()
-        # Tracing the compiler and reading the code that came out is our work, not the compiler's.
+        # Tracing the compiler and reading its code are work of the probe.
         with (
             mock.patch.object(capture, "trace_compile", lambda trace: nullcontext()),
             mock.patch.object(capture, "read_graph", lambda graph: None),
@@ -51,8 +50,8 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
             capture.capture(
                 build, dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
             )
-        # Ask every pass of the options for its `uuid`, as the caches do for each graph: here they
-        # are off.
+        # Ask every pass of the options for its `uuid`, as the caches, which are off, do for each
+        # graph.
         for value in config.shallow_copy_dict().values():
             if isinstance(value, CustomGraphPass):
                 value.uuid()
@@ -92,8 +91,8 @@ def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
     calls: Counter[CodeType] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType):
-            # Two methods that are made from the same text are equal as code, and are listed in an
-            # order of addresses.
+            # Two methods made from the same text are equal as code, and are listed in the order of
+            # their addresses.
             calls[entry.code] += entry.callcount
     missing = (
         f"other threads and processes computed for {elsewhere:.2f} s meanwhile, whose calls "

@@ -38,7 +38,7 @@ from patchgate.probe.protocol import Facts, Function
 # The values of a StorageBox that is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 _Call = Callable[[], Any]
-# Dynamo's name of a guard on a default of a function, whose name is the group.
+# Dynamo's name of a guard on a default of a function; the group is the function's name.
 _DEFAULT = re.compile(r".*\.(\w+)\.__(?:kw)?defaults__\[")
 
 
@@ -213,8 +213,8 @@ def _calls_in(graph: torch.fx.Graph) -> int:
 def _count_guards(
     trace: CompileTrace, call: _Call, self: Any, code: Any, output: Any, *_: Any, **__: Any
 ) -> None:
-    # The nameless ones guard the process and are the same for every frame. Guards of what a
-    # function of the patch looks up in the patch's module, or has of its own, do not count either.
+    # Guards without a name are about the process, and the same for every frame. Guards on functions
+    # of the patch, and on names that they look up in its module, do not count.
     named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
     trace.counts["dynamo.guard"].update(guard.create_fn_name() for guard in named)
     trace.symbolic_guards += len(output.shape_env.guards)
@@ -222,11 +222,11 @@ def _count_guards(
 
 
 def _is_of_patch(guarded: str) -> bool:
-    """True if a guard is about the patch's module, or about a default of a function that the patch
-    has put in place of an operator.
+    """True if a guard is about the patch's module, or about a default of a function by which the
+    patch replaces an operator.
 
-    Torch's own functions are operators to Dynamo, which does not guard their defaults; a function
-    in place of one is traced.
+    To Dynamo, torch's own functions are operators, without guards on their defaults; it traces a
+    function in place of one.
     """
     default = _DEFAULT.match(guarded)
     return is_patch_module(guarded) or any(
@@ -256,7 +256,7 @@ def _count_matches(trace: CompileTrace, call: _Call, self: Any, *_: Any) -> Any:
 
 
 def _pass_name(pattern_pass: Any) -> str:
-    """The pass's own name, or that of the variable which holds it."""
+    """The pass's own name, or that of the variable that holds it."""
     if pattern_pass.pass_name:
         return str(pattern_pass.pass_name)
     for stage, module in (("joint_graph", joint_graph), ("post_grad", post_grad)):

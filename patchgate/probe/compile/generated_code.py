@@ -22,14 +22,14 @@ from typing import Any
 
 from patchgate.probe.protocol import Facts, Profile
 
-# triton_heuristics decorator -> kind, where that is not `triton_` and its name.
+# Decorator of triton_heuristics -> kind, if that is not `triton_` and its name.
 _TRITON_KINDS = {
     "split_scan": "triton_scan",
     "user_autotune": "triton_user",
     "fixed_config": "triton_user",
 }
-# A comment that names the file of a kernel: its name is made of its content, and the folders before
-# it are those of a process.
+# A comment with the file of a kernel. The name of the file depends on its content, its folder on
+# the process.
 _PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
 _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns"}
 
@@ -105,7 +105,7 @@ def read_wrapper(source: str) -> Wrapper:
     calling = [function for function in functions if function.name not in _NOT_THE_CALL]
     nodes = (node for function in calling for node in ast.walk(function))
     calls = (_call_kind(node, kinds) for node in nodes if isinstance(node, ast.Call))
-    # The lines of `call` but for blank ones and comments, wherever it is defined.
+    # The lines of `call` without blank ones and comments, wherever it is defined.
     call = next((function for function in functions if function.name == "call"), None)
     lines = source.splitlines()[call.lineno : call.end_lineno] if call else []
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -144,8 +144,8 @@ def _triton_kernel(name: str, source: str) -> Kernel:
     ]
     heuristic = heuristics[-1] if heuristics else "other"
     calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    # The name inside is a placeholder of Inductor's or the kernel's own; equal kernels may differ
-    # in it.
+    # The name in the source is a placeholder of Inductor, or the kernel's own, which equal kernels
+    # may not share.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
@@ -178,7 +178,7 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
 def digest_of_code(text: str) -> str:
     """SHA-256 of generated code without its comments.
 
-    The comments hold a running number of the process, and names that Dynamo gives to nodes by the
+    Comments contain a running number of the process, and names that Dynamo gives to nodes by the
     order of imports.
     """
     # A file that is no Python is compared as it is.
@@ -197,13 +197,13 @@ def without_places(text: str) -> str:
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
-# How a multiprocessor of capability 8.0 to 12.0 hands out registers and shared memory: NVIDIA's
-# occupancy calculator.
+# The units in which a multiprocessor of capability 8.0 to 12.0 allocates registers and shared
+# memory, by NVIDIA's occupancy calculator.
 _REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
 
 
 class _Refused(Exception):
-    """The architecture lacks a feature that a kernel uses; a real device would refuse it too."""
+    """A kernel uses a feature that the architecture lacks; a real device would refuse it too."""
 
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
@@ -230,7 +230,8 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
 
 
 def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """SHA-256 of a Triton kernel's source -> that of its machine code, or why it has none.
+    """SHA-256 of a Triton kernel's source -> that of its machine code, or the reason why it has
+    none.
 
     Call it within `device_context`.
     """
@@ -291,8 +292,8 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     try:
         with inductor_config.patch(options):
-            # A module of its own: on a real device torch's has been compiled, and dropped its
-            # configurations.
+            # A module of its own, because on a real device torch has compiled its one and dropped
+            # the configurations.
             tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
             return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
     except CompilationError as error:

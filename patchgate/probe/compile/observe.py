@@ -52,7 +52,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context, device_name, generates_triton
 from patchgate.probe.simulate.needs_device import missing_answer
 
-# Inductor options that decide what is fused and stored; shown with every figure.
+# Options of Inductor that decide what is fused and stored; they are shown with every figure.
 _SHOWN_OPTIONS = (
     "realize_reads_threshold",
     "realize_opcount_threshold",
@@ -128,8 +128,8 @@ def observe(request: Observe, stage: Stage) -> Observed:
     try:
         with tracing(patch_to_cover(request)) as coverage:
             captured = capture(workload.build, **capture_options(request))
-            # Before the workload compiles something itself, which Inductor's counters would count
-            # too.
+            # Before the workload compiles anything itself, which would count in Inductor's
+            # counters.
             facts = graph_facts(captured, triton=triton) if captured.lowered else {}
             if hasattr(workload, "facts"):  # a workload may state facts that no compile shows
                 facts |= workload.facts(profile["backend"], getattr(torch, request["dtype"]))
@@ -141,7 +141,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
     if not captured.lowered:
         raise RuntimeError(_nothing_compiled())
-    # The next graph of the process would be compiled with the options that are left.
+    # The next graph of the process would be compiled with the remaining options.
     after = _options(request)
     facts |= {
         f"left.{name}": f"{old} -> {after[name]}"
@@ -170,8 +170,8 @@ def _nothing_compiled() -> str:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as text, if a patch may change them while it compiles: a value may
-    change in place.
+    """The options of torch as text, if a patch may change them during a compile: a value may change
+    in place.
     """
     values = config_values() if request.get("patch") else {}
     return {name: value_text(value) for name, value in values.items()}
@@ -201,12 +201,12 @@ def compile_before(request: Observe, stage: Stage) -> None:
     if request.get("late"):
         stage("compile before")
         _captured(request)
-        # Dynamo compiles again; what the compiler keeps for later compiles stays.
+        # Dynamo compiles again; the rest of the compiler keeps its memory of earlier compiles.
         torch._dynamo.reset_code_caches()
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
-    """The machine code of the workload's Triton kernels, by their source; may come from Triton's
+    """The machine code of the workload's Triton kernels, by their source; it may come from Triton's
     own cache.
     """
     apply_patch(request, stage)
@@ -231,7 +231,7 @@ def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     tlparse.
 
     It is "build" if the workload could not be made. The last backend is not tried: it is the answer
-    if all others succeed.
+    if the others succeed.
     """
     # From here on torch writes the structured trace that tlparse reads.
     with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):

@@ -49,7 +49,7 @@ def observe_options(request: Observe, stage: Stage) -> OptionFacts:
 
 
 def call_hooks(request: Patched, stage: Stage) -> Hooks:
-    """Answer which of the user's hooks into the compiler are called, and which options of a call
+    """Report which of the user's hooks into the compiler are called, and which options of a call
     reach it.
     """
     calls: Counter[str] = Counter()
@@ -75,14 +75,13 @@ def _counting(calls: Counter[str], name: str) -> Function:
 
 
 class _Reached(Exception):
-    """Raised once Inductor has the graph, and its options were read."""
+    """Raised when Inductor has the graph, after its options were read."""
 
 
 def _options_in_force() -> dict[str, dict[str, str]]:
-    """Way to call torch.compile -> each option that it asks for -> its value when Inductor gets the
-    graph.
+    """Way to call torch.compile -> each given option -> its value when Inductor gets the graph.
 
-    The name "" has the result of a call that asks for no option, or that does not reach Inductor:
+    The name "" has the result of a call without options, or of one that does not reach Inductor:
     `compiled`, `not compiled`, `raises RuntimeError`.
     """
     whole = partial(torch.compile, fullgraph=True)

@@ -1,7 +1,7 @@
 """Compiles a workload as a user's script does, in an interpreter without any module of the probe.
 
-None of its modules, arguments, variables or paths names the gate, and its seed is another one. This
-process has imported neither the patch nor torch: it only reads the script's files.
+No module, argument, variable or path of it names the gate, and its seed differs. This process has
+imported neither the patch nor torch: it only reads the script's files.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# Variables passed to the script; the others name folders of patchgate, or few users set them.
+# Variables that are passed to the script; others name folders of patchgate, or are rarely set by
+# users.
 _PASSED_ON = (
     "PATH HOME LANG LC_ALL OPENBLAS_NUM_THREADS TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
 )
-# How a file of a user's may begin; the rest of its name is random.
+# Beginnings of the names of a user's files; the rest is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"
-# Bytes of a file that it writes, and of its last words; of those that are shown.
+# The most bytes of a file that it writes, of its last words, and of those that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
-# The status with which it ends: not that of a success, an exception or a signal.
+# Its exit status on success, which no success, exception or signal has otherwise.
 _STATUS = range(3, 100)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
@@ -41,7 +42,7 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     """The outputs of the script. Raises RuntimeError with its last words if it failed."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    # As on a machine with one core: torch takes one thread, and Inductor starts no workers.
+    # One core, so that torch takes one thread and Inductor starts no workers.
     os.sched_setaffinity(0, {secrets.choice(sorted(os.sched_getaffinity(0)))})
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -117,9 +118,7 @@ def _settings(request: Run) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file of the script's. Raises OSError for a link, and for a file larger than a script
-    has any reason to write.
-    """
+    """Read a file of the script. Raises OSError for a link, and for a file that is too large."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
         raise OSError(f"not a file of a plain run: {path.name}")
     return path.read_bytes()
@@ -134,8 +133,8 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that it printed, without torch's advice after it; else its last line, or
-    its status.
+    """The last exception that it printed, without torch's advice; else its last line, or its
+    status.
     """
     if ended.returncode == 0:
         return "it ended as a success, with another status than its own"

@@ -1,8 +1,8 @@
-"""Compiles a model with a patch as a user's script does; a copy runs under another name and imports
-nothing of ours.
+"""Compiles a model with a patch as a user's script does; a copy of this file runs under another
+name and imports nothing of ours.
 
-The module itself, and no function, calls the patch and the compiler; no setting of the process or
-of the compiler differs from a user's.
+The module itself, and no function of it, calls the patch and the compiler; all settings of the
+process and of the compiler are a user's.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ if __name__ == "__main__":
 
     from torch._inductor import cpu_vec_isa
 
-    # Every ISA but one is said not to build, once, and the compiler keeps what is said: it asks no
-    # C++ compiler, and everything is as on a machine that has this one.
+    # The compiler notes once that all ISAs but one cannot be built, and keeps the note: then it
+    # asks no C++ compiler, and everything is as on a machine with this ISA.
     check = cpu_vec_isa.VecISA.check_build
     cpu_vec_isa.VecISA.check_build = lambda isa, code: str(isa) == SETTINGS["isa"]
     cpu_vec_isa.valid_vec_isa_list()
@@ -113,5 +113,6 @@ if __name__ == "__main__":
     # a last search for garbage among all modules takes longer than the rest of the interpreter's
     # end
     gc.freeze()
-    # The status differs in each run, so that a patch that ends the process with another one shows.
+    # The status differs in each run, so that a patch that ends the process with another one is
+    # noticed.
     sys.exit(SETTINGS["status"])

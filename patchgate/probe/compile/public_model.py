@@ -1,7 +1,7 @@
-"""Builds a public model from its published configuration, without weights, and the inputs for a
+"""Builds a public model from its published configuration, without weights, and the inputs of a
 call.
 
-A region is one of its layers: the network is run once to get the layer's real inputs.
+A region is one of its layers: the network is run once for the layer's real inputs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build, default_dtype
 from patchgate.probe.protocol import Function
 
-#: A file of `fixtures/models`, without what only the host reads; `region` is the layer that is
-#: compiled by itself, empty for the whole network.
+#: A file of `fixtures/models`, without keys for the host; `region` is the layer that is compiled
+#: alone, empty for the whole network.
 Model = dict[str, Any]
 
 
 class _Reached(Exception):
-    """Ends a network's run once the layer is about to be called."""
+    """Ends the run of a network just before the layer is called."""
 
 
 class _Network(torch.nn.Module):
@@ -93,7 +93,7 @@ def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
 
 
 def _member(library: str, name: str) -> Any:
-    """A class of the library; a dotted name is that of a module below it and of its class."""
+    """A class of the library; a dotted name has a module below it and its class."""
     module, _, member = f"{library}.{name}".rpartition(".")
     return getattr(importlib.import_module(module), member)
 

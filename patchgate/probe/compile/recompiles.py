@@ -1,8 +1,7 @@
 """Counts how often Dynamo compiles one workload: again, for other instances, sizes and states, and
-for a script of sizes, with the reasons, guards and fallbacks to eager.
+for a script of sizes, with the reasons, guards and fallbacks to eager mode.
 
-Workloads are small and on the CPU. Code is generated at most for Inductor's guards, and never
-built.
+Workloads are small and on the CPU. Code is generated only for Inductor's guards, and never built.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context
 
 _Instance = tuple[Function, tuple[Any, ...]]
-# Further instances; each is compiled on its own, as the layers of a model are.
+# Further instances, each compiled by itself as the layers of a model are.
 INSTANCES = 3
 
 
@@ -60,8 +59,8 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     """Graphs compiled in several calls of several instances of a workload, and those with symbolic
     sizes.
 
-    Under "uncompiled" the workload is called without torch.compile, to count graphs that a patch
-    compiles by itself.
+    Under "uncompiled" the workload is called without torch.compile, to count the graphs that a
+    patch compiles itself.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -123,10 +122,10 @@ def _counts_by_step(
     count("second call", (first, args))
     others = [instance() for _ in range(INSTANCES)]
     count("other instances", *others)
-    # One of them, not the first, so that it shows if instances share what was compiled.
+    # Another instance than the first, to show if instances share compiled code.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
-    # The same lines may give another dtype. Only the guard on the state of the process sees it:
-    # under autocast the guards on tensors fail too.
+    # The same lines may give another dtype. Only the guard on the state of the process notices:
+    # under autocast, guards on tensors fail too.
     with default_dtype(torch.float64):
         count("another state", (first, args))
     return counts
@@ -145,7 +144,7 @@ def _is_symbolic(module: torch.fx.GraphModule) -> bool:
 # specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)
 # Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the
-# others do not.
+# others stay below it.
 LIMIT = 4
 # Name -> `dynamic` of torch.compile.
 MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
@@ -239,7 +238,7 @@ def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRu
 
 
 def _repeated(size: int, rows: Tensor) -> Tensor:
-    """Repeat rows up to a wanted number."""
+    """Repeat rows up to a number."""
     return rows[torch.arange(size) % len(rows)].clone()
 
 

@@ -1,6 +1,6 @@
-"""A tiny workload whose facts follow from reading it: one fused kernel, two reads, one write.
+"""A tiny workload whose facts follow from its code: one fused kernel, two reads, one write.
 
-No other count is believed before these facts are measured; they need no golden file.
+All other counts are trusted only after these facts are measured; they need no golden file.
 """
 
 from __future__ import annotations
