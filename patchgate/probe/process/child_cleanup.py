@@ -16,15 +16,15 @@ from patchgate.probe.process.cpu_wait_clock import children_of
 from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
 
-#: Keys of a request that name them: outputs, and a folder with a trace for tlparse.
+#: Keys of a request with such files: outputs, and a folder with a trace for tlparse.
 NAMED = ("outputs", "trace")
 # A patch may have closed folders to their owner.
 _REMOVE = 'rm -rf "$0" || { chmod -R u+rwX "$0"; rm -rf "$0"; }'
 
 
 def hand_over(folder: str, request: Request) -> str | None:
-    """Copy the files that a child made to where the host wants them; return an error if one is not
-    a regular file.
+    """Copy the files that a child made to the host's places; return an error if one is not a
+    regular file.
     """
     allowed = left = largest_file(request["limits"])
     for name in NAMED:
@@ -56,7 +56,7 @@ def _opened(path: str, flags: int = 0, at: int | None = None) -> int:
 def _below(folder: str) -> Iterator[tuple[int, str]]:
     """Each file below a folder, opened, and its relative place.
 
-    No link is followed, not even in place of the folder.
+    No link is followed, even if one replaces the folder.
     """
     top = _opened(folder, os.O_DIRECTORY)
     try:

@@ -1,5 +1,5 @@
-"""Measures a child's time limit: wall time, less the time in which it was ready to run and no core
-was free.
+"""Measures the time of a child for its limit: wall time without the time in which it waited for a
+free core.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from patchgate.probe.protocol import PATIENCE
 
-# Processes of a family that are read: a fork bomb must not hold up the server.
+# The most processes of a family that are read: a fork bomb must not delay the server.
 _FAMILY_SIZE = 50
 
 
 class CpuWaitClock:
     """The clock of one child.
 
-    Read it often, because the waiting time of a descendant is lost when that ends. Time in which
-    the child sleeps or computes counts in full.
+    Read it often, because the waiting time of a descendant is lost when the descendant ends. Time
+    in which the child sleeps or computes counts in full.
     """
 
     def __init__(self, pid: int) -> None:
@@ -33,7 +33,7 @@ class CpuWaitClock:
         """
         now = time.monotonic()
         waits = {pid: _seconds_waited(pid) for pid in _family(self._pid)}
-        # Several that wait at the same time count once.
+        # Several processes that wait at the same time count once.
         longest = max((waits[pid] - self._seen.get(pid, 0.0) for pid in waits), default=0.0)
         self._waited += min(longest, now - self._read)
         self._read, self._seen = now, waits

@@ -15,7 +15,7 @@ from patchgate.probe.protocol import QUESTIONS, Failed, Limits, Unmeasured
 # The limit of a child's reply. The generated code of the largest whole model that was tried is 1.6
 # MB.
 REPLY_BYTES = 4 << 20
-# Lists and objects within each other, where a type does not say what there is.
+# The deepest nesting of lists and objects, for types that do not state it.
 _DEPTH = 8
 _NAME_LENGTH = 400
 
@@ -25,7 +25,7 @@ _hints = cache(get_type_hints)
 
 def refusal(request: object) -> str | None:
     """The reason why `request` is refused: an unknown question, a missing or unknown key; None if
-    it is a request.
+    it is valid.
     """
     if not isinstance(request, dict):
         return "a request is a JSON object"
@@ -50,7 +50,7 @@ def _key_faults(kind: Any, value: Any) -> Iterator[str]:
 
 def reply_fault(do: str, reply: object) -> str | None:
     """The reason why `reply` is no answer to the question `do`: a missing or unknown key, or a
-    value of another type; None if it is one.
+    value of another type; None if it is valid.
     """
     has_failed = isinstance(reply, dict) and "failure" in reply
     kind = Failed if has_failed else QUESTIONS[do].answer
@@ -90,7 +90,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 def _faults(value: Any, place: str, depth: int, has_facts: bool = False) -> Iterator[str]:
     """Parts of a reply that no file, page or table could hold: names, nesting and numbers without
-    bounds; and, if it `has_facts`, values that are no facts.
+    bounds; with `has_facts`, also values that are no facts.
     """
     if depth == 0:
         yield f"{place} is nested too deep"

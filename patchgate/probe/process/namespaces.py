@@ -1,9 +1,9 @@
 """Namespaces of a child's own: users, mounts, processes, System V's memory and networks, if the
 kernel offers them.
 
-A child has a root that contains only paths that it may read or write; it sees no other process and
-no network but a loopback. bubblewrap does the same for a program that it starts; a forked child has
-to do it itself.
+A child has a root with only the paths that it may read or write; it sees no other process, and no
+network but a loopback. bubblewrap does this for a program that it starts; a forked child must do it
+itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOSUID_NODEV, _BIND, _PRIVATE, _READ_ONLY, _RECURSIVE, _DETACH = 2 | 4, 4096, 1
 _PIVOT_ROOT, _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 155, 442, -100, 0x8000
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-#: From the strongest to none. Root may have the others without one of users.
+#: Levels from the strongest to none. Root may have the others without a namespace of users.
 LEVELS: tuple[tuple[str, ...], ...] = (
     tuple(_FLAGS),
     ("mount", "pid", "ipc", "net"),
@@ -39,11 +39,11 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("user", "ipc", "net"),
     (),
 )
-#: Folders that every program of a machine can write to: a child has empty ones.
+#: Folders that every program may write to: a child gets empty ones.
 SHARED = ("/tmp", "/dev/shm")
 # The size of each of them.
 _SHARED_BYTES = 256 << 20
-# Links on the way to one path; Linux follows as many.
+# The most links on the way to one path, as in Linux.
 _LINKS = 40
 #: The C library; `libc.syscall` returns what the kernel does.
 libc = ctypes.CDLL(None, use_errno=True)
@@ -72,7 +72,7 @@ def adopt_orphans() -> None:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every other file descriptor of this process but the standard ones."""
+    """Close every file descriptor of this process except these and the standard ones."""
     first = 3
     for descriptor in sorted(kept):
         os.closerange(first, descriptor)
@@ -111,7 +111,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:
-    """Wait for a process, whatever else ends meanwhile, and end with its status."""
+    """Wait for a process while others end, and end with its status."""
     libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
     while True:
         found, status = os.waitpid(-1, 0)

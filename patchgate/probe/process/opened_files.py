@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-#: In place of a path: it is not known what was read.
+#: In place of a path that is not known.
 UNSEEN = "?"
-# Bytes of all paths that are read.
+# The most bytes of all paths that are read.
 _BYTES = 1 << 16
 _OUT_OF_SIGHT = {"ctypes.dlopen", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
 _LISTS = {"os.listdir", "os.scandir"}
@@ -64,7 +64,7 @@ def _packages() -> Iterator[str]:
 
 
 def _read_by(event: str, arguments: tuple[Any, ...], covered: tuple[str, ...]) -> str:
-    """The file or folder that is read; empty if it is none, or if it has been opened before."""
+    """The file or folder that is read; empty if there is none, or if it has been opened before."""
     path: Any = None
     if event == "open":
         path, _, flags = arguments

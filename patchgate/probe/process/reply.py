@@ -1,7 +1,7 @@
 """Writes the reply of a process, and describes failures: of an exception, and of a process that
 ended without a reply.
 
-A patch may replace anything once this module is imported, so everything that writing a reply needs
+A patch may replace anything after this module is imported, so everything that writing a reply needs
 is bound here.
 """
 
@@ -24,13 +24,13 @@ from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by, missin
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
-# This machine's folder of packages: a failure reads the same on every one.
+# This machine's folder of packages, left out so that a failure reads the same everywhere.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
-# How torch calls the device of a project that has not given it a name.
+# Torch's name for the device of a project that has not named it.
 _NO_DEVICE = "privateuseone"
-# Characters of a description that the host gets: the end, where the exception was raised.
+# The most characters of a description for the host: its end, with the exception.
 _DETAIL = 6000
-# How torch, the kernel and C++ say that memory is short.
+# Texts by which torch, the kernel and C++ report a lack of memory.
 _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::bad_alloc", re.I)
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
 # patch.
@@ -70,7 +70,7 @@ def line_in_patch(trace: str, patch: str | None) -> str | None:
 
 
 def one_line(error: BaseException, length: int = 200) -> str:
-    """An exception in one line of at most so many characters."""
+    """An exception as one line of at most so many characters."""
     return f"{type(error).__name__}: {error}".partition("\n")[0][:length]
 
 
@@ -93,10 +93,10 @@ def exit_failure(status: int) -> dict[str, str]:
 
 
 def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
-    """The failure that an exception means, without its stage.
+    """The failure for an exception, without its stage.
 
     `where` is the innermost line of the patch in the traceback, or the patch if there is none;
-    `raised_at` the innermost line of all, if that is another one. Neither uses `traceback` or
+    `raised_at` is the innermost line of all, if that is another one. Both avoid `traceback` and
     `linecache`, which a patch may replace.
     """
     chain = list(_chain(error))
@@ -104,7 +104,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])
     text = text[: 1000 if isinstance(root, ImportError) else 200]  # missing names are named in full
     if isinstance(root, subprocess.CalledProcessError):
-        # The command is long, and what it printed is what matters.
+        # The command is long, and its output is what matters.
         printed = root.stderr or root.output or b""
         if isinstance(printed, bytes):
             printed = printed.decode(errors="replace")
@@ -144,7 +144,7 @@ def _missing(root: BaseException, stood_in: StandsIn | None, is_missing: bool) -
 def _missing_of_torch(error: BaseException) -> list[str]:
     """The name that torch lacks, if that is the error.
 
-    A patch may raise an error of a class of its own, which is not examined.
+    An exception of a class of the patch's own is not examined.
     """
     if type(error) is not AttributeError or error.obj is not sys.modules.get("torch"):
         return []
@@ -225,6 +225,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _short(filename: str) -> str:
-    """A path that a reader knows: `torch/...` for torch's files, others unchanged."""
+    """A path as a reader knows it: `torch/...` for torch's files, others unchanged."""
     _, marker, below = filename.partition("/site-packages/")
     return below if marker else filename

@@ -1,8 +1,7 @@
-"""The confinement of a child that runs a patch: Linux's Landlock, namespaces of its own, and
-limits.
+"""The confinement of a child that runs a patch: Linux's Landlock, its own namespaces, and limits.
 
-The kernel enforces them, against C code too; parts that this kernel or container lacks are left
-out, and reported. `runner/start_server.py` decides which environment variables reach a child.
+The kernel enforces them, also against C code; parts that this kernel or container lacks are left
+out and reported. `runner/start_server.py` chooses the environment variables of a child.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from patchgate.probe.process.namespaces import (
 )
 from patchgate.probe.protocol import Limits, Request
 
-# Bytes of the largest file that a child may write, and of that on a real device, where inputs are
-# larger: what a patch prints goes to a file.
+# Bytes of the largest file that a child may write, and on a real device, where inputs are larger.
+# The output of a patch is such a file.
 _FILE_BYTES, _DEVICE_FILE_BYTES = 512 << 20, 8 << 30
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -59,17 +58,17 @@ _CAPABILITIES = 0x20080522
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 # The devices of a real GPU, as patterns.
 _GPUS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
-# Programs and libraries read these of /etc at their start; no passwords and no keys.
+# Files of /etc that programs and libraries read at their start; no passwords and no keys.
 _ETC = """
     alternatives group host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload localtime
     nsswitch.conf os-release passwd resolv.conf ssl/openssl.cnf ssl/certs
 """
 _SYSTEM = "/usr /lib /lib64 /lib32 /bin /sbin /nix/store /gnu/store /proc /sys"
-# Programs that were installed by hand lie there; only those that are used are read.
+# The place of programs that were installed by hand; only used ones are read.
 _INSTALLED = "/opt"
-# Folders beside a folder of programs that belong to these.
+# Folders next to a folder of programs that belong to them.
 _PREFIX = ("lib", "lib64", "libexec", "include")
-# How a patch that a search has written names the whole of which it is a part.
+# The comment by which a patch that a search has written names its whole.
 _PART = re.compile(r"^run_subset\('(/[^']+\.py)'", re.MULTILINE)
 # Keys of a request that name files to read.
 _NAMED = ("unpatched", "patched", "libraries", "queue")
@@ -109,7 +108,7 @@ class Sandbox:
     def confine(
         self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool
     ) -> None:
-        """Leave this process only these paths and take root's privileges from it; `base` is its own
+        """Limit this process to these paths and take root's privileges from it; `base` is its own
         folder.
         """
         writes = [*writable, *self.devices]
@@ -125,8 +124,8 @@ class Sandbox:
 
 
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
-    """The strongest sandbox in which a child can still compile, or use the GPU, if an unconfined
-    child can.
+    """The strongest sandbox in which a child can still compile, or use the GPU, provided that an
+    unconfined child can.
     """
     gpus = [path for pattern in _GPUS for path in glob.glob(pattern)] if gpu else []
     devices = (*_DEVICES, *gpus)
@@ -135,7 +134,7 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     system = tuple(filter(os.path.exists, places))
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
-    # If nothing works without a sandbox, there is nothing that it could break.
+    # If nothing works without a sandbox, the sandbox is not the cause.
     wanted = works if _tried(free, home, works) else (lambda: True)
     for reads in (True, False):
         for level in LEVELS:
@@ -191,8 +190,8 @@ def _restrict(known: int, writable: Iterable[str], readable: Iterable[str], *, t
     """Have Landlock let this process write only below `writable`, and read only there and below
     `readable`.
 
-    From the kernel's version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets
-    without a file to others.
+    From the kernel's version 4 on, TCP is closed unless `tcp`; from 6 on, also signals and sockets
+    without a file to other processes.
     """
     reads = _READ_FILE | _READ_DIR
     handled = reads | _WRITE_FILE | _CHANGES
@@ -228,8 +227,8 @@ def _allow(rules: int, path: str, access: int) -> None:
 
 
 def largest_file(limits: Limits) -> int:
-    """Bytes of the largest file that a child may leave; only on a real device is its memory
-    unlimited.
+    """Bytes of the largest file that a child may leave; memory is unlimited on a real device
+    only.
     """
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
@@ -253,7 +252,7 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     of precompiled headers, to which only trusted children write.
     """
     readable = list(_read_by(request))
-    # Each child has caches of its own unless the request names them: what a patch leaves there
+    # Each child has its own caches unless the request names them, because what a patch leaves there
     # would be found by its source.
     use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
@@ -270,8 +269,8 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
 
 
 def use_folder(folder: str, kept: Collection[str] = ()) -> None:
-    """Make a folder the place of temporary files, of the home and of the compiler's caches, except
-    for those `kept`.
+    """Use a folder for temporary files, the home and the compiler's caches, except for those
+    `kept`.
     """
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.environ["HOME"] = f"{folder}/home"
@@ -281,8 +280,8 @@ def use_folder(folder: str, kept: Collection[str] = ()) -> None:
 
 
 def headers_of(request: Request, sandbox: Sandbox) -> str:
-    """The folder of all children's precompiled C++ headers; if the request names a folder of
-    compiled C++, it is beside that.
+    """The folder of all children's precompiled C++ headers, next to a folder of compiled C++ if the
+    request names one.
     """
     cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR") or request.get("libraries")
     return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
@@ -316,7 +315,7 @@ def _read_by(request: Request) -> Iterator[str]:
 
 
 def _or_alone(folder: str, path: str) -> str:
-    """The folder around a file, or the file alone if everything else is in that folder too."""
+    """The folder around a file, or only the file if everything else is in that folder too."""
     return path if _holds_everything(folder) else folder
 
 
@@ -339,9 +338,9 @@ def _homes() -> set[str]:
 
 
 def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
-    """Each file of which a patch says that it is a part, or the package of the file.
+    """The file, or the file's package, of which a patch says that it is a part.
 
-    A search, or `patchgate parts`, has written such a patch; but any other may say so too.
+    A search, or `patchgate parts`, writes such patches; but any other may say so too.
     """
     wholes = [str(loaded.get("part_of") or "")]
     if loaded.get("patch"):
@@ -361,10 +360,10 @@ def _system() -> Iterator[str]:
     yield from (f"/etc/{name}" for name in _ETC.split())
     of_executable = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
     for prefix in (sys.prefix, sys.base_prefix, of_executable):
-        # An interpreter may be installed into a home, which is not its own.
+        # An interpreter may be installed in a home, which does not belong to it.
         parts = ("bin", *_PREFIX) if _holds_everything(prefix) else ("",)
         yield from (os.path.join(prefix, part) for part in parts)
-    # Not the working directory, which holds what the server keeps of other children.
+    # Not the working directory, which has the server's files of other children.
     places = [each for each in sys.path if each not in ("", os.getcwd()) and os.path.isdir(each)]
     places.append(os.environ.get("CUDA_HOME", ""))
     places += os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)

@@ -12,11 +12,10 @@ Execute = Callable[[ModuleType], None]
 
 
 class WatchedImports(MetaPathFinder):
-    """Until the context ends, modules are found by the other finders, and `execute` runs them in
-    their place.
+    """Until the context ends, the other finders find modules, and `execute` runs them.
 
-    It gets the module, the function that runs the module, and true if an import statement asked for
-    it: a patch may ask too, and then change the loader.
+    Its arguments are the module, the function that runs it, and true if an import statement asked
+    for it: a patch may ask too, and then change the loader.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
         limit_resources(request["limits"], 0 if loaded == "compiler" else _TORCH_BYTES)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
-        # The server ends a child that hangs by a signal: the traceback is written first.
+        # The server ends a child that hangs by a signal, on which it first writes the traceback.
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         faulthandler.enable(ends.trace, all_threads=False)
         faulthandler.register(signal.SIGUSR1, ends.trace, all_threads=False, chain=True)
@@ -114,8 +114,8 @@ def _prepare(request: Request, folder: str, headers: str) -> _Handler:
     """
     question = QUESTIONS[request["do"]]
     if question.loaded == "torch":
-        # In a pipeline torch refuses what it only warns of elsewhere; and it may read the patch's
-        # variables as it is imported.
+        # In a pipeline torch turns some warnings into errors; and it may read the patch's variables
+        # at import.
         os.environ.update({"CI": "true"} | variables_of(request))
     handler = _handler_of(question)
     if question.loaded == "torch":
@@ -158,15 +158,16 @@ def _compare(
         return {"metrics": compare(request["unpatched"], request["patched"]), "unreadable": ""}
     except Exception as error:
         # Untrusted code wrote the patched file, and may ask for any amount of memory. If the other
-        # file can be compared with itself, the patched one is why; else the same error is raised.
+        # file can be compared with itself, the patched one is to blame; else the same error is
+        # raised.
         compare(request["unpatched"], request["unpatched"])
         return {"metrics": {}, "unreadable": one_line(error)}
 
 
 def renew_thread_pool() -> None:
-    """Have one thread make torch's pool of threads anew, because no fork keeps it.
+    """Have one thread make torch's pool of threads anew, because a fork does not keep it.
 
-    The threads of a backward would ask for it at once; some then find none, and abort.
+    The threads of a backward would all make it at once; some then find none, and abort.
     """
     import torch
 
@@ -176,8 +177,8 @@ def renew_thread_pool() -> None:
 def copy_missing_libraries(source: Path, target: Path) -> None:
     """Copy each library below `source` to the same place below `target` if there is none.
 
-    The child copies, and not the host: a patch may have left links in `target`, which lead nowhere
-    here.
+    The child copies and not the host: links that a patch may have left in `target` lead nowhere in
+    a child.
     """
     for library in _finished(source, "*.so"):
         place = target / library.relative_to(source)

@@ -1,8 +1,8 @@
-"""Spares children the building of C++: a header is precompiled once for all, and the kernels of a
+"""Saves children the building of C++: a header is precompiled once for all, and the kernels of a
 module are built in one compile unit.
 
 A unit with torch's headers takes half a second and more even without a kernel. Torch itself builds
-any other header, and kernels that cannot be built together.
+other headers, and kernels that cannot be built together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from patchgate.probe.simulate.device_context import device_context
 
 # Seconds within which a compiler reads the headers.
 _PATIENCE = 60
-# Seconds that a header takes to be made, also on a busy machine.
+# Seconds that making a header takes, also on a busy machine.
 _MAKING = 20
 # Variables by which g++ and clang++ find programs, headers and settings.
 _COMPILER = (
@@ -67,7 +67,7 @@ def make_header(request: Request, folder: str) -> set[int]:
             _make(request, folder, writing)
         os._exit(0)
     os.close(writing)
-    # No name comes where there is no compiler, or another torch.
+    # No name comes without a compiler, or with another torch.
     with open(reading, "rb", buffering=0) as names, suppress(ValueError):
         if select.select([names], [], [], _PATIENCE)[0]:
             _names.update(json.loads(names.read()))
@@ -122,7 +122,7 @@ def use_header(folder: str) -> None:
 def _is_made(folder: str, name: str) -> bool:
     """True if a header is complete.
 
-    Its maker holds its lock; a patch may hold the lock too, and for ever.
+    Its maker holds its lock; a patch may hold the lock too, and never release it.
     """
     compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
     with suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
@@ -137,7 +137,7 @@ def _is_made(folder: str, name: str) -> bool:
 
 def builds_kernels(request: Request) -> bool:
     """True if a child builds C++ in a folder that others use too."""
-    # The caches of that question lie in a folder that is used once, and no kernel is built.
+    # The caches of that question are used once, and no kernel is built.
     is_shared = CACHES[0] in request.get("env", {}) and request["do"] != "cached"
     return is_shared and request["profile"]["kind"] == "codegen"
 
@@ -159,8 +159,8 @@ namespace unit_{place} {{
 #undef PyInit_kernel
 }}
 """
-# The library is stored under the name of every kernel, and gives the one by whose name it was
-# loaded.
+# The library is stored under the name of every kernel, and returns the one of the name by which it
+# was loaded.
 _ENTRY = """
 #include <dlfcn.h>
 #include <cstring>
@@ -179,7 +179,7 @@ _CHOICE = """
 
 
 def build_kernels_together() -> None:
-    """From now on build a module's kernels before it is loaded; nothing changes if a patch replaces
+    """From now on build a module's kernels before it is loaded; without effect if a patch replaces
     the building.
     """
     load, build = PyCodeCache.load_by_key_path, cpp_builder.CppBuilder.build
@@ -195,8 +195,8 @@ def build_kernels_together() -> None:
 
 
 def _builders(path: str) -> dict[str, Any]:
-    """The file of torch's lock -> the builder of the kernel, for those of a module that are not
-    built yet.
+    """The file of torch's lock -> the builder of the kernel, for those kernels of a module that are
+    not built yet.
     """
     tasks: list[Any] = []
     for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))):
@@ -248,7 +248,7 @@ def _has_directives(text: str) -> bool:
 
 
 def _unit(libraries: Iterable[Path]) -> str:
-    """The source of all: the includes of any, each kernel in a namespace, and the code that chooses
+    """The source of all: their includes, each kernel in a namespace, and the code that chooses
     among them.
     """
     includes: dict[str, None] = {}
