@@ -1,8 +1,7 @@
 """Answers of the probe, kept between runs by content key (`patchgate.runner.cache_keys`).
 
-An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an
-answer. Both are checked by digest. A damaged entry counts as absent, and its answer is measured
-again.
+An entry is a JSON file and at most one file with the tensors of the answer. Both are checked by
+digest. A damaged entry counts as absent, and its answer is measured again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Cache:
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
         """The entry, or None.
 
-        A copy of its file, if it has one, is put at `file`; never a link to the cache.
+        If the entry has a file, a copy of it, and never a link to the cache, is put at `file`.
         """
         entry, stored = self._paths(key)
         try:
@@ -76,8 +75,8 @@ class Cache:
 
 
 def prune(folder: Path, pattern: str, most: int) -> None:
-    """Remove the entries below a folder that fit a pattern and were used longest ago, until so many
-    bytes are left; links are not followed.
+    """Remove the least recently used entries below a folder that fit a pattern, until so many bytes
+    are left; links are not followed.
     """
     found = []
     real = folder.parent.resolve() / folder.name
@@ -100,5 +99,5 @@ def _file_digest(data: bytes) -> str:
 
 
 def _digest(key: str, content: object) -> str:
-    """Hash an entry with its key, so that a copy under another key is not taken for that key's."""
+    """Hash an entry with its key, so that a copy under another key is rejected."""
     return hashlib.sha256(f"{key} {json.dumps(content, sort_keys=True)}".encode()).hexdigest()

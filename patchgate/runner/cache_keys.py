@@ -25,8 +25,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
 from patchgate.runner.environment_variables import deciding_variables, inherited_variables
 
-# Runs in the torch environment, finds torch without importing it, and reads its sources: whoever
-# builds torch, or edits it in place, keeps its version.
+# Runs in the torch environment, finds torch without importing it, and reads its sources, because a
+# torch that is built or edited in place keeps its version.
 _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
@@ -150,8 +150,8 @@ def _no_torch(what: str, got: str) -> UsageError:
 
 
 def environment_digest(python: str) -> str:
-    """A digest of an environment; it is the same wherever the same torch is installed and finds the
-    same compiler.
+    """A digest of an environment, equal wherever the same torch is installed and finds the same
+    compiler.
     """
     known = {name: value for name, value in read_environment(python).items() if name != "home"}
     return _digest([known, deciding_variables(), _compiler()])
@@ -184,8 +184,8 @@ def _reported_by(program: str, argument: str) -> str:
 
 
 def _head(program: Path) -> str:
-    """A digest of a program; of a large one of its size and its head, where linkers write a build's
-    digest.
+    """A digest of a program; for a large one, of its size and its head, where linkers write a
+    build's digest.
     """
     with open(program, "rb") as file:
         data = file.read(1 << 20)
@@ -195,8 +195,8 @@ def _head(program: Path) -> str:
 
 # Code for a profile is the same on every processor; nothing of it is run.
 _GENERATED = ("observe", "options", "shapes", "code")
-# A question's key leaves out where its answer is written and where its C++ is found again; a
-# workload counts by its content.
+# Keys of a question that its content key leaves out: where the answer is written and where C++ is
+# found. A workload counts by its content.
 _PLACES = ("libraries", "outputs", "workload_path")
 _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
@@ -231,8 +231,8 @@ _RIGHTS = ("Uid", "Gid", "Groups", "Umask", "Cap", "NoNewPrivs", "Seccomp")
 
 
 def machine_digest() -> str:
-    """Hash this machine, this user and what every process of his inherits, which a patch may look
-    at in more ways than a key could name.
+    """Hash this machine, this user and everything that the user's processes inherit, which a patch
+    may read in more ways than a key could name.
     """
     cores = sorted(os.sched_getaffinity(0))
     status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
@@ -277,11 +277,11 @@ def stands_alone(file: Path, *others: str) -> bool:
 
 
 def knows_its_place(file: Path) -> bool:
-    """True if a source may ask where it lies."""
+    """True if a source may ask for its own path."""
     return file.suffix == ".py" and not {"files", "?"}.isdisjoint(_needs(file.read_bytes()))
 
 
-# How a source imports what it names in a text, and by what it finds and opens a file.
+# Code by which a source imports a name in a text, and by which it finds and opens a file.
 _IMPORTERS = {
     "import_module",
     "__import__",
@@ -292,8 +292,8 @@ _IMPORTERS = {
     "resolve_name",
 }
 _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary", "load_library"}
-# How a source looks at files without opening them, or has C code or another process read them: the
-# child sees none of that.
+# Code by which a source looks at files without opening them, or has C code or another process read
+# them: the child does not see that.
 _UNSEEN = {
     *("exists", "lexists", "is_file", "isfile", "is_dir", "isdir", "is_symlink", "islink"),
     *("stat", "lstat", "getmtime", "getctime", "getsize", "access", "readlink", "find_spec"),
@@ -341,9 +341,7 @@ def _name(node: ast.AST) -> str:
 
 
 def _mentioned(node: ast.AST) -> Iterator[str]:
-    """The names that an expression or an import mentions, those of attributes also with the name
-    before.
-    """
+    """The names in an expression or an import; for an attribute also with the name before it."""
     yield _name(node)
     if isinstance(node, ast.Attribute):
         yield f"{_name(node.value)}.{node.attr}"
@@ -359,8 +357,8 @@ def _first_text(call: ast.Call) -> str:
 
 
 def is_foreign(workload_path: str) -> bool:
-    """True if a workload comes with a patch or a project. It is trusted as little as a patch, also
-    without one.
+    """True if a workload comes with a patch or a project, so that it is trusted as little as a
+    patch.
     """
     return not any(
         Path(workload_path).resolve().is_relative_to(place) for place in (WORKLOADS, MODELS)
@@ -370,24 +368,23 @@ def is_foreign(workload_path: str) -> bool:
 def patch_digest(patch: Patch) -> str:
     """Hash the patch's file and manifest, and the files that it may import or read.
 
-    These are every file of a folder that is a patch; every module of the package around a file, and
-    the files beside it that it names; and the files that it names in the project's folders to
-    import from.
+    These are every file of a folder that is a patch; for a file, every module of the package around
+    it, the files next to it that it names, and those that it names in the project's import folders.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
 
 
 def text_digest(patch: Patch) -> str:
-    """Hash a patch's own text and its manifest's; it shows later that they were edited."""
+    """Hash the text of a patch and its manifest, to notice later edits."""
     manifest = Path(patch.manifest) if patch.manifest else None
     claims = manifest.read_bytes().hex() if manifest and manifest.is_file() else ""
     return _digest([patch.source, patch.diff, claims])
 
 
 def loaded_digest(patch: Patch) -> str:
-    """Hash how a patch is loaded, and its files; the manifest only if a file speaks of TOML.
+    """Hash how a patch is loaded, and its files; the manifest only if a file mentions TOML.
 
-    Used within one `--watch` alone, because a patch may hide that it reads its manifest.
+    Used within one `--watch` only, because a patch may hide that it reads its manifest.
     """
     claims, manifest = patch.claims, Path(patch.manifest or patch.path).resolve()
     files = [path for path in patch_files(patch) if path.resolve() != manifest]
@@ -422,12 +419,12 @@ def patch_files(patch: Patch) -> list[Path]:
 
 
 def files_digest(folder: Path) -> str:
-    """Hash every file below a folder, but none behind a link that leads out of the repository."""
+    """Hash every file below a folder, except behind links that lead out of the repository."""
     return _digests(_readable(folder.rglob("*"), folder), folder)
 
 
 def _readable(paths: Iterable[Path], folder: Path) -> list[Path]:
-    # By their texts: to compare paths part by part takes longer than to read the files.
+    # By their texts, because comparing paths part by part takes longer than reading the files.
     found = [
         path
         for path in sorted(set(paths), key=os.fspath)

@@ -45,21 +45,20 @@ from patchgate.runner.start_server import Connect, Servers
 
 # Seconds in which a server imports torch, before it answers the first question.
 WARM_UP_SECONDS = 180
-# A question is asked once more where the machine, and not the patch, kept it from being answered.
+# A question is repeated once if the machine, and not the patch, prevented the answer.
 _TRIES = 2
-# Causes of a failure that another try may not have.
+# Causes of failures that another try may not repeat.
 _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
-# Causes of a failure that every try has: an exception of the patch's own.
+# Causes of failures that every try repeats: an exception of the patch.
 _REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# The limit of a step of patchgate's own, which the limits of a case do not count; and bytes of
-# outputs a second.
+# The seconds of a step of patchgate's own, which has no limits of a case; and bytes of outputs a
+# second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
-# Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as
-# float64.
+# Bytes of memory for each byte of two files of outputs, some of which is held as float64.
 _COMPARED = 4
-# The part of the kept answers of a run that are measured again all the same.
+# The share of a run's kept answers that are measured again.
 _CHECKED = 1 / 16
 # Addresses, the folders of a server and its name for our modules, which texts of a patch may hold.
 _OF_A_PROCESS = re.compile(r"\b(0x[0-9a-f]+|run-\w+|m[0-9a-f]{8})\b")
@@ -101,10 +100,10 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     """The folder in which runs keep their measurements, and a digest of everything that decides
-    them in addition to torch.
+    them apart from torch.
 
-    With a patch only if its text shows what it imports, and the files that it opens lie in its own
-    folder; other edits would not be noticed. It is then for this machine and user alone.
+    With a patch, only if its text shows its imports, and the files that it opens are in its own
+    folder; other edits would not be noticed. The key then covers this machine and user only.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
@@ -142,14 +141,14 @@ def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
 
 
 def _beyond(opened: Iterable[str], known: Iterable[str | Path]) -> list[str]:
-    """The files that a child opened and that are not known."""
+    """The files that a child opened and that are unknown."""
     places = {os.path.realpath(path) for path in known}
     return [path for path in opened if os.path.realpath(path) not in places]
 
 
 def _has_failed(answer: Answer) -> bool:
-    """True if there is no answer, or if a part of the question failed in a way that another try may
-    not repeat.
+    """True if there is no answer, or if a part of the question failed so that another try may
+    succeed.
     """
     parts = answer.get("versions", {}).values()
     causes = {part["failure"]["cause"] for part in parts if "failure" in part}
@@ -157,8 +156,8 @@ def _has_failed(answer: Answer) -> bool:
 
 
 def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
-    """The parts of a measurement that another one repeats; None for a failure that another try may
-    not repeat.
+    """The parts of a measurement that are equal when it is repeated; None for a failure that may
+    not be repeated.
     """
     failure = answer.get("failure")
     if failure or _has_failed(answer):
@@ -169,8 +168,8 @@ def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
 
 
 def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | None) -> list[Answer]:
-    """Fresh answers against a kept one: two that agree, or one if no two of three agree; none if a
-    fresh one is equal, or fails in a way that another try may not repeat.
+    """Fresh answers against a kept one: two that agree, or one if no two of three agree. None if a
+    fresh answer is equal, or fails so that another try may succeed.
     """
     measured = [_comparable(known, outputs)]
     fresh = []
@@ -184,8 +183,8 @@ def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | No
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
-    """The answer of a step of patchgate's own. It runs nothing of a patch, so any failure counts as
-    the machine's and is tried again.
+    """The answer of a step of patchgate's own. It runs no patch, so any failure counts as the
+    machine's and is repeated.
     """
     failure = answer.get("failure")
     if not failure or failure["cause"] in _TRIED_AGAIN:
@@ -250,8 +249,7 @@ class Runner:
         uses_device = request.get("fresh") and do != "time"
         for number in range(_TRIES):
             at = time.time()
-            # In this order: a case that is timed waits for the device, and nobody who holds that
-            # waits for the case.
+            # In this order, so that no thread that holds the device waits for a case.
             with (
                 self._beside_others(alone=bool(number) and is_own),
                 self._device() if uses_device else contextlib.nullcontext(),
@@ -265,7 +263,8 @@ class Runner:
             if cause not in _TRIED_AGAIN:
                 break
         if cause == KILLED:
-            # Once may be an operator; twice, with memory to spare, is the patch.
+            # One such signal may come from an operator; two, with memory to spare, come from the
+            # patch.
             whose = Cause.CRASHED if request.get("patch") else Cause.MACHINE
             answer["failure"] |= {"cause": whose.value}
         if do == "observe" and request.get("patch") and "code" in answer:
@@ -293,7 +292,7 @@ class Runner:
             known = cache.load(key, outputs)
             if known is None:
                 continue
-            # An answer to another question has more in it.
+            # An answer to another question contains more.
             if key == keys[0] and random.random() < self.checked:
                 fresh = _contradictions(ask, known, outputs)
                 if fresh:
@@ -304,9 +303,9 @@ class Runner:
             return known
         answer = ask()
         others = answer.pop("opened", ())
-        # An edit of a file that a child read, and that no key covers, would not be seen.
+        # An edit of a file that a child read, and that no key covers, would not be noticed.
         covered = patch_files(patch) if patch and others else ()
-        # If the patch was edited meanwhile, the answer is of one text or of the other.
+        # If the patch was edited meanwhile, the answer may be of either text.
         if (
             keys[0]
             and not _has_failed(answer)
@@ -341,7 +340,7 @@ class Runner:
             self.read.update(new)
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with facts read from its code, by a process in which no patch ever ran; equal
+        """The answer with facts from its code, read by a process in which no patch ever ran; equal
         code is read once.
         """
         request = {"code": answer["code"], "backend": backend}
@@ -363,8 +362,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _beside_others(self, *, alone: bool) -> Iterator[None]:
-        """Hold a turn among the questions of all workers; `alone` waits until the others have
-        ended, and keeps new ones waiting.
+        """Take part in the questions of all workers. With `alone`, wait until the others have
+        ended, and let new ones wait.
         """
         how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with self._lock("asking") as asking:
@@ -375,8 +374,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
-        """Hold the machine's GPU, which the threads of the run share; a timing waits until no
-        other case uses it.
+        """Hold the machine's GPU, which the threads of the run share; a timing waits until no other
+        case uses it.
         """
         with open(self.device_lock, "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -427,7 +426,7 @@ class Runner:
     ) -> Observation:
         """The facts of a case, measured once a run; with a shared cache, once for the same content.
 
-        With `cover` also the lines of the patch that ran, which takes as long again.
+        With `cover`, also the lines of the patch that ran, in twice the time.
         """
         with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
@@ -450,16 +449,16 @@ class Runner:
             "cover": cover,
         }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
-        # A patch counts by its content, wherever it lies: no fact names a place.
+        # A patch counts by its content, since no fact contains a path.
         question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
         ask = partial(self.ask, case.torch, workload.asks, seconds, **request)
-        # One whose lines were traced says all that another does.
+        # An observation with traced lines has everything that another has.
         answer = self.keep(ask, case.torch, patch, question, question | {"cover": True})
         observation = self._observation(case, answer)
         failure = observation.failure
         if failure is None or failure.stage != "compile":
             return observation
-        # Compile it again for the stage of the compiler that fails, and for its trace.
+        # Compile the case again to find the failing stage of the compiler, and for its trace.
         trace = self.code_path(case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
         answer = self.ask(case.torch, "failing stage", **request, trace=str(trace.resolve()))

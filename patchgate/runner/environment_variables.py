@@ -9,13 +9,13 @@ import os
 # A process needs these to run and to find its files; secrets of the caller's environment do not
 # travel to a patch.
 _PLACES = ("PATH", "HOME", "TMPDIR")
-# These decide which libraries and compilers are found: a kept answer names their values.
+# These decide which libraries and compilers are found; the key of a kept answer has their values.
 _DECIDING = ("LD_LIBRARY_PATH", "CUDA_HOME")
-# The same for every user: how many variables there are moves the count of Python calls.
+# The same for every user, because the number of variables changes the count of Python calls.
 _FIXED = {
     "LC_ALL": "C.UTF-8",
-    # numpy takes 41 MB for a thread on each core, which 32 cores have not within the limit of a
-    # case: OpenBLAS ends the process then.
+    # numpy takes 41 MB for a thread on each core. 32 cores exceed the limit of a case, and OpenBLAS
+    # ends the process.
     "OPENBLAS_NUM_THREADS": "1",
 }
 

@@ -1,7 +1,7 @@
 """The files and folders that a run's patch has read, in the folder of its results.
 
-No key of what is kept names them, so what was judged holds only while they are as they were. Their
-content is not read here: a patch names them, and results may be shown to anybody.
+No content key has them, so the verdicts hold only while they are unchanged. Their content is not
+read here: a patch names them, and anybody may see the results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def note_read(folder: Path, files: Iterable[str]) -> None:
 
 
 def changed_since_read(folder: Path) -> list[str]:
-    """The noted files that are not as they were, and everything that cannot be compared."""
+    """The noted files that have changed, and everything that cannot be compared."""
     notes = folder / _NAME
     try:
         lines = read_result(notes).splitlines() if notes.exists() else []
@@ -45,7 +45,7 @@ def take_over_notes(old: Path, new: Path) -> None:
 
 
 def _state(file: str) -> list[int]:
-    """Numbers that an edit changes, even one that keeps the size and the time; none if there is no
+    """Numbers that an edit changes, even one that keeps the size and the time; empty if there is no
     such file.
     """
     with contextlib.suppress(OSError, ValueError):

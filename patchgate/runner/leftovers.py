@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Seconds after which a process that cannot be killed (it waits for a disk) is left alone.
+# Seconds after which a process that cannot be killed, since it waits for a disk, is left alone.
 _PATIENCE = 10.0
-# Between two looks at the processes that are being killed.
+# Seconds between two looks at the processes that are being killed.
 _LOOK_SECONDS = 0.005
 # The variable that names the folder to all that the command starts.
 _FOLDER = "TMPDIR"
@@ -29,17 +29,18 @@ _folders: list[Path] = []
 
 @contextlib.contextmanager
 def temporary_files_below() -> Iterator[None]:
-    """Until it ends, this process and those that it starts have their temporary files in a folder
-    that is surely removed.
+    """Until the context ends, this process and its children have their temporary files in a folder
+    that is always removed.
 
     Raises OSError if there is no space for them.
     """
     if _folders:
         yield
         return
-    # Without our name: a patch must not see that it is judged.
+    # Without our name, so that a patch does not see that it is judged.
     folder = Path(tempfile.gettempdir(), f"run-{os.urandom(8).hex()}")
-    # It is there before the folder is: whatever ends us between the two leaves nothing.
+    # The helper starts before the folder exists, so that nothing is left if this process ends in
+    # between.
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(folder)],
         stdin=subprocess.PIPE,  # closes with us
@@ -111,7 +112,7 @@ def _members(folder: bytes) -> Iterator[int]:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder, even if a patch has taken rights away."""
+    """Remove a folder, even if a patch has removed permissions."""
     for place, folders, _ in os.walk(folder):
         for each in folders:
             path = os.path.join(place, each)

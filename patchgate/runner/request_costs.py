@@ -18,13 +18,13 @@ KEPT = "kept from an earlier run"
 
 
 def note_cost(path: Path | None, **note: Any) -> None:
-    """Add a line if costs are noted at all: the torch, the question ("do"), and what is known of
-    its cost.
+    """Add a line if costs are noted: the torch, the question ("do"), and the known parts of its
+    cost.
 
-    `at` is when it was asked, in seconds since the epoch, and `wall` how long the answer took.
-    `child` are the CPU seconds of the child that answered, `below` the part of processes that it
-    started, `warm_up` those of the server before its first child, `held` the seconds for which it
-    held a device alone; `unasked` says why a question was not asked.
+    `at` is the time of the question, in seconds since the epoch, and `wall` the seconds until the
+    answer. `child` are the CPU seconds of the child that answered, `below` the part of processes
+    that it started, `warm_up` those of the server before its first child, `held` the seconds for
+    which it held a device alone; `unasked` says why a question was not asked.
     """
     if path:
         with open(path, "a", encoding="utf-8") as file:
@@ -37,9 +37,7 @@ def note_kept(path: Path | None, torch: str, question: str, patch: str | None) -
 
 
 def load_costs(folder: Path) -> list[dict[str, Any]]:
-    """The notes of the run in a folder, in order, as far as they can be read; none if there was no
-    run.
-    """
+    """The readable notes of the run in a folder, in order; none if there was no run."""
     notes = []
     with contextlib.suppress(OSError, ValueError, TypeError):
         for line in (folder / COSTS).read_text(encoding="utf-8").splitlines():

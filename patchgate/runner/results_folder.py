@@ -1,9 +1,8 @@
 """The folder of a run's results: one run holds it, the results of an earlier run are put aside, and
 each judged cell is kept.
 
-An interrupted run leaves its judged cells as lines of a journal, which begins with the key of
-everything that decides a verdict. The next run with that key takes them over; no other run reads
-them.
+An interrupted run leaves its judged cells in a journal, which begins with the key of everything
+that decides a verdict. Only the next run with that key takes them over.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ from patchgate.runner.run_settings import (
 _JUDGED = "judged.jsonl"
 # The folders of what the cells of a run measured.
 _MEASURED = (OBSERVATIONS, "code", "times")
-# A cell that the machine kept from being judged is tried again; a compiler that could not write
-# shows as not measured.
+# Kinds of verdicts whose cells are judged again: the machine prevented them, or a compiler that
+# could not write.
 _AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 # The folders that this process holds.
 _held: set[Path] = set()
@@ -141,8 +140,8 @@ def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
     """Empty a run's folder, `but` for these, of everything that could be taken for the next run's
     results.
 
-    Results that are put aside already, and that no run has read, stay. If nothing can be put aside,
-    it is deleted.
+    Results that are already put aside, and that no run has read, stay. What cannot be put aside is
+    deleted.
     """
     aside = folder / PUT_ASIDE
     entries = list(_entries(folder, but))
@@ -153,7 +152,7 @@ def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
     try:
         if entries:
             aside.mkdir()
-        # The journal last: the next run that finds it here puts the rest aside.
+        # The journal last, so that the next run that finds it here puts the rest aside.
         for entry in sorted(
             entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)
         ):
@@ -191,13 +190,13 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def cells_before(folder: Path) -> list[JudgedCell]:
-    """The cells that the run judged that was put aside."""
+    """The cells that were judged by the run that is put aside."""
     return _read(folder / PUT_ASIDE / _JUDGED)[1]
 
 
 def seconds_before(folder: Path) -> dict[str, float]:
-    """The seconds of each cell of that run, as far as it tells how long the cell takes: it judged
-    something, and the patch ran.
+    """The seconds of each cell of that run that judged something while the patch ran: others say
+    nothing about the next run.
     """
     cells = cells_before(folder)
     if any(verdict.item == PATCH_RUN for cell in cells for verdict in cell.verdicts):

@@ -35,8 +35,8 @@ class Server:
     torch: str
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    #: Brings it new channels, by what a question wants loaded (`LOADED`); they have no address, and
-    #: no child of the server has them.
+    #: Sends new channels to the server, by the state of torch that a question needs (`LOADED`).
+    #: Channels have no address, and the server's children do not have them.
     controls: Mapping[str, socket.socket]
 
     @property
@@ -67,19 +67,20 @@ def start_server(torch: str, python: str) -> Server:
     """Start a server and return at once; the first question waits until it is warm."""
     folder = tempfile.TemporaryDirectory(prefix="run-")
     home = Path(folder.name)
-    # No module, path or argument that a patch can see names us.
+    # No module, path or argument that a patch can see has our name.
     name = f"m{secrets.token_hex(4)}"
     _copy_probe(home / "lib" / name)
     environment = inherited_variables() | {
         "PYTHONPATH": str(home / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        # A server that has seen a GPU cannot fork; a case on a real device asks for it by name.
+        # A server that has used a GPU cannot fork; a case on a real device asks for the GPU by
+        # name.
         "CUDA_VISIBLE_DEVICES": "",
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
         "TRITON_CACHE_DIR": str(home / "triton"),
     }
-    # A question waits while the server warms up, and fails at once when it has died.
+    # A question waits while the server warms up, and fails at once if it has died.
     controls = {}
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(home / "log", "wb"))
@@ -95,15 +96,15 @@ def start_server(torch: str, python: str) -> Server:
             stderr=log,
             env=environment,
             cwd=folder.name,
-            # An interrupt stops the gate, and the gate stops its servers.
+            # An interrupt stops the gate, which stops its servers.
             start_new_session=True,
         )
     return Server(torch, process, folder, controls)
 
 
 def _copy_probe(package: Path) -> None:
-    """Copy the probe's modules into a package of another name; no dependency of patchgate is
-    importable there.
+    """Copy the probe's modules into a package of another name, without dependencies of
+    patchgate.
     """
     for file in (PACKAGE / "probe").rglob("*.py"):
         copy = package / file.relative_to(PACKAGE)

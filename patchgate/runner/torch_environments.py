@@ -31,8 +31,8 @@ from patchgate.runner.cache_keys import files_digest, read_environment
 # The package index that has nightly builds.
 NIGHTLY_INDEX = "PATCHGATE_NIGHTLY_INDEX"
 _COMMIT = "+git"
-# numpy: torch warns without it; packaging: what version checks in patches are written with;
-# setuptools: torch 2.10 asks it for a C++ compiler.
+# numpy: torch warns without it; packaging: version checks in patches need it; setuptools: torch
+# 2.10 needs it to find a C++ compiler.
 BESIDE_TORCH = ("numpy", "packaging", "setuptools")
 
 
@@ -108,7 +108,7 @@ class Environments:
 
 
 def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> Path:
-    """The folder of the user's environment with this release; it is ready once its file `complete`
+    """The folder of the user's environment with this release; it is ready if its file `complete`
     exists.
     """
     content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH, *sorted(requires))
@@ -145,8 +145,8 @@ def cached_environment(
 
 @contextlib.contextmanager
 def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
-    """Copy the package's files, because building it writes beside its sources; return the copy and
-    a digest of the files.
+    """Copy the package's files, because a build writes next to its sources; return the copy and a
+    digest of the files.
     """
     if package is None:
         yield [], ""
@@ -178,9 +178,7 @@ def commit_version(release: str, commit: str) -> str:
 
 
 def installed_release(torch: str) -> str:
-    """The installed torch that a commit's sources are laid over; any other torch is returned
-    unchanged.
-    """
+    """The installed torch under a commit's sources; any other torch is returned unchanged."""
     return torch.partition(_COMMIT)[0]
 
 
@@ -236,7 +234,7 @@ def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
 
 def _call(*command: str) -> None:
     # A copy of a package has no history that states its version. uv trusts the certificates of this
-    # machine, as pip does: otherwise it refuses every index behind a company's proxy.
+    # machine, as pip does; otherwise it refuses every index behind a company's proxy.
     environment = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0", "UV_NATIVE_TLS": "1"} | os.environ
     # uv reads the settings of the working folder: an untrusted checkout may name another index
     # there.
