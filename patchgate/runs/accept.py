@@ -54,8 +54,8 @@ def is_edited(run: Run) -> bool:
 
 
 def refuse_edited(run: Run) -> None:
-    """Raises UsageError if the patch was edited since the run: the facts are those of its
-    old text.
+    """Raises UsageError if the patch was edited after the run, whose facts are those of the old
+    text.
     """
     if is_edited(run):
         raise UsageError(
@@ -96,8 +96,8 @@ def project_of(run: Run) -> Project:
     """The project of a run; if the results come from another machine, that of the working
     directory.
 
-    Raises UsageError if they were copied from another folder of this machine, whose golden is not
-    meant, or name a folder around this project.
+    Raises UsageError if they were copied from another folder of this machine, or name a folder
+    around this project: other golden files would be changed.
     """
     root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
     if root.is_relative_to(here) or root == Path(find_project(here).root).resolve():
@@ -170,7 +170,7 @@ def _is_a_record(observation: Observation) -> bool:
     if observation.case.device == REAL:
         return False  # benchmarks/record.py keeps those, to hold the simulation to them
     sides = observation.failure, None
-    # A case that hangs or crashes without a patch says something about this machine, not of torch.
+    # A case that hangs or crashes without a patch shows the state of this machine, not of torch.
     return fault_of(*(sides[::-1] if observation.case.patch else sides)) is not Fault.MACHINE
 
 

@@ -49,7 +49,7 @@ def input_digests() -> list[str]:
 
 
 def project_files(project: Project) -> dict[str, bytes]:
-    """The files of a project that a verdict depends on, by their path in it: table, golden,
+    """The files of a project on which a verdict depends, by their path in it: table, golden,
     workloads and devices.
     """
     return {

@@ -22,8 +22,8 @@ from patchgate.runner.torch_environments import cached_home
 
 # Bytes of one environment of torch, and of a run's results and caches.
 _TORCH, _RESULTS = 5 << 30, 1 << 30
-# In a process of its own, as it forks to try what a kernel allows; it imports nothing of the folder
-# in which it is run.
+# Runs in its own process, because it forks to try what the kernel allows; it imports nothing from
+# the working folder.
 _SANDBOX = """
 import sys
 sys.path.insert(0, sys.argv[2])

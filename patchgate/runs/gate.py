@@ -1,4 +1,4 @@
-"""Judges one patch: every check of each of its cases, several at once; the verdicts are left in the
+"""Judges one patch: every check of each of its cases, several at once; the verdicts go into the
 run's folder.
 """
 
@@ -74,7 +74,7 @@ from patchgate.runs.pool import Ended, carry_out
 
 # The number of characters of an error that a verdict repeats.
 _SHOWN = 200
-# Later runs find this again: it is below the folder that the command is typed in, wherever the
+# Later runs find this again: it is below the folder in which the command is typed, wherever the
 # results go.
 _KEPT = Path(".patchgate")
 
@@ -140,7 +140,7 @@ def judge_patch(
         put_aside(folder)
         try:
             save_run(run)
-            # They start first, since to import torch takes longest.
+            # They start first, because importing torch takes longest.
             with nullcontext(servers) if servers else running_servers(run.rows) as asked:
                 reserve_space(folder)
                 patch = with_stand_ins(run, patch, runner_of(run, asked))
@@ -226,8 +226,8 @@ def planned_cells(run: Run, patch: Patch) -> list[Cell]:
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
     """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
 
-    On a real GPU models have their full size, so those come before all others; but timings come
-    last: they wait for the device.
+    On a real GPU, cells of full-size models come before all others, and timings, which wait for the
+    device, come last.
     """
     return sorted(
         cells,
@@ -290,9 +290,7 @@ def _one_line(error: BaseException | None) -> str:
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """The verdict for the author of a diff, who does not know the Python file that stands
-    for it.
-    """
+    """The verdict for the author of a diff, who does not know the Python file in its place."""
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
         verdict = replace(verdict, where=display_path(patch.diff))
@@ -302,8 +300,8 @@ def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
 
 
 def _installing(context: CheckContext, command: Command) -> Command | None:
-    """The command with the options of the run, if it is one that installs packages: they are
-    called as the project calls them, and no interpreter is given, in which nothing is installed.
+    """A command that installs packages, with the options of the run: packages as the project calls
+    them, and no interpreter, in which nothing would be installed.
 
     None if this run has installed them already.
     """
@@ -360,7 +358,7 @@ def judge_runs(
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
     judged: list[JudgedRun] = []
-    # They run no patch themselves: to start torch once is enough for several.
+    # They run no patch themselves, so starting torch once is enough for several.
     is_shared = not servers and len(runs) > 1 and all(runs[0].run.rows.values())
     with running_servers(runs[0].run.rows) if is_shared else nullcontext(servers) as shared:
         for run, patch in runs:
@@ -373,7 +371,7 @@ def judge_runs(
                     found = [does_not_run(case, failure, patch, run.again) for case in cases]
                     verdicts = save_results(run, [], found)
                 else:
-                    # A patch before may have ended a server.
+                    # An earlier patch may have ended a server.
                     asked = shared if shared and shared.are_serving() else None
                     with progress(run, patch) as shown:
                         verdicts = judge_patch(
@@ -417,9 +415,7 @@ def planned_run(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Keep the folder out of the repository: hundreds of megabytes, which the next run
-    makes anew.
-    """
+    """Keep the folder out of the repository: the next run makes its hundreds of megabytes anew."""
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(exist_ok=True)

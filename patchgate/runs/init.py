@@ -23,7 +23,8 @@ from patchgate.model.text import counted
 
 # File in ci/github -> its name in the repository of the patch.
 _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml"}
-# Claims of the whole file that hold for each part; where a part applies is read off its own text.
+# Claims of the whole file that hold for each part; the releases of a part are read from its own
+# text.
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
 # Other signs are patterns to GitHub.
 _NAMEABLE = re.compile(r"[\w.][\w./ -]*")
@@ -158,8 +159,8 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
 
 
 def _watched(source: Path, root: Path, own: str) -> list[str]:
-    """The patterns of what decides results next to the patch, which is at `own`: what it imports,
-    the project's table, and golden.
+    """The patterns of the files next to the patch, at `own`, that decide results: its imports, the
+    project's table, and golden.
     """
     from patchgate.lint.imported_files import imported_files
 

@@ -1,5 +1,5 @@
-"""Observes cases that no check of a gate asks for, one torch release after the other: models with
-and without a patch.
+"""Observes cases that no check of a gate needs, one torch release after the other: models with and
+without a patch.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def observe_all(
 ) -> dict[Case, Observation]:
     """The observation of each case; `patches` are their paths, by id.
 
-    Cases that differ in their devices alone are observed one after the other, in their order;
-    `done` gets the id of the first of them. One torch after the other, because few machines have
-    memory for two warm ones. Raises RuntimeError if patchgate itself fails.
+    Cases that differ only in their devices are observed one after the other, in order; `done` gets
+    the id of the first of them. Releases come one after the other, because few machines have memory
+    for two warm ones. Raises RuntimeError if patchgate itself fails.
     """
     save_run(run)
     items: dict[Case, list[Case]] = {}
@@ -57,8 +57,8 @@ def observe_all(
                 for each in some:
                     patch = loaded[each.patch] if each.patch else None
                     observation = runner.observe(each, workloads[each.workload], patch)
-                    # No rule can tell what a real device decides by a timing: the simulated one
-                    # after it is given the decision.
+                    # A real device decides by timings, which no rule predicts: the simulated one
+                    # after it gets its decisions.
                     runner = replace(
                         runner, run=replace(run, padding=padding_of(observation.facts))
                     )

@@ -60,7 +60,7 @@ def version(name):
 print(json.dumps([version(name) for name in sys.argv[1:]]))
 """
 
-# Minor releases after the newest that is indexed, which may have been published since.
+# The most minor releases after the newest indexed one that may exist by now.
 _MINORS_AHEAD = 4
 
 
@@ -230,7 +230,7 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
 def _refuse_unpublished(torch: str) -> None:
     """Raises UsageError for a version far beyond the newest known release.
 
-    More cannot be known without a network: the next few minor releases, and the next major one, may
+    Without a network no more is known: the next few minor releases, and the next major one, may
     exist by now.
     """
     from patchgate.lint.index.release import releases  # a table of 2 MB
@@ -251,8 +251,8 @@ def _refuse_unpublished(torch: str) -> None:
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
-    """The project with the models of these names too, and the packages that they need beside torch;
-    the names of workloads alone.
+    """The project with the models of these names, and the packages that they need next to torch;
+    and the names of workloads alone.
 
     A file on the command line is relative to the working directory. Raises UsageError for an
     unknown model.
@@ -358,10 +358,12 @@ def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
 
 
 def _checked(torch: str, python: str) -> str:
-    # The process that starts it is in another folder. Not resolved: a venv's interpreter is a link.
+    # The process that starts it is in another folder. The path is not resolved, because the
+    # interpreter of a venv is a link.
     python = str(Path(python).absolute()) if os.sep in python else python
     has = read_environment(python)["torch"]
-    # A plus is followed by how torch was built, or which commit is laid over it: no other release.
+    # A plus is followed by the kind of build, or the commit that is laid over it, and not by
+    # another release.
     if _public(has) != _public(torch):
         label = has.partition("+")[0]
         raise UsageError(

@@ -107,7 +107,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
     """Every result, with the worker's paths replaced by our names. Longer paths are replaced first,
-    because some contain others.
+    because they contain shorter ones.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -166,8 +166,7 @@ def _connect(address: str) -> Any:
         raise UsageError(
             "Ray is not installed", where="--on", got=address, next="pip install 'patchgate[ray]'"
         ) from None
-    # Workers import the very patchgate that is here: its version alone would not tell an edited
-    # one.
+    # Workers import this very patchgate: its version alone would not show an edit.
     environment = {"working_dir": str(ROOT), "excludes": ["/.*", "build", "docs"]}
     try:
         ray.init(
@@ -266,7 +265,7 @@ def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterato
 
 
 def unpack(result: TaskResult, folder: Path) -> None:
-    """Unpack results into our folder. An observation that is there already is the same, because its
+    """Unpack results into our folder. An observation that exists already is the same, because its
     name is a digest of its content.
     """
     with zipfile.ZipFile(io.BytesIO(result.content)) as archive:

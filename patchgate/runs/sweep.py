@@ -139,7 +139,7 @@ class Sweep:
 
     def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
         """The verdicts of all jobs of a sweep that ended early; jobs without a result are not
-        recorded anywhere.
+        recorded.
         """
         done = {result.job for result in self.done}
         for job in jobs:

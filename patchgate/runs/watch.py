@@ -21,7 +21,7 @@ from patchgate.runner.start_server import running_servers
 from patchgate.runs.content_key import files_of_project
 from patchgate.runs.gate import JudgedRun, PlannedRun
 
-# Between two looks at the files of a run that is watched.
+# Seconds between two looks at the watched files.
 _LOOK_SECONDS = 0.2
 #: Inode, bytes, and nanoseconds of the last change.
 FileState = tuple[int, int, int]
@@ -37,11 +37,11 @@ def judge_after_edits(
     plan: Plan, judge: Judge, refused: Callable[[UsageError], None]
 ) -> Iterator[tuple[list[JudgedRun], int]]:
     """Judge, and judge again after each edit of the patches or their project, until Ctrl-C; yield
-    each judgement with the number of files that are watched. `refused` gets the reason if an edit
-    leaves nothing to judge.
+    each judgement with the number of watched files. `refused` gets the reason if an edit leaves
+    nothing to judge.
 
-    The next run has the servers, which run no patch themselves, and until the end all measurements
-    of the same code: an edit of a manifest or of golden measures nothing again.
+    The next run uses the same servers, which run no patch themselves, and all measurements of the
+    same code: an edit of a manifest or of golden measures nothing again.
     """
     runs = plan()
     with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
@@ -101,7 +101,9 @@ def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileSt
 def wait_for_edit(
     project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]
 ) -> dict[str, FileState]:
-    """The files after the next edit, once nothing changes any more: an editor writes in steps."""
+    """The files after the next edit, once they no longer change, since an editor writes in
+    steps.
+    """
     last: Mapping[str, FileState] = before
     while (now := edited_files(project, patches)) == before or now != last:
         last = now

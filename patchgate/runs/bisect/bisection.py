@@ -107,7 +107,7 @@ class Search:
     def culprits(
         self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]
     ) -> MinimalSet[str]:
-        """The fewest of `items` that change the answer from what it is without any of them."""
+        """The fewest of `items` that change the answer from the one without any of them."""
         nothing = read(())
         self._log("none of them", nothing)
         readings: dict[tuple[str, ...], Reading] = {(): nothing}

@@ -1,8 +1,8 @@
 """The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a
 patch.
 
-Here each becomes a list of items, and an item or a subset becomes a patch on disk that every
-command can judge.
+Each becomes a list of items; an item or a subset becomes a patch on disk that every command can
+judge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
 
 _SUBSET = PACKAGE / "probe" / "patch" / "subset_patch.txt"
-# The keys of a manifest that say what is called or entered, a list over several lines included.
+# The keys of a manifest for calls and scopes, also for a list over several lines.
 _CALLED = re.compile(r"(?m)^(scope|apply)\s*=\s*(\[([^]\"']|\"[^\"]*\"|'[^']*')*\]|.*)$")
 
 

@@ -1,7 +1,7 @@
 """Changes over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
 Signatures are compared, not names; a result that the machine prevented is no baseline; a failure is
-closed after two silent runs, not after one.
+closed after two runs without it, not after one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
     judged = [(run, _judged_cases(run, checks)) for run in runs]
     for signature, keys in gone.items():
         last = max(number for number, run in enumerate(failures) if signature in run)
-        # Silence of the machine is no silence: only runs count in which all of it was judged again.
+        # Only runs that judged all of it again count, since a machine's failure shows nothing.
         silent = sum(all(_was_judged(key, *run) for key in keys) for run in judged[last + 1 :])
         groups.append(_group(_BUCKETS[1 + min(silent, _SILENT)], signature, keys))
     return sorted(
@@ -138,8 +138,8 @@ def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]
     failures: dict[Signature, list[VerdictKey]] = {}
     for key, verdict in run.items():
         if verdict.colour == "red":
-            # Code and wording without figures and addresses: what failures with one cause have in
-            # common.
+            # The code and the wording without figures and addresses, which failures with one cause
+            # share.
             wording = _NUMBERS.sub("N", verdict.actual.splitlines()[0] if verdict.actual else "")
             failures.setdefault((verdict.code, wording), []).append(key)
     return failures

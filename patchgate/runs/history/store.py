@@ -1,7 +1,7 @@
 """The history of verdicts: an SQLite file of runs, verdicts, facts and costs.
 
-Nothing is stored twice: a night that equals the one before costs a line for each check and case
-(docs/sweep.md has sizes and times). Write-ahead logging lets a reader never wait for a sweep.
+Nothing is stored twice: a night that equals the previous one costs a line for each check and case
+(docs/sweep.md has sizes and times). With write-ahead logging, a reader never waits for a sweep.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class History:
                 "not a history", where=str(path), got="no regular file", next="another --folder"
             )
         self._file = sqlite3.connect(path, timeout=_PATIENCE)
-        # Contents that were read: most runs say of most what the run before said.
+        # Contents that were read, because most runs repeat most of the previous one.
         self._facts_read: dict[bytes, dict[str, str]] = {}
         self._verdicts_read: dict[tuple[_Check, frozenset[bytes]], RunVerdicts] = {}
         try:
@@ -77,7 +77,8 @@ class History:
         (number,) = self._file.execute("PRAGMA user_version").fetchone()
         if made and number != _FORMAT:
             raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
-        # All or nothing: a process that is killed here leaves no tables without their format.
+        # All or nothing, so that a process that is killed here leaves no tables without their
+        # format.
         self._file.executescript(
             f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;"
         )
