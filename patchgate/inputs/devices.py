@@ -1,6 +1,6 @@
 """Device profiles: TOML files that describe a device to the probe.
 
-docs/devices.md tells which kind of profile has which keys.
+docs/devices.md lists the keys of each kind of profile.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from patchgate.model.paths import DEVICES, display_path, leaves_project
 from patchgate.model.records import FactValue, record
 from patchgate.model.serialization import key, one_of
 
-#: The device of a run on a real GPU; its observations are recorded under the name of the profile
-#: that it is.
+#: The device of a run on a real GPU; its observations are recorded under the name of its profile.
 REAL = "cuda"
-#: The key of a profile, and how the facts begin that it holds.
+#: A key of a profile, and the prefix of its facts.
 PADDING = "padding"
 _NONE: Mapping[str, str] = {}
 

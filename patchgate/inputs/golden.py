@@ -28,7 +28,7 @@ from patchgate.model.records import Case, Expectation, Facts, FactValue, Observa
 from patchgate.model.versions import ReleaseRange, Value, in_order, parse_range
 
 SCHEMA = 1
-# The one fact of a patch in the file of accepted patches.
+# The only fact of a patch in the file of accepted patches.
 _ACCEPTED = "accepted"
 # Characters of a line that an error shows.
 _SHOWN = 200
@@ -97,9 +97,7 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
 
 
 def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:
-    """The part of `golden` that goes into a file of `folder`: everything that does not come with
-    patchgate.
-    """
+    """The part of `golden` for a file of `folder`: everything that does not come with patchgate."""
     section: Section = {}
     shipped = _shipped(golden.workload, golden.device, folder)
     known = golden.sections.get(UNPATCHED, {})
@@ -162,8 +160,8 @@ def _at(section: Section, torch: str) -> Facts:
 
 
 def release_for(golden: GoldenFile, torch: str) -> str:
-    """The release whose record a torch is compared with: itself, or for a build on the way to a
-    newer release the newest one.
+    """The release whose record a torch is compared with: its own, or for a build before a newer
+    release the newest one.
     """
     version = Version(torch)
     ends = [
@@ -181,7 +179,7 @@ def accepted_path(folder: Path) -> Path:
 
 
 def load_accepted(folder: Path) -> GoldenFile:
-    """The patches whose facts were accepted, each with one fact whose ranges tell the releases."""
+    """The patches whose facts were accepted, each with one fact whose ranges are the releases."""
     return read_golden(accepted_path(folder), "accepted patches", "each release")
 
 
@@ -221,7 +219,7 @@ def with_accepted(
 
 
 def expectation(golden: GoldenFile, case: Case) -> Expectation:
-    """The record of a case: the unpatched facts, overridden by those in which the patch differs."""
+    """The record of a case: the unpatched facts, overridden by the patch's differences."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
     recorded = bool(facts)
     own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
@@ -284,7 +282,7 @@ def _put(
     releases: Sequence[str],
     keep: Collection[str],
 ) -> None:
-    """Make `facts` everything that section `name` says of `torch`, except for the facts
+    """Make `facts` the only content of section `name` for `torch`, except for the facts
     `to_keep`.
     """
     section = golden.sections.setdefault(name, {})

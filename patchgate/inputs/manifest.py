@@ -33,15 +33,15 @@ from patchgate.model.serialization import (
 )
 from patchgate.model.text import nearest
 
-#: The probe reports these effects of a module that is run; `thread-local`: an option that is meant
-#: for one thread only.
+#: Effects that the probe reports of a module; `thread-local` is an option that is meant for one
+#: thread only.
 _EFFECTS = (
     "compile", "config", "device", "environment", "files", "network", "process", "processes",
     "python", "overwrite", "state", "thread-local", "threads",
 )  # fmt: skip
 
 
-# A variable that starts so says how a process starts, or is read when torch is imported.
+# Prefixes of variables that decide how a process starts, or that are read when torch is imported.
 _RESERVED = (
     "PATH", "HOME", "TMP", "LD_", "LC_", "LANG", "PYTHON", "CXX", "CUDA",
     "TORCH", "PYTORCH", "INDUCTOR", "AOT", "TRITON",
@@ -49,9 +49,7 @@ _RESERVED = (
 
 
 class Target(str):
-    """The dotted name of a target; if the specifier is not empty, it is replaced on these releases
-    alone.
-    """
+    """The dotted name of a target; with a specifier, it is replaced on these releases only."""
 
     applies_to: str = ""
 
@@ -85,7 +83,7 @@ def _read_id(value: Any) -> str:
 
 
 def is_id(name: str) -> bool:
-    """True if golden files can have it as the heading of a section."""
+    """True if a name can be the heading of a section in golden files."""
     return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and name != UNPATCHED
 
 
@@ -262,7 +260,7 @@ class Patch:
         return SpecifierSet(self.claims.applies_to or "").contains(version, prereleases=True)
 
     def place_of(self, *key: str) -> str:
-        """The file:line of a key of the manifest; the file alone if the key is not there, and the
+        """The file:line of a key of the manifest; the file if the manifest lacks the key, and the
         patch if there is no manifest.
         """
         if self.manifest is None:
@@ -275,6 +273,6 @@ class Patch:
 
     @property
     def stated_numerics(self) -> str:
-        """`numerics = "rounding"`, and if the manifest states it or it is the default."""
+        """`numerics = "rounding"`, and whether it is stated or the default."""
         is_there = self.place_of("numerics").partition(".toml:")[2]
         return f'numerics = "{self.claims.numerics.value}"{"" if is_there else " (by default)"}'

@@ -38,9 +38,9 @@ from patchgate.model.text import did_you_mean, nearest
 def load_patch(path: Path) -> Patch:
     """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
 
-    `PATH::function` is the part of it that this function installs. Raises UsageError if there is no
-    such patch, or if its manifest contradicts itself. A file that is not Python is a patch too:
-    that it does not run is a verdict.
+    `PATH::function` is the part that this function installs. Raises UsageError if there is no such
+    patch, or if its manifest contradicts itself. A file that is not Python is a patch too: a
+    verdict says that it does not run.
     """
     whole = path
     path, entry = split_entry(path)
@@ -159,8 +159,8 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """The claims of one entry point. Effects that are claimed for all entry points together are
-    left out.
+    """The claims of one entry point, without effects that are claimed for all entry points
+    together.
     """
     try:
         call = read_call(entry)

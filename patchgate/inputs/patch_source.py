@@ -126,7 +126,7 @@ def mentioned_operators(tree: ast.Module) -> list[str]:
     `operator`, and of possible methods of tensors (`torch.Tensor.view`) that a source writes, calls
     or has in a text.
 
-    They tell where to look, and nothing is concluded from them.
+    They only show where to look.
     """
     known = _imported(tree)
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
@@ -209,7 +209,7 @@ _TEMPLATE = PACKAGE / "probe" / "patch" / "diff_patch.txt"
 
 
 def write_patch(diff: Path, applies_to: str | None) -> Path:
-    """The Python file that stands for `diff` as long as this process lives.
+    """The Python file in place of `diff`, as long as this process lives.
 
     Raises UsageError for a bad diff.
     """

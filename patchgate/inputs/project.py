@@ -42,7 +42,7 @@ _TABLE = ("tool", "patchgate")
 _PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
-# A project that has no table has one of these at its root.
+# Files at the root of a project without a table.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
 

@@ -1,7 +1,7 @@
 """Splits a file that installs several gated patches.
 
-A part is a top-level statement behind a condition, or a call of a function of the file that has
-one, which assigns to something imported. All other lines belong to every part.
+A part is a top-level statement behind a condition, or a call of a function of the file with one, if
+it assigns to something imported. All other lines belong to every part.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from patchgate.model.serialization import Invalid
 #: Decorators of a context manager.
 SCOPES = ("contextmanager", "contextlib.contextmanager")
 _TORCH = ("torch", "triton")
-# How the name of a function begins that takes back what another one does.
+# Prefixes of names of functions that undo another one.
 _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
-# These bind names of a module that its text need not spell.
+# Calls that bind names of a module without spelling them.
 _BINDING_ANY = ("*", "globals", "vars", "locals", "exec", "eval", "__getattr__")
 _OWN_MODULE = "modules[__name__]"
 
@@ -105,7 +105,7 @@ def _context_managers(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.Class
 
 def _scopes(tree: ast.Module) -> dict[str, int]:
     """Call -> line of the context managers that change torch: as a function of the file enters
-    them, or without arguments where none does.
+    them, or without arguments if none does.
     """
     torch, found = _torch_names(tree), dict[str, int]()
     managers = {
@@ -129,12 +129,12 @@ def uncalled_installers(text: str) -> dict[str, int]:
     """Name -> line of functions that assign to something of torch, directly or by a call, and that
     nothing in the file names.
 
-    Only functions that need no arguments.
+    Only functions without required arguments.
     """
     tree = parse(text)
     functions, installing = _installing(tree)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
-    # A decorator of the file has the function, and may call it or leave it to somebody who does.
+    # A decorator of the file gets the function, and may call it or pass it on.
     for name, node in functions.items():
         decorators = (
             each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
@@ -203,7 +203,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _needs(function: ast.FunctionDef) -> int:
-    """The number of arguments without which it cannot be called, `self` among them."""
+    """The number of required arguments, `self` among them."""
     arguments = function.args
     positional = len(arguments.posonlyargs + arguments.args) - len(arguments.defaults)
     return positional + arguments.kw_defaults.count(None)

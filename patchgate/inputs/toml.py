@@ -81,7 +81,7 @@ def table_around(place: Path) -> Path | None:
 
 
 def tables_below(folder: Path) -> list[Path]:
-    """The files with a table of ours below a folder, as far as git knows them."""
+    """The files with a table of ours below a folder, among those that git knows."""
     names = files_in_git(folder, "--", f"*{OWN_FILE}", f"*{PYPROJECT}") or ()
     return [path for path in map(folder.joinpath, names) if path.is_file() and _has_table(path)]
 

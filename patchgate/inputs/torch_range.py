@@ -1,5 +1,5 @@
-"""Find the torch releases that a project supports, from what its own files require; they are read
-and never run.
+"""Finds the torch releases that a project supports, from the requirements in its own files, which
+are read and never run.
 
 The nearest folder above a path whose files name torch decides; in it, the first kind of file that
 names torch.
@@ -31,22 +31,21 @@ if TYPE_CHECKING:
 
     from patchgate.inputs.project import Project
 
-# A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from,
-# then a marker.
+# A requirement of torch: a specifier, perhaps in brackets, or an address, then a marker.
 _TORCH, _TRITON = (
     re.compile(name + r"\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
     for name in ("torch", "(?:pytorch-)?triton")
 )
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
 
-# For which torch has wheels: `sys_platform`, `platform_system`, `platform_machine`.
+# Platforms with wheels of torch: `sys_platform`, `platform_system`, `platform_machine`.
 _PLATFORMS = (
     *(("linux", "Linux", machine) for machine in ("x86_64", "aarch64")),
     ("darwin", "Darwin", "arm64"),
     ("win32", "Windows", "AMD64"),
 )
 
-# A repository has its packages in these folders; `_ASIDE` does not decide for them.
+# Patterns of the folders of a repository's packages; `_ASIDE` does not decide for them.
 _PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py")
 _ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_party"})
 _WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
@@ -62,14 +61,14 @@ _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
 _IN_ENVIRONMENT = re.compile(
     r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M
 )
-# A README tells with these words which torch to install.
+# Words of a README before the torch to install.
 _ADVICE = re.compile(
     r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
     r"(\+(?!\w)| or (?:later|newer|higher|above))?"
 )
-# A file of requirements that is not of the package itself.
+# Names of files of requirements that do not concern the package itself.
 _OF_DOCUMENTATION = re.compile(r"(?i)doc|sphinx|rtd")
-# A pin to a build before a release: a nightly or a candidate stands for its minor version.
+# A pin to a nightly or a candidate before a release, which stands for its minor version.
 _PRERELEASE = re.compile(r"(===?)\s*v?(\d+\.\d+)(?:\.\d+)*\.?(?:dev|a|b|rc)\d*(?:\+[\w.]+)?")
 
 # Requirements of torch, and the file that has them.
@@ -85,7 +84,7 @@ class TorchRange:
 
     specifiers: tuple[str, ...] = ()
     where: str = ""
-    #: The specifiers are of triton, which each release of torch brings in one version.
+    #: The specifiers are of triton, of which each release of torch requires one version.
     by_triton: bool = False
 
     def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
@@ -140,23 +139,22 @@ def torch_range(path: Path) -> TorchRange:
     required = _around(folder, "")
     if required.specifiers:
         return required
-    # Beside a bare `torch` a README has a say where it states a lower bound: a pin may be an
-    # example.
+    # Without a version of torch, a lower bound in a README counts; a pin there may be an example.
     advised = _advised(folder, bounds_only=bool(required.where))
     return advised if advised.specifiers else required
 
 
 def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else the rows with the
-    tag that it supports.
+    """The releases that a patch is judged on: those of the project's table, else the supported rows
+    with the tag.
 
-    If it supports none of them, the newest row that it does.
+    If it supports none of them, the newest supported row.
     """
     return project.releases or _supported_rows(Path(project.root).resolve(), tag)
 
 
 def source_of_releases(project: Project) -> str:
-    """The place that the default releases of a project come from, for a reader."""
+    """The source of a project's default releases, for a reader."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
@@ -225,10 +223,10 @@ def _kinds(folder: Path, package: str) -> list[list[tuple[list[object], Path]]]:
 
 
 def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
-    """A requirement for each of these modules: that of the project around a file, which knows how
-    its package is called and in which versions, or else the module's name.
+    """A requirement for each of these modules: that of the project around a file, which knows the
+    name and the versions of the module's package, or else the module's name.
 
-    A package may be called after a module with something added, as `onnxruntime-gpu`.
+    The name of a package may add something to the module's, as `onnxruntime-gpu`.
     """
     stated, package = dict[str, str](), ""
     for folder in path.resolve().parents:
@@ -248,7 +246,7 @@ def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
 
 def _parsed(text: object) -> Requirement | None:
     """A requirement without its marker; None if it is none, or not for this machine."""
-    # Takes longer to import than a small file to lint.
+    # Importing it takes longer than linting a small file.
     from packaging.requirements import Requirement
 
     try:
@@ -452,8 +450,8 @@ def _metadata(folder: Path, package: str) -> Stated:
 
 
 def _packages(repository: Path) -> Stated:
-    """The requirements of a repository's packages, if the repository itself states none: a patch
-    may be for any of them.
+    """The requirements of a repository's packages, if the repository itself states none, since a
+    patch may be for any of them.
     """
     if (repository / ".git").exists():
         files = (

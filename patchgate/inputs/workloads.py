@@ -1,6 +1,7 @@
 """Workload files -> `Workload` records, one for each variant.
 
-A file is read as text: only the probe imports torch. docs/workloads.md tells how to write one.
+A file is read as text, because only the probe imports torch. docs/workloads.md describes the
+format.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
 from patchgate.model.records import Workload, record
 from patchgate.model.serialization import Invalid, key, list_of, one_of, structure
 
-#: The options of torch.compile: facts of no workload, but of the compiler itself.
+#: The options of torch.compile, whose facts belong to the compiler and to no workload.
 OPTIONS = Workload(
     name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options"
 )
 
 CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity", "recompile")
 _FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
-# How alike a name is to one of ours that it is taken for it: `CHECK` to `CHECKS` is 0.91, `CHUNKS`
-# 0.67.
+# The likeness at which a name counts as a misspelt one of ours: `CHECK` to `CHECKS` is 0.91,
+# `CHUNKS` 0.67.
 _MISSPELT = 0.8
 _TUNED = "autotuning runs every candidate kernel on the device and keeps the fastest"
 #: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with

@@ -19,7 +19,7 @@ UNPATCHED = "unpatched"
 FAILURE = "failure"
 #: 1 where a case compiles and 0 where it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
-#: How the fact of a verdict begins on results whose dtype or shape is another one.
+#: The prefix of the fact of a verdict on results with another dtype or shape.
 OTHER_FORM = "dtype or shape"
 #: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is
 #: known.
@@ -95,7 +95,7 @@ def facts_with_compiles(observation: Observation) -> Facts:
     return {COMPILES: int(failure is None)} | observation.facts
 
 
-# How many of the facts that differ are named.
+# The most facts that are named.
 _DIFFERING = 4
 
 
@@ -119,9 +119,7 @@ def changed_facts(before: Facts, after: Facts) -> str:
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
-    """The names of facts that are taken on request only, if `facts` are of a run without that
-    request.
-    """
+    """The names of facts that need a request, if `facts` are of a run without it."""
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}
@@ -138,8 +136,8 @@ class Cost:
     slack: int = 0  #: without a stated limit, so many more in one case are no finding
 
 
-#: By the name of its budget, the most telling first. Every other fact tells what code is, and not
-#: what it costs.
+#: Costs by the names of their budgets, the most telling first. Other facts describe code and are no
+#: cost.
 COSTS = {
     "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.3),
     "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.1),
@@ -168,7 +166,7 @@ def cost_of(fact: str) -> str:
 
 
 def increase(before: FactValue | None, after: FactValue | None) -> int:
-    """By how much a cost grows: 1 for 2 -> 3, negative where it shrinks."""
+    """The growth of a cost as a number: 1 for 2 -> 3, negative if it shrinks."""
     return _amount(after) - _amount(before)
 
 

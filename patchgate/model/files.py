@@ -28,11 +28,12 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
         try:
-            # Without a name until it is whole: nothing is left of it when its writer is killed.
+            # The file gets a name when it is complete, so that nothing is left if its writer is
+            # killed.
             with open(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644), "wb") as file:
                 _fill(file, data, lasting)
-                # Only with a folder's descriptor, which counts for no absolute path, does Python
-                # follow the link.
+                # Python follows the link only with the descriptor of a folder, which has no effect
+                # on an absolute path.
                 os.link(
                     f"/proc/self/fd/{file.fileno()}",
                     temporary,
@@ -59,8 +60,7 @@ def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
         os.fsync(file.fileno())
 
 
-#: In a folder of results: the file that the run locks which writes there, and what an earlier run
-#: left.
+#: Names in a folder of results: the file that its run locks, and the results of an earlier run.
 HELD, PUT_ASIDE = ".held", ".earlier"
 # The file that reserves space in a run's folder, and how many bytes.
 _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20

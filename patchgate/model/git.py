@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-# Set over what a repository says of itself.
+# Settings that override those of a repository.
 _SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -17,14 +17,15 @@ _SETTINGS = (
     "protocol.allow=never",
     "safe.bareRepository=explicit",
 )
-# No protocol, whatever a repository allows: an object that is missing is not fetched.
+# No protocol is allowed, so that a missing object is not fetched.
 _VARIABLES = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-# Variables of the user: where a search for a repository ends, and which files have settings.
+# Variables of the user that are kept: where a search for a repository ends, and the files of
+# settings.
 _KEPT = (
     "GIT_CEILING_DIRECTORIES",
     "GIT_CONFIG_GLOBAL",

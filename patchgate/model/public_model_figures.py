@@ -13,8 +13,7 @@ from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Observation, Unmeasured, record
 from patchgate.model.text import counted
 
-#: The least change that the first line names, as a fraction: below it the cause of another peak may
-#: be alignment.
+#: The least change that the first line names, as a fraction: smaller ones may come from alignment.
 TELLS = 0.01
 
 
@@ -196,9 +195,9 @@ def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
 
 
 def _broken(part: Part) -> bool:
-    """True if the second side alone does not compile.
+    """True if only the second side does not compile.
 
-    A network that could not be made tells nothing about a compiler.
+    A network that could not be made shows nothing about a compiler.
     """
     failure = part.after.failure
     return failure is not None and failure.stage != "build" and not _unmeasured(part.before)

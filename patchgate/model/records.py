@@ -85,8 +85,8 @@ class Colour(Enum):
 
 
 class Meaning(Enum):
-    """RED hurts anyone who merges; a NOTE may interest a reviewer; another run may answer
-    NOT_JUDGED; GREEN is well.
+    """The meaning of a result: RED hurts anyone who merges; a NOTE may interest a reviewer; another
+    run may judge NOT_JUDGED; GREEN is fine.
     """
 
     RED = "red"
