@@ -39,8 +39,7 @@ from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
 
-# Releases that may be asked for and are older than every index; how many that are not out yet may
-# be asked for.
+# The oldest release that may be asked for, and how many future ones.
 _BEFORE_THE_INDEX = (
     *("2.5.1", "2.5.0"),
     *("2.4.1", "2.4.0"),
@@ -65,10 +64,9 @@ _FOLDER = re.compile(
     r"(?:\w+_)?_?(?:dynamo|inductor|pt|torch)_?v?"
     r"(?:(\d)[._](\d\d?)(?:[._]\d+)?|(\d)(\d)\d?|(\d)(\d\d)\d)"
 )
-# Bytes of files from which on a process of its own is worth its start.
+# Bytes of files for which starting another process pays.
 _WORTH = 200_000
-# Objects that are made before Python looks for garbage: a syntax tree is many objects and no
-# garbage.
+# New objects until Python collects garbage: a syntax tree has many objects and no garbage.
 _OBJECTS = 300_000
 
 
@@ -250,7 +248,7 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
-    """The lines whose check may have another outcome on some release, also on those older than the
+    """The lines whose check may have another outcome on some release, also on releases before the
     index.
     """
     if not lines:
@@ -420,8 +418,8 @@ def rare_collections() -> Iterator[None]:
 def shared_out(
     judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int
 ) -> list[Answer]:
-    """Return `judge(place)` for each place, in order; as many processes share the work as are
-    allowed and pay for their start.
+    """Return `judge(place)` for each place, in order. Processes share the work: as many as are
+    allowed and worth their start.
     """
     sizes = [each.file.stat().st_size for each in places]
     judge = partial(_judged_tidily, judge)

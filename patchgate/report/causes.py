@@ -13,8 +13,7 @@ from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.facts import COSTS, OTHER_FORM
 from patchgate.model.records import Colour, Kind, Verdict, record
 
-# Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are
-# called in short.
+# Facts that sum up the effect of a patch on a kernel, the best evidence first -> their short names.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
 # Costs that have one figure on both sides of each case: fact -> noun.
 _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
@@ -126,9 +125,8 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
 
 
-# In reading order: what makes the causes after it meaningless comes first. Each has its name;
-# codes, the strongest evidence first; kinds that have this cause whatever their code; and its
-# sentence.
+# In reading order: a cause that makes later ones meaningless comes first. Each has its name; codes,
+# the strongest evidence first; kinds that have this cause with any code; and its sentence.
 _TABLE = """
 does not run: PG210
     Importing the patch fails, so nothing else can be judged.
@@ -193,8 +191,7 @@ def _read_causes(table: str) -> Iterator[Cause]:
 CAUSES = tuple(_read_causes(_TABLE))
 _BY_NAME = {cause.name: cause for cause in CAUSES}
 _BY_KIND = {kind: cause for cause in CAUSES for kind in cause.kinds}
-# Facts of a compile have the same codes where there is no compile: the later cause is that of the
-# facts.
+# Facts have the same codes without a compile: the later cause is theirs.
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 
 

@@ -16,8 +16,8 @@ from patchgate.model.text import escape_control
 if TYPE_CHECKING:
     from patchgate.report.view import Block, RunView
 
-# A patch's output may look like a workflow command. Commands are switched off while it is printed,
-# and only who knows this word can switch them on.
+# The output of a patch may look like a workflow command. Commands are switched off while it is
+# printed, and only this word switches them on again.
 _WORD = os.urandom(16).hex()
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 

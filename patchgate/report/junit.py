@@ -15,8 +15,8 @@ from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import next_step
 from patchgate.report.view import RunView
 
-# XML 1.0 cannot hold these: control characters, surrogates, two noncharacters. A patch may print
-# any of them.
+# Characters that XML 1.0 cannot contain and a patch may print: control characters, surrogates, two
+# noncharacters.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 

@@ -138,7 +138,7 @@ def _share_text(view: RunView, look: QuickLook) -> str:
         if judged < wanted
     ]
     judged, wanted = look.workloads
-    # A check that looks at the patch alone has none.
+    # A check of the patch alone has none.
     parts = [*[f" in {judged} of {wanted} workloads"] * bool(judged), *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
     return where + f", {view.unjudged} not judged" * bool(view.unjudged)

@@ -1,4 +1,4 @@
-"""Build the records of one release from its sources, and add a release to the index.
+"""Builds the records of one release from its sources, and adds a release to the index.
 
 Every file of the index depends on the records alone: adding a release twice, or in another order,
 gives the same bytes.
@@ -37,7 +37,7 @@ def in_scope(path: str) -> bool:
 
 
 def is_stub(path: str) -> bool:
-    """True for what says which names an extension in C has, as that has no source to read."""
+    """True for a file that lists the names of an extension in C, which has no source."""
     return path.startswith("torch/_C/") and path.endswith(".pyi")
 
 
@@ -91,7 +91,7 @@ def _drop_unknown_names(built: ReleaseRecords) -> None:
         held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
-        # A name that is an attribute too says nothing where it is only read.
+        # A name that is an attribute too shows nothing where it is only read.
         built.calls[name] = [
             (callee, site)
             for callee, site in calls

@@ -38,7 +38,7 @@ Fact = tuple[str, tuple[Any, ...], Hashable]
 # (releases, `from`, `lazy` or `held`, local name or registry, origin)
 Import = tuple[int, str, str, str]
 _DIGESTS, _RELEASES = "digests.json", "releases.json"
-# Called everywhere and on everything: stored once for each module instead of for each function.
+# Names that are called everywhere: stored once for each module, not for each function.
 _EVERYDAY = frozenset(name for owner in (builtins, str, list, dict, set) for name in dir(owner)) | {
     "debug",
     "warning",

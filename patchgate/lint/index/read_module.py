@@ -17,7 +17,8 @@ from functools import lru_cache, partial
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
 
 Calls = list[tuple[str, CallSite]]
-# Calls inside functions are many; of these only such that fill a table by their own name.
+# Only calls inside functions that fill a table by their own name are kept; there are too many
+# others.
 _FILLS = re.compile(r"register|fallback|layout_constraint|decomp|py_impl")
 
 
@@ -380,7 +381,7 @@ _BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "typ
     "FrozenSet": "frozenset"
 }
 _TYPING = ("typing", "typing_extensions", "collections.abc")
-# Differ between the Pythons that may build an index, and say nothing about what a body does.
+# Attributes that differ between the Pythons that may build an index, and say nothing about a body.
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
 
 
@@ -431,8 +432,8 @@ def _spell(value: object, write: Callable[[str], None]) -> None:
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
-    """`node` and everything below it, three times as fast as `ast.walk`; building an index mostly
-    does this.
+    """`node` and everything below it, three times as fast as `ast.walk`, which most of the time of
+    building an index is for.
     """
     found = [node]
     for each in found:
@@ -543,7 +544,7 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
 
 
 def spelled(node: ast.expr) -> str:
-    """An annotation in today's spelling: `Optional[List["X"]]` is `list[X] | None`."""
+    """An annotation in modern spelling: `Optional[List["X"]]` is `list[X] | None`."""
     return _spelled(ast.unparse(node))
 
 

@@ -92,13 +92,12 @@ SCOPE = (
     "triton.compiler",
     "triton.backends",
 )
-# Packages with more modules than files: other wheels add some, or they are made when the package is
-# imported.
+# Packages with more modules than files: other wheels add some, or importing the package makes them.
 OPEN = ("triton.backends", "torch.distributed._tensor")
-# Only the package's own __init__ of these, not the modules below it.
+# Packages of which only the `__init__` is indexed, not the modules below it.
 ALONE = ("torch", "triton")
-# Nothing else of torch runs these on its way, so no user of a replacement reaches a call in them:
-# it is not indexed.
+# Modules that the rest of torch never runs, so that no user reaches their calls: these are not
+# indexed.
 APART = ("torch.ao.", "torch.quantization.")
 # `import torch` loads these of the indexed modules, and what they import; tests/torch holds it
 # against torch.
@@ -132,7 +131,7 @@ WITH_TORCH = (
 )
 
 
-# `import torch` loads this one only where an environment variable asks for it.
+# `import torch` loads this one only if an environment variable says so.
 ON_REQUEST = "torch.cuda._sanitizer"
 
 

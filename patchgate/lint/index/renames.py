@@ -10,9 +10,9 @@ from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found
 
-# With fewer parameters, or members, a likeness says nothing.
+# The fewest parameters, or members, with which a likeness counts.
 _TELLING = 3
-# How alike the names of two functions are of which one is taken for the other.
+# The likeness of the names of two functions at which one may be the other.
 _NEAR = 0.6
 
 

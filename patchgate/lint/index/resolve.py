@@ -23,8 +23,8 @@ _PLAIN: dict[str, frozenset[str]] = {
         {"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}
     ),
 }
-# A module of Python's own library of which torch imports everything -> the names that it gets. Not
-# `multiprocessing`: where torch imports all of that, its C code adds names.
+# Modules of Python from which torch imports everything -> the names that it gets. Without
+# `multiprocessing`: there torch's C code adds names.
 _LIBRARY = {"typing": frozenset(typing.__all__)}
 # A package outside the index -> the modules of torch whose names it hands on.
 _HANDS_ON = {
@@ -118,8 +118,8 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
-    """The object of a name that a star import brings; a star import from outside the index, or
-    from an extension in C, may bring any name. Of Python's own library it brings what is there.
+    """The object of a name that a star import brings. A star import from outside the index, or from
+    an extension in C, may bring any name; one from Python's library brings the names that it has.
     """
     first = rest.partition(".")[0]
     for local in here.imports:

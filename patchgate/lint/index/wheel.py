@@ -1,8 +1,8 @@
-"""Read Python sources of a torch release from its wheel on the package index: some megabytes of
+"""Reads Python sources of a torch release from its wheel on the package index: some megabytes of
 half a gigabyte.
 
 unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which
-zipfile then reads; one range for each member would need a thousand requests.
+zipfile reads; one range for each member would need a thousand requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import record
 
 Wanted = Callable[[str], bool]
-# Bytes. Members nearer than this are read in one request: a request costs about as much.
+# Bytes between members that are read in one request, because a request costs about as much.
 _GAP = 1 << 18
 # Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes
 # 2.5 MB.
@@ -164,7 +164,7 @@ class RemoteWheel:
         )  # with neither, unearth would ask its default
         wanted = f"{self._name}{self._requirement}"
         for each in finder.find_matches(wanted, allow_prereleases=True) if sources else ():
-            # One with a local version (+cpu) asks for no triton.
+            # A torch with a local version (+cpu) requires no triton.
             if each.version is not None and Version(each.version).local is None:
                 return each.link.url_without_fragment
         raise UsageError(

@@ -27,7 +27,7 @@ PG131 early return is always taken
     Why: The patch does nothing, and nobody is told.
     Fix: Correct the check: of `not a or b` and `not a and b` one is what was meant.
 """)
-# Builds of a release that no index has call themselves so: by device, by vendor, by commit.
+# Suffixes of builds of a release that no index has: by device, by vendor, by commit.
 _BUILD = re.compile(
     r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)"
 )
@@ -46,8 +46,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for span, evaluated in gates.items():
         if any(gate.holds is not False for _, gate in evaluated):
             continue
-        # A check that nightlies or local builds of several releases pass is meant for these, and is
-        # no bound cut too low.
+        # A check that nightlies or local builds of several releases pass is meant for them, and is
+        # no wrong bound.
         special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
         special = special or any(_BUILD.search(gate.text) for _, gate in evaluated)
         severity = Severity.RED if span in blocking and not special else Severity.NOTE

@@ -29,7 +29,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
         anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
-        # On what no text names: a module of a loop, or one that a function is given.
+        # The owner if no text names it: a module of a loop, or one that a function is given.
         somewhere = {each.name for each in view.usage.definitions if not each.owner}
         imports = _imports(view)
         holders_of: dict[str, list[str]] = {}
@@ -97,9 +97,9 @@ def _listed(names: Sequence[str]) -> str:
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """The names by which the original stays in use.
 
-    If the target is the place of the definition, these are imports of it; if the target only passes
-    it on, the definition is one of them. A public package has names for users, so a patch of such a
-    name is meant for them.
+    If the target is where the object is defined, these are its imports; if the target only passes
+    it on, the definition is one of them. Names of a public package are for users, so a patch of
+    such a name is meant for them.
     """
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}

@@ -43,7 +43,7 @@ PG116 config option missing
     Fix: Guard it with `hasattr(config, ...)`, or narrow the version check.
 """)
 
-# How alike two spellings are when one is taken for a slip of the other.
+# The likeness of two spellings at which one counts as a slip of the other.
 _NEAR = 0.84
 # A name that a file uses more often is no slip: its author has seen it work.
 _SLIPS = 4
@@ -89,7 +89,7 @@ def _finding(
         fix = f"did you mean `{near_name(view.release, reference.owner, reference.name)}`?"
     elif reference.kind in ("name", "attribute") and not fix:
         fix = view.release.ask(new_name, reference.owner, reference.name)
-    # Outside the gate a missing name is only worth knowing before someone widens the gate.
+    # Outside the check, a missing name only matters to someone who widens the check.
     return view.finding(
         code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference
     )
@@ -162,7 +162,7 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
             ):
                 continue
             own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
-            # Also where another file puts a module of its own in the place of torch's.
+            # Another file may also put a module of its own in the place of torch's.
             elsewhere = reference.kind in ("attribute", "name") and any(
                 map(view.usage.is_set_elsewhere, (reference.dotted, reference.owner))
             )
@@ -233,8 +233,8 @@ def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | N
 
 
 def _is_alike(view: View, reference: Reference, place: str) -> bool:
-    """True if what is at that place can be what the name was: the same function, or one with a
-    parameter in common, or a class with a member in common. Of others nothing is known.
+    """True if the object at that place can be the old one: the same function, or one with a
+    parameter in common, or a class with a member in common. Other objects always can.
     """
     was = [
         each.symbol

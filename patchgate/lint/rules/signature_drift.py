@@ -200,7 +200,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
             if rebinding.tested and not is_private(rebinding.target):
-                # The project's own code calls it, and the test fits it to these calls.
+                # The project's own code calls it, and the test replaces it for these calls.
                 findings = [replace(each, severity=Severity.NOTE) for each in findings]
             if rebinding.inherited or rebinding.mocked:
                 overrides.setdefault(rebinding.span, []).append((pair, findings))
@@ -209,8 +209,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         yield from _hooks(view)
     for by_release in overrides.values():
         # A signature that fits none of a project's releases is not meant for these callers: it is
-        # an override, or a test puts it there. One release alone, or those that somebody asks for,
-        # show that only if no other release fits either.
+        # an override, or a test sets it. With one release, or chosen ones, this holds only if no
+        # other release fits either.
         few = len(judged) == 1 or views[0].asked
         if all(findings for _, findings in by_release) and not (
             few and _fits_another(by_release[0][0], judged)
@@ -299,8 +299,8 @@ def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSit
     if not rebinding.on_class:
         calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
         module = rebinding.target.rpartition(".")[0]
-        # A module that has it by import only: what it calls is replaced, and nothing else. Through
-        # a package many may.
+        # A module that only imports the function: its own calls are replaced, and no others.
+        # Through a package there may be many.
         package = any(each.startswith(f"{module}.") for each in view.release.modules())
         imported = (
             module != (rebinding.origin or rebinding.target).rpartition(".")[0] and not package

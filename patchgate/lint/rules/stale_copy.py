@@ -178,7 +178,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return base(fingerprint(node))
     override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    # The newest of equally similar bodies: nothing shows that an older one was the base.
+    # The newest of equally similar bodies, because nothing speaks for an older one.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
@@ -218,7 +218,7 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
     )
 
 
-# How much of a body an override shares with it before we call it a copy.
+# The share of a body in common from which an override counts as a copy.
 COPY = 0.6
 _AROUND = 2
 

@@ -20,7 +20,7 @@ PG119 nothing calls the target
     Fix: Find what torch calls now (`patchgate index diff`), or end the version check before these
     releases.
 """)
-# Dispatched by name, by torch or by Python itself; no call site spells them out.
+# Names that torch or Python itself dispatches by; no call site spells them.
 _DISPATCHED = (
     "__",
     "visit_",
@@ -35,9 +35,9 @@ _DISPATCHED = (
     "reducer_",
 )
 _OPERATIONS = "torch._inductor.ops_handler.OpsHandler"
-# Bases that call no method of their heirs.
+# Bases that call no method of derived classes.
 _NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
-# How large a part of a class's methods nothing calls when C, or a table of names, calls them.
+# The share of a class's methods without a caller at which C, or a table of names, calls them.
 _UNCALLED = 0.3
 
 
