@@ -1,8 +1,7 @@
-"""Choose the kernel that `scaled_dot_product_attention` takes on a CUDA device that is not there.
+"""Chooses the kernel that `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
-Torch makes this choice in C++ from the device's properties, and without a device takes none of the
-fused kernels. Here the same rules are applied to the profile; tests compare the choices with those
-of an H200.
+Torch chooses in C++ by the device's properties, and takes no fused kernel without a device. Here
+the same rules are applied to the profile; tests compare the choices with those of an H200.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _OP = torch.ops.aten.scaled_dot_product_attention.default
 # sdp_utils.cpp).
 _CUDNN_FIRST = 91501
 _CUDNN_CAPABILITIES = ((9, 0), (10, 0), (10, 3))
-# From torch 2.12 on cuDNN's attention is asked only for a dropout that its kernels do not round
-# (pytorch#174245).
+# From torch 2.12 on, cuDNN's attention is taken only for a dropout in sixteenths, which its kernels
+# represent exactly (pytorch#174245).
 _CUDNN_DROPOUTS = 16
 _HALF = (torch.float16, torch.bfloat16)
 _FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash attention
@@ -203,9 +202,9 @@ def _refuse_what_torch_refuses(call: Attention) -> None:
 
 
 def cudnn_version() -> int:
-    """The cuDNN that this release's CUDA build was made with, as 91501 for 9.15.1.
+    """The cuDNN of this release's CUDA build, as 91501 for 9.15.1.
 
-    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones after. For a
+    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones later. For a
     CPU-only build, which does not say, any version with the same choice will do.
     """
     if not hasattr(torch._C, "_cudnn"):
@@ -246,12 +245,12 @@ def _call(kernel: str, call: Attention) -> Any:
 
 
 def _aligned_mask(mask: Any, call: Attention) -> Any:
-    """`mask` for every head, its rows starting at multiples of 16, as the memory-efficient kernel
-    reads it.
+    """`mask` for every head, with rows that start at multiples of 16, as the memory-efficient
+    kernel reads it.
     """
     length = mask.shape[-1]
     if mask.stride(-1) != 1 or any(stride % _MASK_ALIGNMENT for stride in mask.stride()[:-1]):
-        # Filled up by a whole 16 where nothing is missing.
+        # A mask without a gap is filled up by a whole 16.
         missing = _MASK_ALIGNMENT - length % _MASK_ALIGNMENT
         mask = torch.ops.aten.constant_pad_nd(mask, [0, missing], 0.0)[..., :length]
     return mask.expand(*call.query.shape[:-1], call.key.shape[-2])

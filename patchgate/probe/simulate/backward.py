@@ -26,13 +26,13 @@ from patchgate.probe.protocol import Function
 Hooks = dict[Any, tuple[list[Function], list[Function]]]
 Edge = tuple[Any, int]
 
-#: Functions that called `ctx.set_materialize_grads(False)`, which a node does not tell.
+#: Functions that called `ctx.set_materialize_grads(False)`, which their nodes do not show.
 _functions_with_none: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _HookedNode:
-    """A node of the autograd graph. Its hooks go to `hooks` (node -> before it runs, after it), for
-    `_run` to call.
+    """A node of the autograd graph, whose hooks go to `hooks` (node -> before it runs, after it),
+    for `_run` to call.
     """
 
     def __init__(self, node: Any, hooks: Hooks) -> None:
@@ -112,7 +112,7 @@ def gradients(
     at_edge: dict[Edge, Any] = {}
 
     def deliver(edges: Sequence[Edge], values: Sequence[Any]) -> None:
-        # All are fitted before any is added, in the engine's order: it shows in the traced graph.
+        # All are fitted before any is added, in the engine's order, which the traced graph shows.
         fitted = [_fit(value, edge) for value, edge in zip(values, edges, strict=True)]
         for (node, index), value in zip(edges, fitted, strict=True):
             if node is None or node not in needed:
@@ -159,7 +159,7 @@ def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], 
             seen.add(node)
             stack.append((node, True))
             stack += [(fn, False) for fn in following]
-    # A wanted node that leads nowhere only receives; a node that is not needed never runs.
+    # A wanted node that leads nowhere only receives; other nodes that are not needed never run.
     waits: Counter[Any] = Counter(node for node in roots if node in needed)
     for node, leads_on in needed.items():
         if leads_on:

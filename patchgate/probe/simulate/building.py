@@ -72,8 +72,8 @@ def as_on_a_device() -> Iterator[None]:
     """
     with (
         mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})),
-        # From torch 2.12 on it draws again until all numbers lie in a range; weights here have no
-        # numbers.
+        # From torch 2.12 on, torch draws again until all numbers are in a range; fake weights have
+        # no numbers.
         mock.patch.object(
             torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor
         ),

@@ -28,8 +28,8 @@ namespace { C10_REGISTER_GUARD_IMPL(CUDA, c10::impl::NoOpDeviceGuardImpl<c10::De
 # newest first.
 _CUDA_RELEASES = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
 # Ops with both a CUDA kernel and a composite one: all of them in the CUDA builds of 2.11.0 to
-# 2.15.0. Where there is a CUDA kernel, autograd records the op; where there is none, what the
-#   composite kernel calls.
+# 2.15.0. Autograd records an op with a CUDA kernel; for any other, the ops that the composite
+# kernel calls.
 _CUDA_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
 _LIBRARIES: list[
     torch.library.Library
@@ -54,7 +54,7 @@ def register_cuda() -> None:
 
 @contextmanager
 def as_built_for_cuda() -> Iterator[None]:
-    """Until the context ends, torch's Python code finds the same as in a CUDA build."""
+    """Until the context ends, torch's Python code finds everything as in a CUDA build."""
     enabled = "_cuda_cudaCachingAllocator_is_enabled"
     with (
         mock.patch.object(torch.version, "cuda", cuda_release()),

@@ -44,8 +44,8 @@ def device_context(profile: Profile) -> AbstractContextManager[Any]:
     contexts: dict[str, Callable[[Profile], AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
-        # Tracing patterns on a plugin's device would run its kernels; those of the CPU have been
-        # traced.
+        # Tracing patterns on a plugin's device would run its kernels; those of the CPU are traced
+        # already.
         "plugin": lambda profile: mock.patch.object(
             joint_graph, "lazy_init", lambda *_, **__: None
         ),
@@ -122,7 +122,7 @@ def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
 
     ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
     original = implementations[ops[0]]
-    # Else 2.10 compiles this function too, and its breaks count as the workload's.
+    # Otherwise 2.10 compiles this function too, and its breaks count as the workload's.
     uncompiled: Any = torch._dynamo.disable(item)
     return (
         mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else nullcontext()

@@ -23,8 +23,8 @@ from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.triton_driver import CallLog, triton_driver
 
 _CACHED = (FunctionType, type(functools.lru_cache(lambda: None)))
-# These create no context on a real device. All others do: an import that makes one of them is a
-# side effect.
+# Functions that create no context on a real device. An import that calls any other has a side
+# effect.
 _WITHOUT_CONTEXT = {
     "is_available",
     "is_initialized",
@@ -82,7 +82,7 @@ def _logged(name: str, function: Function, log: CallLog) -> Function:
 @contextmanager
 def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     """Until the context ends, `torch.cuda` and Triton's driver answer as on the profile's device,
-    whatever other parts of torch are loaded.
+    whichever parts of torch are loaded.
     """
     functions: dict[str, Any] = cuda_functions(profile, log)
     with (
@@ -98,15 +98,14 @@ def known_device(profile: Profile) -> Iterator[None]:
     """Until the context ends, a model that is built or traced finds the profile's capability, and
     its convolutions cuDNN.
 
-    `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
+    `torch.cuda.is_available` is unchanged, or fake tensors would be made on the device.
     """
     properties = cuda_functions(profile)["get_device_properties"]
     with (
         mock.patch.object(torch.cuda, "get_device_properties", properties),
-        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on
-        # another layout.
-        # Also while Dynamo traces: the layouts that it saw are kept, and found again by what
-        # compiles its graph.
+        # A build for CUDA asks the device if cuDNN takes bfloat16, and without one chooses another
+        # layout. This holds while Dynamo traces too: the layouts that it saw are kept for the
+        # compile of its graph.
         mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout),
     ):
         yield

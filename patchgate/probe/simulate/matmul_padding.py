@@ -1,5 +1,5 @@
-"""Decide which matrix products Inductor pads to aligned sizes: it times both forms on the device
-and takes the faster.
+"""Decides which matrix products Inductor pads to aligned sizes. Inductor times both forms on a
+device and takes the faster.
 
 A simulated device has the decisions of the real one of its profile, by product; any other product
 is unknown.

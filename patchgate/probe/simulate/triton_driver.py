@@ -19,11 +19,10 @@ from patchgate.probe.process.watched_imports import WatchedImports
 from patchgate.probe.protocol import Function, Profile
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# The module; as an attribute `triton.runtime.driver` is the object in it that holds the drivers.
+# The module; the attribute `triton.runtime.driver` is the object in it that holds the drivers.
 _MODULE = "triton.runtime.driver"
 _HELD = ("_active", "_default")
-# A patch that a case on the CPU imports reads this: it is compiled for the CPU of a machine with a
-# GPU.
+# A patch in a case on the CPU reads this: the case is compiled for the CPU of a machine with a GPU.
 BESIDE_THE_CPU: Profile = {
     "backend": "cuda",
     "properties": {"major": 9, "minor": 0, "warp_size": 32, "multi_processor_count": 132}
@@ -38,7 +37,7 @@ _RUNS_KERNELS = {
     "launcher_cls",
     "set_current_device",
 }
-# Triton's names of what it asks of a device, and those of a profile.
+# Properties of a device: Triton's names -> those of a profile.
 _PROPERTIES = {
     "max_shared_mem": "shared_memory_per_block_optin",
     "max_num_regs": "regs_per_multiprocessor",
@@ -101,8 +100,8 @@ class _Driver:
         return True
 
     def get_benchmarker(self) -> Any:
-        """Needed as by the driver of a real device: an autotuner asks for it before it knows that
-        it has one candidate.
+        """Needed as in the driver of a real device: an autotuner calls it before it knows that it
+        has only one candidate.
         """
         from triton.testing import do_bench
 

@@ -1,4 +1,4 @@
-"""The device that is timed: one process at a time uses it; it is warmed up first, and its clocks,
+"""The device for timing: one process at a time uses it; it is warmed up first, and its clocks,
 throttling and load are read.
 """
 
@@ -40,8 +40,8 @@ class DeviceQueue:
     def alone_in(self, owner: type, name: str) -> Iterator[None]:
         """Until the context ends, the method of that name runs with the device held alone.
 
-        Without a path the method stays as it is: a wrapper takes microseconds, which would be timed
-        with a call on the CPU.
+        Without a path the method is unchanged: the microseconds of a wrapper would be timed with a
+        call on the CPU.
         """
         if not self._path:
             yield
@@ -56,8 +56,8 @@ class DeviceQueue:
             yield
 
 
-# A device is warm when two blocks in a row took the same time within this share. The wait ends
-# after so many seconds.
+# A device is warm when two blocks in a row took the same time within this share; and the most
+# seconds of the wait.
 _SAME = 0.002
 _SECONDS = 1.0
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"

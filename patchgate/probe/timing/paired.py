@@ -45,7 +45,7 @@ SIDES = ("unpatched", "patched")
 _BLOCK = 20
 # Cycles that the GPU waits before a block, so that launches are queued before they are timed.
 _HEAD_START = 6_000_000
-# Copies of the inputs that calls on the CPU take in turn.
+# The number of copies of the inputs, which calls on the CPU take in turn.
 _COPIES = 8
 # Calls until torch has warmed up, recorded and replayed its graph.
 _RECORDING_CALLS = 4
@@ -120,8 +120,8 @@ class Pair:
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Function] = []
         self._codes: list[list[GeneratedCode]] = []
-        # A kernel that both sides share has one launch config: another one is worth 6 % of a stack
-        # on an H200.
+        # A kernel that both sides share has one launch config: a different one changed the time of
+        # a stack by 6 % on an H200.
         self._configs: dict[str, str] = {}
         self._recorded: list[Replay] = []
         self._kernels = {side: KernelCache(f"{built}/{side}") for side in SIDES}
@@ -151,8 +151,8 @@ class Pair:
         function = torch.compile(with_own_code(self._module, side), dynamic=False, mode=self._mode)
         codes: list[GeneratedCode] = []
         started = time.perf_counter()
-        # Other code is pinned when it is loaded anew; tuned code never is, because tuned again it
-        # may differ.
+        # Other code is pinned when it is loaded again. Tuned code never is: a new tuning may choose
+        # otherwise.
         with collect_code(codes, self._configs if self.tuned else {}), self._kernels[side].use():
             function(*self._args)
         self._synchronize()
@@ -229,8 +229,8 @@ class Pair:
                 _recorded_call(compiled, self._args) for compiled in self._compiled
             ]
             return [(self._recorded[0], self._recorded[1])]
-        # The graph captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
-        # captured twice, in an order in which the effect of a place cancels.
+        # The graph that is captured first has another place in memory, worth 0.15 % on an H200.
+        # Each side is captured twice, in an order in which this cancels.
         placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
         return [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
 
@@ -260,8 +260,8 @@ class Pair:
         return replay
 
     def _on_cpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
-        """Time by the CPU time of this process: on a busy machine, a call waits for longer than a
-        patch costs.
+        """Time by the CPU time of this process, because on a busy machine a call waits longer than
+        a patch costs.
         """
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8)
@@ -314,9 +314,9 @@ def _replays_graphs(mode: str) -> bool:
 def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
     """Until the context ends, everything is tuned once and kept in `folder`.
 
-    Both sides share the choice for a kernel that they share: tuned twice, equal code may come out
-    unlike. Only choices are kept, by the kernel's source; every compile still generates its own
-    code.
+    Both sides share the choice for a kernel that they share, because a second tuning may make equal
+    code differ. Only choices are kept, by the kernel's source; every compile still generates its
+    own code.
     """
     if folder is None or not _tunes_kernels(mode):
         yield
@@ -332,8 +332,8 @@ def _recorded_call(compiled: Function, args: Sequence[Any]) -> Callable[[], Any]
     """A call that torch replays by itself, once it has recorded it."""
 
     def call() -> None:
-        # Without it the other side's last outputs count as alive, and torch records a graph for
-        # each order of calls.
+        # Otherwise the other side's last outputs count as alive, and torch records a graph for each
+        # order of calls.
         torch.compiler.cudagraph_mark_step_begin()
         compiled(*args)
 
@@ -348,10 +348,10 @@ def _clone(args: Sequence[Any]) -> list[Any]:
 
 
 def with_own_code(module: Function, side: str) -> Function:
-    """`module` behind a code object of its own.
+    """`module` with a code object of its own.
 
-    Dynamo keeps what it compiled by code object: with a shared one, the second side would run the
-    first side's code.
+    Dynamo keeps compiled code by code object: with a shared one, the second side would run the code
+    of the first.
     """
 
     def call(*args: Any) -> Any:
