@@ -59,8 +59,8 @@ class Key(NamedTuple):
 
 
 def key(default: Any = dataclasses.MISSING, **how: Any) -> Any:
-    """A field that people write in the form of a `Key`; a `default` that is a function makes the
-    default.
+    """A field that people write, with the properties of a `Key`. A `default` that is a function is
+    called for the default value.
     """
     made = {"default_factory" if callable(default) else "default": default}
     return dataclasses.field(**made, metadata={Key: Key(**how)})

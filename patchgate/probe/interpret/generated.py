@@ -40,10 +40,11 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context, traced_without_device
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# Elements of a block: the interpreter admits 2 ** 20, and smaller ones stay in the CPU's caches.
+# The most elements of a block: the interpreter allows 2 ** 20, and smaller blocks stay in the CPU's
+# caches.
 _LARGEST = 1 << 18
-# Inductor leaves a mask out where a size is 1, or a multiple of the largest block that it may
-# choose. These are less.
+# Inductor leaves a mask out if a size is 1, or a multiple of the largest block that it may choose.
+# These blocks are smaller.
 _WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
 _BLOCK = re.compile(r"^(X|Y|Z|R\d_)BLOCK$")
 _DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda(?::\d+)?'")
@@ -64,7 +65,7 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Fu
             traced_without_device(profile),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
             device_context(profile),
-            # A device would time it; both forms are the same numbers.
+            # A device would time both forms; their numbers are the same.
             mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False),
             mock.patch.object(GraphLowering, "compile_to_module", load),
         ):
@@ -78,14 +79,14 @@ def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Fu
             try:
                 return compile_fx.compile_fx(module, given)
             except exceptions_allowed_to_be_fallback as error:
-                # Dynamo takes this error for a reason to run the graph eagerly.
+                # On this error Dynamo runs the graph in eager mode.
                 raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
 
     return backend
 
 
 def _moved(device: torch.device, known: dict[int, Any], value: Any) -> Any:
-    """A fake tensor of the same sizes on the device; anything else as it is."""
+    """A fake tensor of the same sizes on the device; anything else unchanged."""
     if not isinstance(value, FakeTensor) or value.device.type != "cpu":
         return value
     if id(value) not in known:
@@ -120,7 +121,7 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _load(graph: GraphLowering, memory: Memory) -> Any:
-    """The replacement of `compile_to_module`: the module whose `call` runs on the CPU."""
+    """The replacement of `compile_to_module`: the module with a `call` that runs on the CPU."""
     text = graph.codegen()[0].value
     with (
         mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory)),
@@ -248,7 +249,7 @@ class _Kernels:
         return getattr(module, name)
 
     def wait(self, scope: dict[str, Any]) -> None:
-        """Do nothing, because nothing is compiled meanwhile."""
+        """Do nothing, because nothing is compiled."""
 
     def __getattr__(self, name: str) -> Any:
         raise NeedsDevice(f"a kernel that is no Triton (`async_compile.{name}`)")

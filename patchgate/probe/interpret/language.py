@@ -1,7 +1,7 @@
 """Triton's language on the CPU: its interpreter, without its gaps and differences from a GPU.
 
-Replaced are loads and stores, which are watched; bfloat16, of which numpy knows only the bits;
-maxima of NaN; reductions and scans, which the interpreter computes element by element; and
+These parts are replaced: loads and stores, which are watched; bfloat16, whose bits alone numpy
+knows; maxima of NaN; reductions and scans, which the interpreter computes element by element; and
 libdevice, which has no functions there.
 """
 
@@ -27,7 +27,7 @@ from patchgate.probe.interpret.memory import Memory
 from patchgate.probe.protocol import Function
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# Functions of libdevice that have the name of an exact one in torch, and those with another name.
+# Functions of libdevice: those with an exact namesake in torch, and those with another name there.
 _SAME_NAME = (
     "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp "
     "exp2 expm1 floor fmod"
@@ -72,7 +72,7 @@ def interpreted_language(memory: Memory) -> Iterator[None]:
         stack.enter_context(mock.patch.object(JITFunction, "__call__", _call))
         stack.enter_context(mock.patch.object(triton_helpers, "libdevice", LIBDEVICE))
         stack.callback(interpreter._patch_lang(known).restore)
-        # Triton 3.6 asks numpy for the number of an array with one element, which newer ones
+        # Triton 3.6 converts an array with one element to a number, which newer versions of numpy
         # refuse.
         stack.enter_context(
             mock.patch.object(tl.tensor, "__index__", lambda self: self.handle.data.item())
@@ -238,7 +238,7 @@ _ARITHMETIC: dict[str, Function] = {
     "create_rsqrt": _in_float64(lambda x: 1 / np.sqrt(x)),
     "create_erf": _in_float64(lambda x: torch.erf(torch.from_numpy(x)).numpy()),
     "get_bf16": _bfloat16,
-    # Without NaN, if there is another number.
+    # The other number, if one is NaN.
     "create_maxnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmax),
     "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),
 }
@@ -268,8 +268,8 @@ def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -
 
 
 def _along_axis(input: Any, axis: Any) -> tuple[list[Any], list[Any], int]:
-    """Data with the axis as its last, and their types and axis; without an axis, of all
-    elements.
+    """The arrays with the axis moved to the end, their types, and the axis. Without an axis, the
+    arrays are flattened.
     """
     tensors = [input] if isinstance(input, tl.tensor) else list(input)
     data = [tensor.handle.data for tensor in tensors]
@@ -288,7 +288,7 @@ def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
 
 
 def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
-    """The replacement of `tl.reduce`: by halves, as the threads of a GPU do."""
+    """The replacement of `tl.reduce`: by halving, as the threads of a GPU do."""
     data, dtypes, at = _along_axis(input, _of(axis))
     dimensions = (
         input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim

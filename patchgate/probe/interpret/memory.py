@@ -1,9 +1,9 @@
-"""Watches the loads and stores of interpreted kernels. No GPU does, where a fault is wrong numbers
-at some later time.
+"""Watches the loads and stores of interpreted kernels. On a GPU, a fault shows only as wrong
+numbers at some later time.
 
-Three faults are noted: an address outside of every buffer that the kernel was given, an element
-that was never written, and one address to which two programs, or two elements of one store, write
-different values.
+Three faults are noted: an address outside of every buffer of the kernel, an element that was never
+written, and one address to which two programs, or two elements of one store, write different
+values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from torch import Tensor
 from patchgate.probe.protocol import MemoryFault
 
 _NOBODY = -1
-# A kernel's address has its offset in the lower bits; the upper ones are the number of its tensor.
+# An address in a kernel has its offset in the lower bits, and the number of its tensor in the upper
+# ones.
 _OFFSET_BITS = 48
 
 
@@ -81,8 +82,8 @@ class Memory:
                     self._note("unwritten", who, 0, "", what)
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:
-        """The addresses by which a kernel, defined in `file`, knows these tensors; the next
-        accesses belong to it.
+        """The addresses of these tensors in a kernel, which is defined in `file`; the next accesses
+        belong to it.
 
         The upper bits number the tensor, so that an address beyond one is never taken for another.
         """

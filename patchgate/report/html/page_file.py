@@ -54,8 +54,8 @@ _INVISIBLE = {
 def render_html(
     title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None
 ) -> str:
-    """The whole file; `at` is the time of the judgement, `code` the exit code. A sweep has
-    regressions.
+    """The whole file. `at` is the time of the judgement, `code` the exit code; `regressions` are
+    given for a sweep only.
     """
     views = page.views
     colours = colours_over_runs(regressions.runs) if regressions else {}
