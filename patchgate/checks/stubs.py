@@ -67,7 +67,8 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
             name for name, after in zip_longest(names, names[1:]) if not str(after).startswith(name)
         ]
         actual = f"a stand-in{_reasons(patch, project)}; the patch uses {', '.join(last)}"
-        place = shown_place(own[names[0]])
+        file, _, line = own[names[0]].rpartition(":")
+        place = f"{display_path(file)}:{line}"
         verdicts.append(
             verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project)
         )
@@ -87,9 +88,3 @@ def _reasons(patch: Patch, project: str) -> str:
         if project in ("", name.partition(".")[0])
     ]
     return f" ({'; '.join(found)})" if found else ""
-
-
-def shown_place(where: str) -> str:
-    """A file:line in the form that the user would type."""
-    file, _, line = where.rpartition(":")
-    return f"{display_path(file)}:{line}"

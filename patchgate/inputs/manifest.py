@@ -11,7 +11,6 @@ import ast
 import math
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -63,17 +62,16 @@ def _read_targets(value: Any) -> tuple[Target, ...]:
     """Read targets: names, and tables of `names` with the releases on which these are replaced."""
     if not isinstance(value, list) or not all(isinstance(entry, (str, dict)) for entry in value):
         raise Invalid("not a list of strings")
-    return tuple(target for entry in value for target in _read_target(entry))
-
-
-def _read_target(entry: str | dict[str, Any]) -> Iterator[Target]:
-    table = entry if isinstance(entry, dict) else {"names": [entry]}
-    if {*table} - {"names", "applies_to"} or not isinstance(table.get("names"), list):
-        raise Invalid("not a table of `names` and `applies_to`")
-    for name in table["names"]:
-        target = Target(read_string(name))
-        target.applies_to = read_specifier(table.get("applies_to", ""))
-        yield target
+    targets = []
+    for entry in value:
+        table = entry if isinstance(entry, dict) else {"names": [entry]}
+        if {*table} - {"names", "applies_to"} or not isinstance(table.get("names"), list):
+            raise Invalid("not a table of `names` and `applies_to`")
+        for name in table["names"]:
+            target = Target(read_string(name))
+            target.applies_to = read_specifier(table.get("applies_to", ""))
+            targets.append(target)
+    return tuple(targets)
 
 
 def _read_id(value: Any) -> str:

@@ -290,7 +290,11 @@ def lint_source(
     """
     try:
         views = views_of(source, releases, claimed, matrix, place)
-        by_release = [finding for rule in RULES for finding in _in_time(rule(views))]
+        by_release: list[Finding] = []
+        for rule in RULES:
+            for finding in rule(views):
+                check_time()
+                by_release.append(finding)
     except Unreadable as error:
         return [not_python(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
@@ -309,12 +313,6 @@ def lint_source(
     red = [each for each in beyond if each.severity is Severity.RED]
     findings += _beyond_the_claims(red, known)
     return folded(apply_ignores(findings, source, path), source), views
-
-
-def _in_time(findings: Iterator[Finding]) -> Iterator[Finding]:
-    for each in findings:
-        check_time()
-        yield each
 
 
 def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:

@@ -46,14 +46,6 @@ def module_name(path: str) -> str:
     return without.removesuffix("/__init__").replace("/", ".")
 
 
-def files_in_scope(site_packages: Path) -> dict[str, Path]:
-    """Path below site-packages -> file."""
-    files = (file for top in ("torch", "triton") for file in (site_packages / top).rglob("*.py"))
-    return {
-        path: file for file in files if in_scope(path := file.relative_to(site_packages).as_posix())
-    }
-
-
 def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> ReleaseRecords:
     """Make the records of (path below site-packages, text) pairs, without files that this Python
     cannot parse.
@@ -126,7 +118,13 @@ class SourceRelease:
 
     @cached_property
     def _files(self) -> dict[str, Path]:
-        return {module_name(path): file for path, file in files_in_scope(self._root).items()}
+        """Module -> file."""
+        files = (file for top in ("torch", "triton") for file in (self._root / top).rglob("*.py"))
+        return {
+            module_name(path): file
+            for file in files
+            if in_scope(path := file.relative_to(self._root).as_posix())
+        }
 
     def modules(self) -> frozenset[str]:
         return frozenset(self._files) | {"torch", "triton"}

@@ -21,12 +21,14 @@ def new_name(release: Release, owner: str, name: str) -> str:
     only name that has its body now, or that came with its shape when it went. Empty if there is
     none, or more than one.
     """
-    before = _last_with(release, owner, name)
-    if before is None:
+    older = [*takewhile(lambda each: each.version != release.version, release.others()), release]
+    # The last release that has it, and the next one.
+    steps = (step for step in reversed([*pairwise(older)]) if name in _symbols(step[0], owner))
+    step = next(steps, None)
+    if step is None:
         return ""
-    old, there, after = before
-    now, earlier = (_symbols(each, owner) for each in (after, there))
-    still = _symbols(release, owner)
+    earlier, now = (_symbols(each, owner) for each in step)
+    old, still = earlier[name], _symbols(release, owner)
     now = {each: symbol for each, symbol in now.items() if each in still}
     changed = {each: symbol for each, symbol in now.items() if earlier.get(each) != symbol}
     alike = [each for each, symbol in changed.items() if _same_body(old, symbol)]
@@ -41,18 +43,6 @@ def new_name(release: Release, owner: str, name: str) -> str:
         and (isinstance(old, Class) or SequenceMatcher(None, name, each).ratio() >= _NEAR)
     ]
     return f"perhaps `{came[0]}`, which came there with the same shape" if len(came) == 1 else ""
-
-
-def _last_with(
-    release: Release, owner: str, name: str
-) -> tuple[Function | Class, Release, Release] | None:
-    """The symbol in the last older release that has it, that release, and the next one."""
-    older = [*takewhile(lambda each: each.version != release.version, release.others()), release]
-    for there, after in reversed([*pairwise(older)]):
-        symbol = _symbols(there, owner).get(name)
-        if symbol is not None:
-            return symbol, there, after
-    return None
 
 
 def _symbols(release: Release, owner: str) -> Mapping[str, Function | Class]:
