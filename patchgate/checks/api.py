@@ -49,9 +49,9 @@ PG102 replacement cannot take the calls that the original takes
     the parameter.
     Fix: Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.
 PG103 attribute used by the patch is missing
-    The patch reads an attribute that its owner does not have in this torch, or replaces one that
-    only other releases have, or one that no release has though it has the name of what is assigned
-    (`torch.a.stat = mine.stats`).
+    The patch reads an attribute that its owner does not have in this torch. Or it replaces an
+    attribute that only other releases have, or one that no release has, though torch has the name
+    of the assigned value (`torch.a.stat = mine.stats`).
     Why: Users get an AttributeError as soon as that line runs; a replacement under a name that
     torch does not have is never called, and they get torch without it.
     Fix: Use the name that this release has, guard the access, or narrow `applies_to`.
@@ -66,8 +66,8 @@ PG105 names exist and fit
     Fix: Nothing to do.
 PG106 replacement loses what the original returns
     It calls the original as a statement and returns nothing, though the original returns a value.
-    Why: Users get None from `generator = torch.manual_seed(0)`, and what comes of it fails, or goes
-    on without.
+    Why: Users get None from `generator = torch.manual_seed(0)`, and later code fails, or runs
+    without the generator.
     Fix: Return what the call of the original gives.
 """)
 verdict = partial(verdict_of, FAMILY)

@@ -48,7 +48,7 @@ PG601 compiling costs more than its budget
 PG602 compiling costs less
     With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects. It
     is a note where no manifest gives a budget, and red where one does: its claim is wrong.
-    Why: The next loss stays unnoticed by the project as long as the budget does not say the gain.
+    Why: The project does not notice a later loss until its budget includes the gain.
     Fix: {_UNDER.format("-5 % .. 0 %")}
 PG603 compile work within its budget
     The number of Python calls of one compile stays within the budget `compile_calls`.

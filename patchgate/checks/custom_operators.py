@@ -43,10 +43,10 @@ PG542 custom operators are what they say
     Why: Users who compile a model call the operator by its schema and its fake function alone.
     Fix: Nothing to do.
 PG543 a custom operator was not judged in full
-    No call of the operator ran here: it has no CPU implementation, takes arguments that cannot be
-    made from its schema, or is named as a gradient that no other operator asked for. Or opcheck
-    fails with some arguments and not with others, and which are meant is not known.
-    Why: Users who compile a model with it rely on what nothing has compared.
+    No call of the operator ran here: it has no CPU implementation, its schema does not suffice to
+    make arguments, or it is named as a gradient and no other operator called it. Or opcheck fails
+    with some arguments only, and it is unknown which are meant.
+    Why: Users who compile a model with it rely on behaviour that was not compared.
     Fix: Call `torch.library.opcheck` in a test of your own, with arguments of yours.
 """)
 verdict = partial(verdict_of, FAMILY, item="custom operators")

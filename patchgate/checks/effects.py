@@ -30,10 +30,10 @@ from patchgate.checks.holders import assignment_place
 FAMILY = "gate"
 CODES = read_codes("""
 PG206 applied twice when run twice
-    When the patch ran a second time, the replacement wrapped itself, or the function that `apply`
-    names raised. It is red where the project does run the patch twice: by `apply`, a reload or an
-    import under two names, or where one run installs the same wrapper twice. Elsewhere it is a grey
-    note.
+    When the patch ran a second time, the replacement wrapped itself, or the function in `apply`
+    raised an exception. It is red if the project runs the patch twice (by `apply`, by a reload, or
+    by an import under two names), or if one run installs the same wrapper twice. Otherwise it is a
+    grey note.
     Why: Users who import or reload it twice get the effect twice, or a replacement that calls
     itself endlessly.
     Fix: Mark the replacement (an attribute on the function) and return early when it is there.

@@ -49,8 +49,8 @@ PG512 other results for samples of the operator
     not use or pass on is the most frequent reason.
 PG513 another outcome for samples of the operator: an error, or another dtype or shape
     Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
-    patch, and compile and run without it; also after a call in inference mode, or as a copy. That a
-    second derivative is refused is not judged. Another dtype is allowed to a patch that claims
+    patch, and compile and run without it; also after a call in inference mode, or as a copy. A
+    refused second derivative is not judged. Another dtype is allowed to a patch that claims
     `numerics = "changes"`.
     Why: Users whose model calls the operator like this get an error where it worked.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
@@ -60,9 +60,9 @@ PG514 samples of the operator as without the patch
     Why: Samples reach arguments, dtypes and strides that workloads do not.
     Fix: Nothing to do.
 PG515 samples of the operator were not judged
-    torch's samples could not be made or compiled here, or torch has none of what the patch
-    replaces.
-    Why: A replacement that was not run with other arguments was judged by the workloads alone.
+    torch's samples could not be made or compiled here, or torch has no samples of the replaced
+    names.
+    Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
 _FORM = "Give results the dtype and shape that they have without the patch."

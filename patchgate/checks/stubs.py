@@ -33,7 +33,7 @@ PG230 used what a stand-in stands for
     Fix: Install the module in the environments (`requires` or `install` in the project's table), or
     read the line and check that nothing in torch depends on it.
 PG231 stand-ins were not used by the patch
-    Stand-ins stand for some modules, and the patch itself used no name of them.
+    Some modules have stand-ins, and the patch itself used none of their names.
     Why: Uses in other files of the project do not affect the patch.
     Fix: Nothing to do.
 """)

@@ -30,8 +30,8 @@ CODES = read_codes("""
 PG210 the patch does not run
     Running the patch's module raised, exited, hung, crashed or ran out of memory; or it cannot read
     the version of a build of the release that is judged, such as `2.11.0a0+git1234`.
-    Why: Everyone who imports the patch has the same failure; of builds, everyone with a vendor's
-    container or a nightly.
+    Why: Everyone who imports the patch has the same failure; if it fails with a build, everyone
+    with a vendor's container or a nightly has it.
     Fix: Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.
 PG228 the patch needs what is not installed
     A module that is not installed decides what the patch does, so a stand-in for it does not do.

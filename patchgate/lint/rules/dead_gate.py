@@ -24,8 +24,8 @@ PG120 version check is never true
 PG131 early return is always taken
     The version check of an early return is true on every torch release, so that a replacement below
     it is never installed.
-    Why: The patch does nothing, and nobody is told.
-    Fix: Correct the check: of `not a or b` and `not a and b` one is what was meant.
+    Why: The patch does nothing, and no message says so.
+    Fix: Correct the check: one of `not a or b` and `not a and b` is written in place of the other.
 """)
 # Suffixes of builds of a release that no index has: by device, by vendor, by commit.
 _BUILD = re.compile(

@@ -30,7 +30,7 @@ PG128 hunk applies elsewhere
     Why: It still works. The further away it applies, the more it needs a review.
     Fix: Nothing, or refresh the diff.
 PG129 hunks not judged
-    Whether the hunks of the diff apply was not judged: the sources of no release are available.
+    The hunks of the diff were not judged, because the sources of no release are available.
     Why: The index has names and fingerprints, not the lines that a hunk must find.
     Fix: `patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch
     in it.

@@ -24,8 +24,8 @@ def not_python(line: int, reason: str, path: str, source: str) -> Finding:
 
 (OUT_OF_TIME,) = read_codes("""
 PG142 not judged in time
-    Lint gave the file up: to read it takes more processor time than one file is given.
-    Why: Nothing is known of the file. That nothing is red in it says nothing.
+    Reading the file takes more processor time than lint gives to one file.
+    Why: The file was not checked, so other findings may be missing.
     Fix: Split the file, or leave it out where it is generated.
 """)
 

@@ -32,8 +32,7 @@ PG122 replaced body changed upstream
 PG130 version check without an upper bound
     The version check is true on every later release, and the function that the patch wraps has
     another body there than in the first release on which the check is true.
-    Why: Whether the defect is still present, and whether the wrapper is still right, was decided
-    for a body that no longer exists.
+    Why: The defect and the wrapper were judged with a body that no longer exists.
     Fix: Add an upper bound before the change, or state the symptom in the manifest:
     `patchgate gate` then measures on every release whether the patch is needed.
 """)

@@ -59,7 +59,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _running(view: View) -> set[Span]:
-    """The version checks around code that runs and whose names are there."""
+    """The version checks around code that runs and finds all its names."""
     return {
         gate
         for reference in view.usage.references

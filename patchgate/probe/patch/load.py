@@ -311,7 +311,7 @@ def is_patch_module(guarded: str) -> bool:
 
 
 def held_by_patches(name: str) -> list[Any]:
-    """Functions with that name that modules run as patches hold, as their originals."""
+    """Functions of that name that patches which ran hold as their originals."""
     values = itertools.chain(*(vars(module).values() for module in _MODULES.values()))
     return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 

@@ -399,8 +399,8 @@ def saved_after_replacing(changed: Changes) -> list[str]:
 
 
 def _is_below(owner: str, base: str) -> bool:
-    """True for a class that inherits from another: its wrapper may call the other's saved wrapper,
-    which ends.
+    """True for a class that inherits from another: its wrapper calls the other's saved wrapper, so
+    the calls end.
     """
     with suppress(LookupError):
         classes = resolve(owner), resolve(base)
