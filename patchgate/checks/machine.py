@@ -51,12 +51,12 @@ PG908 how a patch is confined here
     Fix: Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them
     (unshare, mount). With `--require-sandbox` no patch is run where anything is missing.
 PG909 a kept answer was wrong
-    An answer that an earlier run has kept was measured again, at random, and two fresh answers
-    agree with one another and not with it. Nothing that was kept is believed any more.
-    Why: Something that its key does not name has changed: other results of this run may rest on
-    such answers too.
-    Fix: Run the same command again, which measures everything anew, and report it with what
-    changed on this machine since the earlier run.
+    A kept answer of an earlier run was measured again, at random. Two fresh answers agree with each
+    other and differ from it. No kept answer is used any more.
+    Why: Something that its key does not contain has changed: other results of this run may depend
+    on such answers too.
+    Fix: Run the same command again, which measures everything anew. Report it with what has changed
+    on this machine since the earlier run.
 """),
     Code(
         code="PG906",

@@ -32,19 +32,19 @@ from patchgate.checks.parity import comparison_failure, judge_numbers, with_own_
 FAMILY = "parity"
 CODES = read_codes("""
 PG531 an offered backend or pass fails
-    A backend that the patch registers, or that its project names as an entry point, raises for a
-    workload or a small program; or a pass over graphs that it offers does, or leaves a graph that
-    `Graph.lint` refuses. Eager mode runs it. It is a note where a line of the patch itself raises
-    (`raise`, `assert`), and where NotImplementedError is raised.
+    A backend that the patch registers, or that its project names as an entry point, raises an
+    exception for a workload or a small program that eager mode runs. Or a pass over graphs raises
+    one, or leaves a graph that `Graph.lint` refuses. It is a note if a line of the patch itself
+    raises it (`raise`, `assert`), and for NotImplementedError.
     Why: Users who choose this backend, or run this pass, get an exception in place of a compiled
     model.
     Fix: Read the failure; it names the workload. Raise an exception that says so for what is not
     supported.
 PG532 an offered backend or pass computes other numbers
-    With the backend, or once the pass has changed the graph, the error against float64 is more than
-    twice that of eager mode (`error_factor` is another factor), two equal runs differ, or NaN,
-    infinities or shapes differ for special inputs or for other sizes; or small programs differ,
-    also a model in training whose weights are others in its next call. A manifest that claims
+    With the backend, or after the pass has changed the graph, the error against float64 is more
+    than twice that of eager mode (`error_factor` sets another factor). Or two equal runs differ; or
+    NaN, infinities or shapes differ for special inputs or for other sizes; or small programs
+    differ, also a model in training with other weights in its next call. A manifest that claims
     `numerics = "changes"` allows another error.
     Why: Users who choose this backend, or run this pass, get wrong results with no error message.
     Fix: Run the workload with and without it. Look for arguments, sizes and users of a node that it
@@ -60,8 +60,8 @@ PG534 an offered backend or pass was not judged in full
     The backend or pass refuses this workload or its special inputs, changes none of its graphs,
     needs a device, changes its own result when it is run once more, leaves nodes without
     `meta["val"]`, or does not recompile the module.
-    Why: On this workload its numbers say little; or those who run it twice, or another pass after
-    it, can be surprised.
+    Why: On this workload its numbers say little. Or users who run it twice, or another pass after
+    it, may get other results.
     Fix: Read the reason. A workload of your own that it acts on is judged too (docs/workloads.md).
 PG535 as in eager mode
     The workload was compiled with an offered backend, or run as an offered pass leaves its graphs,

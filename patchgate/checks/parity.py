@@ -69,10 +69,10 @@ PG505 more than rounding
     `largest_ulps = 16`.
 PG506 different results for special inputs
     For inputs with NaN, infinities, very large or denormal values, or with one row or none, an
-    element of the output is NaN, infinite or finite where it is not without the patch and not in
-    eager mode; or an error appears or disappears.
-    Why: Users do not see that a training run is broken where a NaN is lost, and break a good one
-    where a NaN is new.
+    element of the output is NaN, infinite or finite, unlike without the patch and unlike in eager
+    mode; or an error appears or disappears.
+    Why: If a NaN is lost, users do not see that a training run is broken; a new NaN breaks a good
+    one.
     Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows
     earlier.
 PG508 parity could not be measured
@@ -81,9 +81,9 @@ PG508 parity could not be measured
     Fix: Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor
     can it where the path of the user's cache, or of torch, has a blank.
 PG511 results are not deterministic
-    Two runs of the same compiled workload on the same inputs differ bit for bit, in one process or,
-    on a GPU, in two, on the side that is named. Where it is the patched side alone, that is PG501,
-    unless the patch claims to change the numbers.
+    Two runs of the same compiled workload on the same inputs differ bit for bit on the named side,
+    in one process or, on a GPU, in two. If only the patched side differs, it is PG501, unless the
+    patch claims to change the numbers.
     Why: If runs differ by themselves, a difference between patched and unpatched is no evidence
     about the patch.
     Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch

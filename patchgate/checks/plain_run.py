@@ -47,7 +47,7 @@ PG225 behaves differently when judged
 PG226 not compared with a user's script
     No workload could be compiled and run by a script without patchgate in its process, or torch
     without the patch behaves differently there.
-    Why: Whether the patch behaves the same outside of patchgate is unknown.
+    Why: It is unknown if the patch behaves the same outside of patchgate.
     Fix: Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses
     stubs, are never
     compared: they cannot run without patchgate.
@@ -55,7 +55,7 @@ PG227 depends on the order of imports
     In a user's script, where nothing of the compiler is imported before the patch, one workload
     gets the code and the outputs of torch without the patch; or importing the patch changes further
     settings of the process there.
-    Why: Who imports the patch first gets another compiler than who imports it last.
+    Why: Users who import the patch first get another compiler than those who import it last.
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
