@@ -189,7 +189,7 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None
                 yield item.optional_vars.id, None, None
 
 
-def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str | None]]:
+def _on_self(function: FunctionDefinition) -> Iterator[tuple[str, str | None]]:
     """(name, annotation) for each `self.name = ...` in a method, whatever its first parameter is
     called.
     """
@@ -253,7 +253,7 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """
     inside: set[int] = set()
     for node in nodes_of(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(node, (*DEFINITIONS, ast.Lambda)):
             parts = [node.body] if isinstance(node, ast.Lambda) else node.body
             inside.update(id(each) for part in parts for each in nodes_of(part))
     top = {id(node) for node in tree.body}
@@ -261,9 +261,9 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Call):
             keeper = last_name(node.func)
             if keeper and (id(node) not in inside or _FILLS.search(keeper)):
-                given = [*node.args, *(each.value for each in node.keywords)]
+                given = values_given(node)
                 yield from ((keeper, each.id) for each in given if isinstance(each, ast.Name))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and id(node) in top:
+        elif isinstance(node, DEFINITIONS) and id(node) in top:
             keepers = (
                 last_name(each.func if isinstance(each, ast.Call) else each)
                 for each in node.decorator_list
@@ -289,7 +289,7 @@ def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+FunctionDefinition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function_text(text: str, name: str) -> str | None:
@@ -311,13 +311,13 @@ def call_line(text: str, callee: str, site: CallSite) -> int | None:
     return None
 
 
-def defined(text: str, name: str) -> Node | None:
+def defined(text: str, name: str) -> FunctionDefinition | ast.ClassDef | None:
     """The definition of `f` or `Class.f` that counts."""
     tree = parsed(text)
     return inside(tree, name) if tree is not None else None
 
 
-def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
+def inside(owner: ast.Module | ast.ClassDef, name: str) -> FunctionDefinition | ast.ClassDef | None:
     """The definition of `f` or `Class.f` that counts, in a parsed module or class."""
     body, found = owner.body, None
     for part in name.split("."):
@@ -362,7 +362,7 @@ def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt,
             yield from flat(getattr(node, "finalbody", []), False)
 
 
-def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_overload(node: FunctionDefinition) -> bool:
     """True for typing overloads and for the setter and deleter of a property, which do not define
     the name.
     """
@@ -385,7 +385,7 @@ _TYPING = ("typing", "typing_extensions", "collections.abc")
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
 
 
-def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: bool) -> Function:
+def read_function(node: FunctionDefinition, *, in_class: bool) -> Function:
     form = "method" if in_class else "function"
     if in_class and node.name in ("__new__", "__init_subclass__", "__class_getitem__"):
         form = "static" if node.name == "__new__" else "class"
@@ -401,7 +401,7 @@ def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: boo
     )
 
 
-def fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def fingerprint(node: FunctionDefinition) -> str:
     """Six hex digits of what the body does: docstring, comments and layout do not count."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     parts: list[str] = []
@@ -446,6 +446,11 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def values_given(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, by position and then by keyword."""
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
 def last_name(node: ast.AST) -> str:
     """The last name of an expression, `c` for `c` and `a.b.c`; empty for any other."""
     return (
@@ -478,14 +483,14 @@ def values_in(node: ast.AST) -> set[str]:
     for each in nodes_of(node):
         parts: list[ast.expr | None] = []
         if isinstance(each, ast.Call):
-            parts = [*each.args, *(keyword.value for keyword in each.keywords)]
+            parts = [*values_given(each)]
         elif isinstance(each, (ast.Tuple, ast.List, ast.Set)):
             parts = [*each.elts]
         elif isinstance(each, ast.Dict):
             parts = [*each.values]
         elif isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return)):
             parts = [each.value]
-        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        elif isinstance(each, (*DEFINITIONS, ast.ClassDef)):
             parts = [*each.decorator_list]
         for part in parts:
             if part is not None and last_name(part):

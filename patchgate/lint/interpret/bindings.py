@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.index.read_module import last_name
+from patchgate.lint.index.read_module import last_name, values_given
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import is_of_tests, own_value
 from patchgate.lint.interpret.references import (
@@ -433,8 +433,7 @@ def _form_of(value: Value) -> str | None:
         return None
     if value.form == _PLAIN:
         return None
-    forms = (FORMS.get(ast.unparse(each)) for each in getattr(value.node, "decorator_list", ()))
-    return value.form or next(filter(None, forms), None)
+    return value.form or next(filter(None, map(FORMS.get, value.decorators)), None)
 
 
 def _is_wrapped(function: LocalFunction) -> bool:
@@ -483,8 +482,5 @@ def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
         for node in ast.walk(function)
         if isinstance(node, ast.Call) and last_name(node.func) in given
     ]
-    passed = {
-        ast.unparse(ast.Tuple(elts=[*each.args, *(one.value for one in each.keywords)]))
-        for each in calls
-    }
+    passed = {ast.unparse(ast.Tuple(elts=values_given(each))) for each in calls}
     return passed == {f"(*{own.vararg.arg}, {own.kwarg.arg})"}

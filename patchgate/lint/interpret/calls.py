@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from patchgate.lint.index.read_module import last_name
+from patchgate.lint.index.read_module import last_name, values_given
 from patchgate.lint.index.records import Arguments, misfit
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
@@ -215,7 +215,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
             else UNKNOWN
         )
     if dotted in _MODULES_BY_NAME and first is None and node.args:
-        for each in (*node.args, *(keyword.value for keyword in node.keywords)):
+        for each in values_given(node):
             read(each, state)
         return Unknown(PRESENCE)  # a module whose name cannot be read may be one of torch
     if dotted == "importlib.import_module" and first is not None:
@@ -750,7 +750,7 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.silent.having(inlined=state.inlined or 1)
     name = last_name(call.func if call is not None else decorator)
-    given = [*call.args, *(each.value for each in call.keywords)] if call is not None else []
+    given = values_given(call) if call is not None else []
     tests = [read(each, silent) for each in given]
     skipped = _SKIPPED_WHEN.get(name)
     if skipped is not None and tests and truth_of(tests[0]) is not None:
@@ -790,11 +790,10 @@ def member_of_own(
         if value is None:
             return _inherited(owner.of, name, span, state, guarded=guarded)
         return value if because_of(value) else UNKNOWN
-    decorators = [ast.unparse(each) for each in getattr(member.node, "decorator_list", ())]
     if name.startswith("_") and not name.startswith("__"):
         state.use(member, called=True)
-    answer = inline(member, ([] if "staticmethod" in decorators else [owner], {}), state)
-    return answer if "property" in decorators else unknown(answer)
+    answer = inline(member, ([] if "staticmethod" in member.decorators else [owner], {}), state)
+    return answer if "property" in member.decorators else unknown(answer)
 
 
 def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:

@@ -19,7 +19,7 @@ from os.path import exists, isdir, isfile, islink  # pathlib raises if a name is
 from pathlib import Path
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
-from patchgate.lint.index.read_module import flat
+from patchgate.lint.index.read_module import DEFINITIONS, flat
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.state import State, execute_block
 from patchgate.lint.interpret.values import (
@@ -81,9 +81,6 @@ _PLAIN_NODES = 16
 _TELLING = re.compile(
     r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$"
 )
-
-
-_Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @record
@@ -283,7 +280,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
     todo: list[ast.AST] = [statement]
     while todo:
         node = todo.pop()
-        if isinstance(node, _Definition):
+        if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
             yield node.name
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (each.asname or each.name.partition(".")[0] for each in node.names)

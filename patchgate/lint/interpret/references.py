@@ -13,11 +13,12 @@ from enum import Enum, IntEnum
 from functools import cached_property
 from pathlib import Path
 
+from patchgate.lint.index.read_module import FunctionDefinition
 from patchgate.lint.index.records import Arguments, Function
 from patchgate.lint.index.resolve import Found, Modules, member
 from patchgate.model.records import record
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FunctionNode = FunctionDefinition | ast.Lambda
 
 
 class Reachability(IntEnum):
@@ -70,7 +71,7 @@ class Span:
         )
 
     @classmethod
-    def of_function_name(cls, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
+    def of_function_name(cls, node: FunctionDefinition) -> Span:
         """The name after `def`."""
         before = len("async def " if isinstance(node, ast.AsyncFunctionDef) else "def ")
         return cls(

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 
-from patchgate.lint.index.read_module import last_name, nodes_of
+from patchgate.lint.index.read_module import DEFINITIONS, FunctionDefinition, last_name, nodes_of
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     attribute,
@@ -33,7 +33,15 @@ from patchgate.lint.interpret.calls import end_of_call, kept_by
 from patchgate.lint.interpret.expressions import narrow
 from patchgate.lint.interpret.loaded_modules import loads_from
 from patchgate.lint.interpret.project_files import OF_VENDORS, brings_triton, file_of
-from patchgate.lint.interpret.references import Gate, Import, Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.references import (
+    FunctionNode,
+    Gate,
+    Import,
+    Presence,
+    Reachability,
+    Span,
+    Usage,
+)
 from patchgate.lint.interpret.state import (
     Attempt,
     End,
@@ -179,9 +187,7 @@ class _Turns:
                 return first
 
 
-def _has_line(
-    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lines: Sequence[int]
-) -> bool:
+def _has_line(function: FunctionNode, lines: Sequence[int]) -> bool:
     """True if a function has one of the lines, which are sorted."""
     at = bisect_left(lines, function.lineno)
     return at < len(lines) and (function.end_lineno is None or lines[at] <= function.end_lineno)
@@ -207,9 +213,10 @@ def _assign_parameters(function: LocalFunction, state: State) -> None:
     if function.receivers:
         state.scope.assign(parameters[0].arg, Instance(classes=tuple(sorted(function.receivers))))
     elif function.owner is not None:
-        decorators = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
-        first = function.owner if "classmethod" in decorators else LocalObject(function.owner)
-        state.scope.assign(parameters[0].arg, UNKNOWN if "staticmethod" in decorators else first)
+        is_class = "classmethod" in function.decorators
+        first = function.owner if is_class else LocalObject(function.owner)
+        is_static = "staticmethod" in function.decorators
+        state.scope.assign(parameters[0].arg, UNKNOWN if is_static else first)
 
 
 @execute.register(ast.Import)
@@ -321,7 +328,7 @@ def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
 
 @execute.register(ast.FunctionDef)
 @execute.register(ast.AsyncFunctionDef)
-def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State) -> None:
+def execute_function(node: FunctionDefinition, state: State) -> None:
     function = LocalFunction(node=node, scope=state.scope)
     _decorated(node, state).define(function)
     for part in (*node.args.defaults, *node.args.kw_defaults):
@@ -342,7 +349,7 @@ def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State)
     state.scope.assign(node.name, function)
 
 
-def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, state: State) -> State:
+def _decorated(node: FunctionDefinition | ast.ClassDef, state: State) -> State:
     """The state of a decorated body, after its decorators."""
     for each in node.decorator_list:
         state = state.at(kept_by(each, read(each, state), state))
@@ -686,15 +693,12 @@ def _names(node: ast.expr) -> set[str]:
     return {last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])}
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
 @lru_cache(maxsize=1)
 def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
     """Each function of a file -> the names in it, and the private attributes."""
     found: dict[ast.AST, set[str]] = {}
     for function in nodes_of(tree):
-        if isinstance(function, _FUNCTIONS):
+        if isinstance(function, (*DEFINITIONS, ast.Lambda)):
             nodes = nodes_of(function)
             found[function] = {each.id for each in nodes if isinstance(each, ast.Name)}
             attributes = (each.attr for each in nodes if isinstance(each, ast.Attribute))

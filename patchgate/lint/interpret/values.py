@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from patchgate.lint.index.read_module import FunctionDefinition
 from patchgate.model.records import record
 
 #: Why a value is known: it was computed from the torch version, or by asking whether torch has a
@@ -118,7 +119,7 @@ class OwnModule:
 class LocalFunction:
     """A function or lambda of the patch. `scope` has its free names."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    node: FunctionDefinition | ast.Lambda
     scope: Scope
     #: The classes of torch that it was made a method of, which its first parameter belongs to.
     receivers: set[str] = field(default_factory=set)
@@ -126,6 +127,11 @@ class LocalFunction:
     form: str | None = None
     #: The class of the patch in whose body it stands.
     owner: LocalClass | None = None
+
+    @property
+    def decorators(self) -> list[str]:
+        """The texts of its decorators."""
+        return [ast.unparse(each) for each in getattr(self.node, "decorator_list", ())]
 
 
 @record
