@@ -38,10 +38,10 @@ def main() -> NoReturn:
 
 
 def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
-    """Run a command and exit: bad input is a message and exit code 2, our own fault or the
-    machine's 4.
+    """Run a command and exit: bad input is a message and exit code 2; a fault of ours or of the
+    machine is 4.
 
-    Never a traceback, and never the 1 that says red.
+    There is never a traceback, and never the 1 that means red.
     """
     for number in _SIGNALS:
         if (
@@ -87,8 +87,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
     """True if a command ended because nothing reads its output any more, as with `| head -1`.
 
-    Click then puts something else in the place of standard output and exits with 1; Rich exits with
-    1 alone.
+    Click then replaces standard output and exits with 1; Rich exits with 1 alone.
     """
     if sys.stdout is output and not any(
         isinstance(each, BrokenPipeError) for each in (ended, ended.__context__)
@@ -111,7 +110,7 @@ def _distrust_working_folder() -> None:
 
 
 def bad_input(error: Exception) -> UsageError | None:
-    """The message for an error that the input caused, and not we or the machine."""
+    """The message for an error of the input; None for an error of ours or of the machine."""
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError(
             "no file has so long a name", got=str(error.filename), next="another path"
@@ -123,10 +122,8 @@ def bad_input(error: Exception) -> UsageError | None:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """End as Ctrl-C does when a job of CI is ended: verdicts are kept, and nothing is left
-    behind.
-    """
-    # A second one of CI changes nothing; a second Ctrl-C is for now.
+    """End as on Ctrl-C when a job of CI is ended: verdicts are kept, and nothing is left behind."""
+    # A second signal of CI changes nothing; a second Ctrl-C ends at once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     raise KeyboardInterrupt(signal.Signals(number).name)
@@ -181,7 +178,7 @@ _GROUPS = {
     "Set up": ("doctor", "comment", "index"),
 }
 _NAMES = [name for names in _GROUPS.values() for name in names]
-# Command -> `module:function` of this package, where the two are not called like it.
+# Command -> `module:function` of this package, if its name is another.
 _ELSEWHERE = {
     "ask": "bisect:ask",
     "comment": "report:comment",
@@ -193,7 +190,9 @@ _ELSEWHERE = {
 
 
 class _Commands(click.Group):
-    """Imports a command when it is typed: `lint` must not wait for what a bisect needs."""
+    """Imports a command when it is typed, so that `lint` does not wait for the imports of a
+    bisect.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_NAMES)

@@ -116,7 +116,7 @@ def cases_at_once(memory: int = 2) -> int:
         cores = min(cores, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):
         room = min(room, int((_CONTAINER / "memory.max").read_text(encoding="ascii")))
-    # As many were tried beside each other, also on one GPU, whose memory they share.
+    # As many were tried at the same time, also on one GPU, whose memory they share.
     return max(2, min(16, int(min(cores, room / (memory << 30)))))
 
 

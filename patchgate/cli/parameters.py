@@ -10,16 +10,15 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import click
 
-#: Gives a function the parameter of click's that one of its own is: its name, its type.
+#: Sets a parameter of click up for a parameter of a function: its name, its type.
 Parameter = Callable[[str, Any], Callable[[Any], Any]]
 
 
 def options(
     function: Callable[..., Any], of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """The function with the parameters of click that its own parameters declare, or those `of`
-    another function: by a default, `strict: bool = option()`, or by an `Annotated` type, `rows:
-    Rows`.
+    """Add to the function the parameters of click that it declares, or those `of` another function:
+    by a default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
     """
     said = of or function
     for name, hint in reversed(get_type_hints(said, include_extras=True).items()):

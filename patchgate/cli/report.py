@@ -71,7 +71,7 @@ def write_html(
 ) -> None:
     """Write the page, one file with everything in it.
 
-    `since` is the file whose age is that of the verdicts; a sweep has regressions.
+    `since` is the file whose age is that of the verdicts; `regressions` are given for a sweep only.
     """
     page = Page()
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """A file of the findings that a package had when it began to use lint: they are not red again.
 
-An entry is identified by its message and by the text of its line, never by the number of the line.
-It is red again if it hurts sooner than it did, or in more places.
+An entry is identified by its message and the text of its line, not by the line's number. It is red
+again if it hurts sooner than before, or in more places.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_baseline(file: Path, findings: Iterable[Finding]) -> int:
 def without_known(
     file: Path, findings: Sequence[Finding], files: Iterable[str]
 ) -> tuple[list[Finding], list[Known]]:
-    """The findings that are left, and the entries of judged files that no finding matches now.
+    """The remaining findings, and the entries of judged files that no finding matches any more.
 
     Raises UsageError for a file that is no baseline.
     """

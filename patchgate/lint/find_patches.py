@@ -1,6 +1,6 @@
-"""Find the patches at some paths, each with the releases on which it is judged.
+"""Finds the patches at some paths, each with the releases on which it is judged.
 
-In a folder every file is looked at, and only a file that uses torch's compiler is judged.
+In a folder every file is looked at, but only a file that uses torch's compiler is judged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BELOW = {
     root: "|".join(each.split(".")[1] for each in SCOPE if each.startswith(f"{root}."))
     for root in ("torch", "triton")
 }
-# A file without any of these says nothing that lint could judge.
+# A file without any of these words has nothing that lint could judge.
 _TOUCHES = re.compile(
     "|".join(
         [
@@ -56,11 +56,11 @@ _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
-# How many ranges of folders below a project are shown.
+# The most ranges of folders below a project that are shown.
 _SHOWN = 3
 # A range, the releases that it allows, and the newer ones.
 _Judged = tuple[TorchRange, Sequence[str], Sequence[str]]
-# Words that only a manifest of a patch has, where a folder's other tables lie beside its files.
+# Words that only the manifest of a patch has, and not other tables of the folder.
 _OF_A_MANIFEST = re.compile(r"^\s*(applies_to|targets|numerics|symptom|fixed_in)\s*=", re.M)
 
 
@@ -71,17 +71,17 @@ class Place:
     file: Path
     releases: Sequence[Release]
     own: OwnFiles
-    #: Somebody says which releases these are: the project, or whoever asks.
+    #: The releases are stated: by the project, or by the user.
     stated: bool = False
     #: True if the user asked for it.
     asked: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
-    #: The newer ones of these, if nobody has asked for certain releases.
+    #: The newer ones of these, if the user has not chosen releases.
     ahead: Sequence[Release] = ()
     #: The specifier of its manifest.
     claimed: SpecifierSet | None = None
-    #: It was come upon in a folder, and not asked for by itself.
+    #: It was found in a folder, and not named by the user.
     walked: bool = False
 
     @property
@@ -143,8 +143,8 @@ def walk(
 
 @dataclass(kw_only=True)
 class _Ranges:
-    """The releases that the project at a path supports. A folder below that states its own is
-    judged on those that both allow, or if there are none, on its own.
+    """The releases that the project at a path supports. A folder below with its own range is judged
+    on the releases that both allow, or on its own if there are none.
     """
 
     path: Path
@@ -208,8 +208,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
             and not (here / each / "pyvenv.cfg").exists()
         ]
         for path in (here / name for name in names if name.endswith((".py", *DIFFS))):
-            # No pipe, no link to nowhere, as some editors leave beside a file that is open, and
-            # none to a stranger's.
+            # No pipe, no broken link, as some editors leave next to an open file, and no link out
+            # of the project.
             if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
                 yield path
 

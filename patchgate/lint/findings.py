@@ -22,9 +22,9 @@ from patchgate.model.versions import show_releases
 
 
 class When(str, Enum):
-    #: On the newest release that the project admits, or on the one that is installed.
+    #: On the newest release that the project admits, or on the installed one.
     NOW = "broken now"
-    #: On the first of the releases after those that the project admits on which anything breaks.
+    #: On the first release after those that the project admits on which anything breaks.
     NEXT = "breaks next"
     #: On the oldest releases that it admits, and on no later ones.
     LOWER_BOUND = "lower bound too low"
@@ -91,11 +91,11 @@ class Finding:
     #: The name of torch that it is about, and the innermost version check around the place.
     name: str = ""
     gate: Span | None = None
-    #: The gate keeps the line from running in these releases.
+    #: The version check keeps the line from running in these releases.
     outside: bool = False
     #: Other places in the file of which the same holds.
     also: tuple[Span, ...] = ()
-    #: When it hurts, of what is red, or will be with the next release.
+    #: When a red finding hurts, or one that will be red with the next release.
     when: When | None = None
 
 

@@ -1,7 +1,7 @@
 """Gains and losses of models: as a table in a terminal and in Markdown, and as a page with a plot.
 
-The plot is SVG that is made here, because the page's policy allows no inline style; the table says
-the same in words.
+The plot is SVG that is made here, because the page's policy allows no inline style; the table has
+the same figures.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ from patchgate.report.view import headline_text
 
 # Seconds between two plain lines.
 _EVERY = 15
-# Seconds that are not worth a figure, and how far a cell that takes longer than expected goes on.
+# Seconds that are shown without a figure, and the share by which a late cell is expected to go on.
 _SHORT, _LONGER = 3, 0.3
 
 
 class TimeLeft:
-    """Estimates when a run ends, from the seconds that each cell took in the last run, or that its
+    """Estimates when a run ends: from the seconds of each cell in the last run, or those that its
     check states, and from how much longer the cells of this run take.
     """
 
@@ -55,7 +55,7 @@ class TimeLeft:
         now, left = self._clock(), []
         cells = list(self._left.items())  # it is asked in another thread too
         elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
-        # A cell that takes longer than expected tells how slow this run is, before any has ended.
+        # A cell that takes longer than expected shows how slow this run is, before any has ended.
         late = [cell for cell in cells if elapsed[cell[0]] > cell[1]]
         taken = self._taken + sum(elapsed[cell] for cell, _ in late)
         expected = self._expected + sum(seconds for _, seconds in late)
@@ -105,7 +105,7 @@ class RunProgress(Progress):
             print_line(self.console, f"{self.done} checks in {self._elapsed()}; writing the report")
 
     def planned(self, cells: Mapping[str, float]) -> None:
-        """Take note of the cells that are to be judged, and the seconds that their checks need."""
+        """Note the cells of the run, and the seconds that their checks need."""
         self.total = len(cells)
         self._left.planned(cells)
         self._show()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
     from patchgate.report.view import RunView
 
-# The address of these pages, as the workflow that runs patchgate knows it.
+# The variable by which the workflow that runs patchgate gives the address of these pages.
 _DOCS = "PATCHGATE_DOCS"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 Result = dict[str, Any]
@@ -69,10 +69,10 @@ def sarif_result(
     subject: str = "",
     also: Iterable[Place] = (),
 ) -> Result:
-    """A message about a place; the same holds at the places in `also`.
+    """A message about a place, which also holds at the places in `also`.
 
-    `subject` is what it is about, whatever the figures, if the message does not say it. The
-    fingerprint has no line number: an alert stays the same when the file above it grows.
+    `subject` is what the message is about, without figures, if the message does not say it. The
+    fingerprint has no line number, so an alert stays the same when the file above it grows.
     """
     identity = "\0".join((code, place.path, subject or message)).encode("utf-8", "replace")
     return {

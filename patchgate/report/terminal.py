@@ -40,20 +40,19 @@ from patchgate.report.view import (
 )
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
-# Rows of the matrix, notes of a kind and entries of a grey block that are shown.
+# The most rows of the matrix, notes of a kind and entries of a grey block.
 _ROWS, _NOTES, _GREY = 16, 4, 3
-# Cases whose cost is shown, other verdicts of a cause, and subjects of which a verdict says the
-# same.
+# The most cases with a cost, other verdicts of a cause, and subjects of one verdict.
 _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 # Characters of the names of checks without a row of their own.
 _NAMES = 44
-# Characters of a line of source that fit with a caret below, and behind its place.
+# The most characters of a line of source with a caret below, and behind its place.
 _SOURCE, _INLINE = 70, 90
-# Columns of a label, and of a log: it is not 80 wide.
+# Columns of a label, and of a log, which is not 80 wide.
 _LABEL, _LOG = 7, 140
 # Grey kinds that have a line of their own.
 _ELSEWHERE = (Kind.NEW, Kind.STOPPED)
-# Most columns of a place in the list of problems that are kept free.
+# The most columns that a place in the list of problems may take.
 _PLACE = 20
 
 
@@ -107,7 +106,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     for number, group in enumerate(view.causes, 1):
         _show_cause(console, number, group)
     console.print()
-    # Often a consequence of what is above.
+    # Often a consequence of the causes above.
     for block in grey:
         if block.unjudged or (view.is_idle and block.kind is Kind.WARNING):
             _show_grey(console, block)
@@ -127,7 +126,7 @@ def _problems(view: RunView) -> Iterator[str]:
     width = min(_PLACE, max(map(len, places)))
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
         first = group.evidence
-        # A line has room for what happened, not for the release.
+        # A line has room for the event, not for the release.
         evidence = headline_text(replace(first, case=replace(first.case, torch="")))
         title = title_of(first.code).partition(":")[0]
         yield f"{number}. {first.code} {place:{width}} {title}: {evidence}"

@@ -19,7 +19,7 @@ from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
 
-# Characters of a text that is shown whole.
+# The most characters of a text that is shown whole.
 LONG = 240
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
@@ -286,7 +286,7 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
 
 
 def step_text(verdict: Verdict) -> str:
-    """The next step; of long advice, the first sentence and where the rest is."""
+    """The next step; of long advice, the first sentence and the place of the rest."""
     advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
     if len(advice) > LONG:
         explain = typed(Command(name="explain", arguments=(verdict.code,)))

@@ -37,9 +37,10 @@ _OUTPUT_BYTES = 4000
 _STAGE_BYTES = 16
 # Bytes of what faulthandler writes: a few threads, the innermost frame first.
 _TRACE_BYTES = 1 << 16
-# A child that runs late is asked for its traceback, which ends it; so much later it is killed.
+# A child that runs late is asked for its traceback, which ends it; after these seconds it is
+# killed.
 _TRACEBACK_SECONDS = 5
-# A disk with less is full.
+# A disk with fewer free bytes counts as full.
 _FREE_BYTES = 64 << 20
 
 
@@ -80,7 +81,8 @@ class Server:
         helpers: Collection[int] = (),
     ) -> None:
         """`control` brings a new channel for every request; `loaded` is the state of torch in this
-        process, which took `warm_up` seconds; `helpers` are processes that it starts and needs.
+        process, which took `warm_up` seconds; `helpers` are processes that it has started and
+        needs.
         """
         self._control, self._home, self._loaded, self._warm_up = control, home, loaded, warm_up
         self._selector = selectors.DefaultSelector()
@@ -116,7 +118,7 @@ class Server:
         request = _read_request(connection)
         refused = refusal(request) or self._unconfined(request)
         if refused:
-            # Host and probe do not fit together, which is not the patch's fault.
+            # Host and probe do not match, which is not the patch's fault.
             _send(connection, {"failure": failure("machine", refused, "request")})
             return True
         try:
@@ -174,7 +176,8 @@ class Server:
     def _become_child(
         self, request: Request, folder: str, ends: Ends, sandbox: Sandbox
     ) -> NoReturn:
-        # It has nothing else of the server's: no channel, and no end of another child's.
+        # The child inherits nothing else from the server: no channel, and no end of another
+        # child's.
         close_all_but(*ends)
         variables = request.get("env", {})
         for name, value in variables.items():
@@ -186,7 +189,7 @@ class Server:
         sets_variables = bool(variables or request.get("environment"))
         if not (request.get("fresh") or (self._loaded == "torch" and sets_variables)):
             answer(request, folder, ends, sandbox, self._loaded)
-        # A device cannot be used in the fork of a process that has looked for one.
+        # A fork cannot use a device if the process has looked for one.
         save_request(request, folder, sandbox)
         for end in ends:
             os.set_inheritable(end, True)
@@ -256,10 +259,10 @@ class Server:
         _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
-        """True if the machine has failed, by the word of a child: the disk is full, or no sandbox
-        can be entered any more.
+        """True if a child's reply shows that the machine has failed: the disk is full, or no
+        sandbox can be entered any more.
 
-        Asked after the child's own files are deleted, because they may be the reason.
+        It is asked after the child's own files are deleted, because they may be the reason.
         """
         for process in self._removing:
             process.wait()
@@ -275,9 +278,7 @@ def _unnamed_file(folder: str) -> int:
 
 
 def _killed_for_memory() -> int:
-    """The number of processes that the kernel has killed since it began because memory
-    was short.
-    """
+    """The number of processes that the kernel has killed for lack of memory since it started."""
     with suppress(OSError, ValueError):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

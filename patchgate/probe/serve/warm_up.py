@@ -17,7 +17,7 @@ from typing import Any
 
 from patchgate.probe.protocol import QUESTIONS
 
-# Between two collections of a child.
+# New objects between two collections of garbage in a child.
 _NEW_OBJECTS = 10_000
 # Modules of torch.nn with functions that most workloads call.
 _TRACED = (
@@ -35,15 +35,15 @@ _COMPILER = (
 )
 # The last one needs setuptools.
 _OPTIONAL = ("triton.compiler", "triton.language", "torch.utils.cpp_extension")
-# A compile imports these late, and a patch may find them not loaded yet.
+# Modules that a compile imports late, and that a patch may find not loaded.
 _LATE = (
     "torch._inductor.choices",
     "torch._inductor.codegen.memory_planning",
     "torch._inductor.kernel_template_choice",
 )
-# MADV_COLLAPSE of linux/mman.h: since Linux 6.1, and whatever the machine's default is.
+# MADV_COLLAPSE of linux/mman.h: since Linux 6.1, independent of the machine's default.
 _COLLAPSE = 25
-# Holds the bytes of a huge page, where the kernel has any.
+# The file with the bytes of a huge page, if the kernel has any.
 _PAGE_BYTES = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 # Start and end of a mapping without a file, and its kilobytes in use.
 _MAPPING = re.compile(
@@ -70,7 +70,8 @@ def _keeping_bytecode() -> Iterator[None]:
 @_keeping_bytecode()
 def import_torch() -> None:
     """Import torch alone, and the code that runs a patch as in a new interpreter."""
-    # Imported modules stay: looking for garbage among them takes a sixth of the time.
+    # Garbage is not collected, because looking through imported modules, which stay, takes a sixth
+    # of the time.
     gc.disable()
     importlib.import_module(QUESTIONS["new interpreter"].module)
     _keep_objects()
@@ -89,8 +90,8 @@ def import_compiler() -> None:
 
 
 def _keep_objects() -> None:
-    """Exclude imported objects from garbage collection: a collection in a child would write to, and
-    so copy, every page that it shares with this process.
+    """Exclude imported objects from garbage collection: a collection in a child would write to
+    every page that it shares with this process, and so copy it.
     """
     gc.freeze()
     gc.enable()
@@ -123,8 +124,8 @@ def _import_and_compile() -> None:
     profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
     torch._dynamo.reset()
-    # A copy of the table that the first compile made would hide a decomposition that is replaced
-    # later.
+    # A copy of the table, made by the first compile, would hide a later replacement of a
+    # decomposition.
     decomposition.fast_random_decomps.cache_clear()
     environment()
     take_snapshot()  # a child compares with it, and copies what differs
@@ -139,7 +140,8 @@ def _import_compiler() -> None:
         with suppress(ImportError):
             importlib.import_module(name)
     for name in _LATE:
-        # Only the bytecode is left: each child that imports it would compile its source.
+        # Only the bytecode is kept; without it, each child that imports the module would compile
+        # its source.
         with suppress(Exception):  # not in this release
             loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
             loader.get_code(name)
@@ -157,7 +159,7 @@ def _import_compiler() -> None:
 
 def _use_huge_pages() -> None:
     """Move this process's own memory to huge pages, as far as it fills them, because a fork copies
-    the entry of every page. Without huge pages nothing happens.
+    the entry of every page. Nothing happens without huge pages.
     """
     try:
         size = int(Path(_PAGE_BYTES).read_text())

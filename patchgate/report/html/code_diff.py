@@ -25,7 +25,7 @@ _KERNEL = re.compile(
 )
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# These match generated code alone. The name of the group that matches is the class; report.css has
+# Patterns for generated code only. The name of the group that matches is the class; report.css has
 # a colour for each letter.
 _STRING = r"""(?P<s>\"""(?s:.*?)\"""|'''(?s:.*?)'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _NUMBER = r"(?P<m>\b(?:0[xX][\da-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)[a-zA-Z]*)"
@@ -44,8 +44,8 @@ _CPP = re.compile(
 
 # Two lines that are less alike are not compared word by word.
 _ALIKE = 0.5
-# (class, text) of each piece of a line; no class is "", and the class "x" is what two lines that
-# belong together do not share.
+# (class, text) of each piece of a line; "" is no class, and "x" marks what two lines that belong
+# together do not share.
 Tokens = tuple[tuple[str, str], ...]
 
 

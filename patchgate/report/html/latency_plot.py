@@ -18,9 +18,9 @@ from patchgate.model.statistics import Interval
 # The size of the drawing and of its margins, in pixels.
 WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
-# Lengths of text for which it is drawn how likely it changes.
+# Lengths of text for which the probability of a change is drawn.
 _TEXTS = (16, 32, 64, 128, 256, 512, 1024)
-# At most so many grid lines, and the distances between them, in per cent.
+# The most grid lines, and the distances between them, in per cent.
 _LINES = 6
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
@@ -83,7 +83,7 @@ def draw_latency(
 
     Raises ValueError without a ratio.
 
-    `style` is for a drawing that stands alone; a page has the rules in its own.
+    `style` is for a drawing by itself; a page has its own rules.
     """
     if not ratios:
         raise ValueError("nothing was measured, so there is nothing to draw")

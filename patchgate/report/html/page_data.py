@@ -34,7 +34,7 @@ class ShownColour(NamedTuple):
     word: str
 
 
-# A colour is sent as its place here, and the page's script reads the table.
+# A colour is sent as its index in this table, which the page's script has too.
 COLOURS = (
     ShownColour(Colour.GREEN, "✓", "green"),
     ShownColour(Colour.RED, "✗", "red"),
@@ -221,7 +221,7 @@ class Page:
         """The number of equal kernels, and the diffs of the others; None if no code was kept."""
         if code is None:
             return None
-        # Most patches change nothing in most cases, and comparing takes the longest.
+        # Most patches change nothing in most cases, and comparing takes longest.
         if code not in self._diffs:
             equal, kernels = compare_code(*code)
             calls = compare_calls(*code)
@@ -287,7 +287,7 @@ def _fact_text(value: FactValue | None) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _past_text(value: str) -> str:
-    """A value in golden's form, from the JSON of the history."""
+    """A value in the form of golden files, from the JSON of the history."""
     return format_value(fact_from(json.loads(value)))
 
 

@@ -1,8 +1,8 @@
 """A page as one HTML file that needs no network: it contains template, style, script and data.
 
-Foreign text is escaped by the template, or is JSON that no `</script>` can end, under a policy that
-runs this one script and loads nothing. Importing Jinja takes as long as the rest of the command, so
-it waits until a page is written.
+The template escapes foreign text, or the text is JSON that no `</script>` can end; a policy allows
+only this script and loads nothing. Importing Jinja takes as long as the rest of the command, so it
+waits until a page is written.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FILES = resources.files("patchgate.report.html") / "assets"
-# In the order in which they need each other.
+# In the order of their dependencies.
 _STYLES = ("report.css", "matrix.css")
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
 # Lines of the patch's source that are shown before and after a place.
 _AROUND = 2
-# A letter for each of the last runs of a cell; "-" if it was not there.
+# A letter for each of the last runs of a cell; "-" if the run did not have it.
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
 
-# Escape sequences, and characters that turn the direction of a text, which a patch can bring.
+# Escape sequences, and characters that reverse the direction of a text, which a patch may print.
 _INVISIBLE = {
     code: chr(code).encode("unicode_escape").decode()
     for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
