@@ -236,6 +236,59 @@ def test_a_model_may_ask_for_the_device_while_it_is_traced(facts_of_source, devi
     assert facts[f"aten.op.{op}.default"] == 1
 
 
+def of_one_line(source: str) -> str:
+    return (
+        "def build(device, dtype, size):\n"
+        f"    return (lambda x: {source}), (torch.zeros(4, 8, 8, device=device),)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x[..., [-2], :] + 1",
+        "x * torch.tensor(1.5, device=x.device)",
+        "torch.where(x > 0, x, torch.tensor(-3.0, device=x.device))",
+    ],
+)
+def test_a_constant_that_traced_code_makes_is_on_the_device(facts_of_source, source):
+    """As on the CPU, where it is where the code runs."""
+    sides = [facts_of_source(of_one_line(source), device) for device in ("h200", "cpu")]
+    operations = [{k: v for k, v in side.items() if k.startswith("aten.")} for side in sides]
+    assert operations[0] == operations[1]
+    assert operations[0]["aten.op.full.default"] == 1
+
+
+def test_a_constant_that_traced_code_moves_was_on_the_host(facts_of_source):
+    facts = facts_of_source(of_one_line("x * torch.tensor(1.5).to(x.device)"))
+    assert facts["aten.op.lift_fresh_copy.default"] == 1
+
+
+def drawn(source: str) -> str:
+    return (
+        "def build(device, dtype, size):\n"
+        f"    number = ({source}).item()\n"
+        "    return (lambda x: x.sin() if number < 0.6 else x.cos()), "
+        "(torch.zeros(8, device=device),)\n"
+    )
+
+
+@pytest.mark.parametrize(("source", "op"), [("torch.rand([])", "sin"), ("torch.rand(2)[1]", "cos")])
+def test_random_numbers_of_the_host_are_drawn(facts_of_source, source, op):
+    """After a seed of 0 they are 0.50 and 0.77: no layer's dropout is decided otherwise."""
+    assert facts_of_source(drawn(source))[f"aten.op.{op}.default"] == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["torch.rand([], device=device)", "torch.rand(1 << 17)[0] + torch.rand([])"]
+)
+def test_random_numbers_that_were_not_drawn_are_not_guessed(torch, runner, tmp_path, source):
+    path = tmp_path / "workload.py"
+    path.write_text(f"import torch\n{drawn(source)}")
+    answer = ask(runner, torch, "pointwise", load_profile("h200"), workload_path=str(path))
+    assert "DataDependentOutputException" in failure_of(answer).signature
+
+
 BAD_DECOMPOSITION = (
     "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"
 )

@@ -83,10 +83,14 @@ def as_on_a_device() -> Iterator[None]:
 
 
 class _SmallValues(TorchDispatchMode):
-    """Also carries out on the CPU every operation whose only inputs are small constants."""
+    """Also carries out on the CPU every operation whose only inputs are small constants, and draws
+    the random numbers that a device's host draws: layers are left out by them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        # False once numbers of the host were not drawn: the next would not be those of a device.
+        self._in_step = True
         # Storage -> a fake tensor that keeps it, its values.
         self._known: dict[int, tuple[Any, Any]] = {}
 
@@ -100,9 +104,9 @@ class _SmallValues(TorchDispatchMode):
             return self._compute(func, args, kwargs)  # a number is read
         result = func(*args, **kwargs)
         outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
-        if known and all(
-            isinstance(each, FakeTensor) and each.numel() <= _SMALL for each in outputs
-        ):
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            known = self._draws(outputs, known)
+        if known and _are_small(outputs):
             computed = pytree.tree_leaves(self._compute(func, args, kwargs))
             values = [each for each in computed if isinstance(each, Tensor)]
             for fake, value in zip(outputs, values, strict=True):
@@ -111,6 +115,13 @@ class _SmallValues(TorchDispatchMode):
             for tensor in inputs:
                 self._known.pop(_storage(tensor), None)
         return result
+
+    def _draws(self, outputs: list[Tensor], known: bool) -> bool:
+        """True if random numbers are the host's, and all before them were drawn here too."""
+        if any(each.device.type != "cpu" for each in outputs):
+            return False
+        self._in_step = self._in_step and known and _are_small(outputs)
+        return self._in_step
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         with no_dispatch():
@@ -133,9 +144,10 @@ def _storage(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def _are_small(tensors: list[Tensor]) -> bool:
+    return all(isinstance(each, FakeTensor) and each.numel() <= _SMALL for each in tensors)
+
+
 def _has_one_result(func: Any) -> bool:
-    """True if an operation gives the same values every time: no random numbers, no uninitialised
-    memory.
-    """
-    is_random = torch.Tag.nondeterministic_seeded in func.tags
-    return not is_random and not func._schema.name.startswith("aten::empty")
+    """True if an operation gives the same values every time: no uninitialised memory."""
+    return not func._schema.name.startswith("aten::empty")

@@ -16,6 +16,8 @@ from unittest import mock
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.protocol import Function, Profile
@@ -112,8 +114,8 @@ def known_device(profile: Profile) -> Iterator[None]:
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
-    """Runs tensor constructors of a simulated device on the CPU, because constant folding runs them
-    for real.
+    """Runs tensor constructors of a simulated device on the CPU, and keeps constants there, because
+    constant folding and the tracer run them for real.
     """
 
     def __init__(self, backend: str) -> None:
@@ -121,6 +123,8 @@ class _ConstructorsOnCpu(TorchDispatchMode):
         self._backend = backend
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.prims.device_put.default:
+            return args[0].clone()
         kwargs = dict(kwargs or {})
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == self._backend:
@@ -137,6 +141,26 @@ def _fold_on_cpu(deduce: Function, backend: str) -> Function:
     return deduce_value
 
 
+@contextmanager
+def _constants_on_cpu(backend: str) -> Iterator[None]:
+    """Until the context ends, a constant that traced code moves to the device (`torch.tensor(1.5,
+    device=...)`, `x[..., [-2], :]`) keeps its value on the CPU, and only its fake tensor is moved.
+    """
+    unset = proxy_tensor.unset_fake_temporarily
+
+    @contextmanager
+    def on_cpu() -> Iterator[Any]:
+        with unset() as mode, _ConstructorsOnCpu(backend):
+            yield mode
+
+    with (
+        # As where torch finds no device: nothing is run on it to learn a constant's value.
+        mock.patch.object(FakeTensorMode, "avoid_device_init", property(lambda mode: True)),
+        mock.patch.object(proxy_tensor, "unset_fake_temporarily", on_cpu),
+    ):
+        yield
+
+
 def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_format:
     """The layout of a convolution's output: channels last if input or weight has it, but not in
     float64.
@@ -144,6 +168,30 @@ def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_fo
     layouts = [suggest_memory_format(tensor) for tensor in (input, weight)]
     last = torch.channels_last if weight.dim() == 4 else torch.channels_last_3d
     return last if last in layouts and input.dtype is not torch.float64 else torch.contiguous_format
+
+
+def _without_host_copies(fold: Function) -> Function:
+    """A constant that a call makes on the device itself has no copy on the host there: one that
+    folding left without a use goes.
+    """
+
+    @functools.wraps(fold)
+    def folded(module: torch.fx.GraphModule) -> None:
+        copies = {
+            move.args[0]: None
+            for move in module.graph.find_nodes(
+                op="call_function", target=torch.ops.prims.device_put.default
+            )
+            if isinstance(move.args[0], torch.fx.Node)
+            and move.args[0].target is torch.ops.aten.lift_fresh_copy.default
+            and move.args[0].meta.get("source_fn_stack") == move.meta.get("source_fn_stack")
+        }
+        fold(module)
+        for copy in copies:
+            if not copy.users:
+                module.graph.erase_node(copy)
+
+    return folded
 
 
 def _clear_device_caches() -> None:
@@ -183,6 +231,7 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     cuda = interface.CudaInterface
     with ExitStack() as stack:
         stack.enter_context(described_device(profile, log))
+        stack.enter_context(_constants_on_cpu(profile["backend"]))
         for name, function in cuda_functions(profile, log).items():
             bound = name.lstrip("_")
             if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
@@ -193,6 +242,11 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
             (fake_tensor, "init_gpu_context", _constant(None)),
             (triton_helpers, "set_driver_to_gpu", _constant(None)),
             (folder, "_deduce_value", deduce),
+            (
+                joint_graph,
+                "constant_fold_uniform_value",
+                _without_host_copies(joint_graph.constant_fold_uniform_value),
+            ),
             # The server has initialised the patterns on the CPU; here they would be traced on the
             # device.
             (joint_graph, "lazy_init", _constant(None)),
