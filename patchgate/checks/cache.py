@@ -23,6 +23,7 @@ from patchgate.checks.framework.find_checks import (
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.samples import sampled_names
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch_source import nodes_in
 from patchgate.model.facts import changed_facts, check_of
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
@@ -295,9 +296,9 @@ def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value and has_value(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names.update(each.id for each in targets if isinstance(each, ast.Name))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and has_value(node):
-            constants = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    for node in nodes_in(tree, ast.Compare):
+        if has_value(node):
+            constants = (each.value for each in nodes_in(node, ast.Constant))
             yield from (text for text in constants if isinstance(text, str) and text != variable)
 
 

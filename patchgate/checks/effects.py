@@ -26,6 +26,7 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
+from patchgate.inputs.patch_source import nodes_in
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -268,9 +269,10 @@ def _says_its_value(patch: Patch, effect: Answer) -> bool:
     if "exec(" not in text:
         return _sets_a_constant(text)
     option = re.compile(rf"[\w.]*\b{re.escape(effect['name'].rpartition('.')[2])}\s*=")
-    nodes = (node for node in ast.walk(ast.parse(patch.source)) if isinstance(node, ast.Constant))
-    executed = (node.value for node in nodes if isinstance(node.value, str))
-    return any(option.match(each) and _sets_a_constant(each) for each in executed)
+    executed = (node.value for node in nodes_in(ast.parse(patch.source), ast.Constant))
+    return any(
+        isinstance(each, str) and option.match(each) and _sets_a_constant(each) for each in executed
+    )
 
 
 def _sets_a_constant(text: str) -> bool:

@@ -22,7 +22,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.inputs.patch_source import Unreadable, parse
+from patchgate.inputs.patch_source import Unreadable, nodes_in, parse
 
 FAMILY = "reach"
 CODES = read_codes("""
@@ -122,7 +122,7 @@ def condition_place(patch: Patch) -> str:
     """
     lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
     try:
-        nodes = [node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.If)]
+        nodes = [*nodes_in(parse(patch.source), ast.If)]
     except (Unreadable, RecursionError):
         return ""
     around = [

@@ -28,7 +28,7 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.patch_source import parse
+from patchgate.inputs.patch_source import nodes_in, parse
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
 from patchgate.model.paths import display_path
@@ -192,7 +192,7 @@ def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
     path, _, line = (failure.where or "").rpartition(":")
     if kind not in _MISREAD or path != patch.path or patch.diff:
         return False
-    raising = (node for node in ast.walk(parse(patch.source)) if isinstance(node, ast.Raise))
+    raising = nodes_in(parse(patch.source), ast.Raise)
     return all(not node.lineno <= int(line) <= (node.end_lineno or 0) for node in raising)
 
 

@@ -16,8 +16,9 @@ import shutil
 import tempfile
 import tokenize
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular, refuse_outer_link, write_atomically
@@ -28,6 +29,9 @@ DIFFS = (".diff", ".patch")
 _FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
 # A larger file is not taken for a patch.
 _BYTES = 16 << 20
+
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 class Unreadable(Exception):
@@ -121,6 +125,11 @@ def parse(source: str) -> ast.Module:
         raise Unreadable(1, str(error)) from None
 
 
+def nodes_in(tree: ast.AST, kind: type[Node]) -> Iterator[Node]:
+    """The nodes of one type in a tree."""
+    return (node for node in ast.walk(tree) if isinstance(node, kind))
+
+
 def mentioned_operators(tree: ast.Module) -> list[str]:
     """The names of torch's functions (`torch.nn.functional.dropout`), of functions of the module
     `operator`, and of possible methods of tensors (`torch.Tensor.view`) that a source writes, calls
@@ -129,8 +138,7 @@ def mentioned_operators(tree: ast.Module) -> list[str]:
     They only show where to look.
     """
     known = _imported(tree)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-    nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    nodes = sorted(nodes_in(tree, ast.expr), key=lambda node: (node.lineno, node.col_offset))
     written = [_dotted(node, known) for node in nodes]
     texts = [
         node.value

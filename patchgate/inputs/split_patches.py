@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from patchgate.inputs.manifest import read_call
-from patchgate.inputs.patch_source import parse
+from patchgate.inputs.patch_source import nodes_in, parse
 from patchgate.model.records import record
 from patchgate.model.serialization import Invalid
 
@@ -76,7 +76,7 @@ def chosen_installer(text: str) -> dict[str, int]:
             node
         ):
             continue
-        called = {_root(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        called = {_root(each.func) for each in nodes_in(node, ast.Call)}
         if any(_writes(node, torch)) or called & installing:
             return {}
     found = uncalled_installers(text)
@@ -111,8 +111,8 @@ def _scopes(tree: ast.Module) -> dict[str, int]:
     managers = {
         name: node for name, node in _context_managers(tree).items() if any(_writes(node, torch))
     }
-    for block in ast.walk(tree):
-        for item in block.items if isinstance(block, ast.With) else ():
+    for block in nodes_in(tree, ast.With):
+        for item in block.items:
             call = item.context_expr
             name = _root(call.func) if isinstance(call, ast.Call) else None
             if name in managers:
@@ -133,7 +133,7 @@ def uncalled_installers(text: str) -> dict[str, int]:
     """
     tree = parse(text)
     functions, installing = _installing(tree)
-    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    used = {each.id for each in nodes_in(tree, ast.Name)}
     # A decorator of the file gets the function, and may call it or pass it on.
     for name, node in functions.items():
         decorators = (
@@ -170,8 +170,7 @@ def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]
     """
     torch, functions = _torch_names(tree), _functions(tree)
     named = {
-        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        for name, node in functions.items()
+        name: {each.id for each in nodes_in(node, ast.Name)} for name, node in functions.items()
     }
     installing = {name for name, node in functions.items() if any(_writes(node, torch))}
     while grown := {name for name, names in named.items() if names & installing} - installing:
@@ -184,12 +183,8 @@ def _torch_names(tree: ast.Module) -> set[str]:
     torch.a.table`.
     """
     names = set(_imported(tree, _TORCH))
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Attribute)
-            and _root(node.value) in names
-        ):
+    for node in nodes_in(tree, ast.Assign):
+        if isinstance(node.value, ast.Attribute) and _root(node.value) in names:
             names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return names
 
@@ -219,20 +214,14 @@ def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator
     """
     called = [
         functions[each.func.id]
-        for each in ast.walk(node)
-        if isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Name)
-        and each.func.id in functions
+        for each in nodes_in(node, ast.Call)
+        if isinstance(each.func, ast.Name) and each.func.id in functions
     ]
     if isinstance(node, ast.If):
         yield node
         yield from called
     elif isinstance(node, ast.Expr):
-        yield from (
-            function
-            for function in called
-            if any(isinstance(each, ast.If) for each in ast.walk(function))
-        )
+        yield from (function for function in called if any(nodes_in(function, ast.If)))
 
 
 def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:

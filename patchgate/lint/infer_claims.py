@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from patchgate.inputs.patch_source import DIFFS
+from patchgate.inputs.patch_source import DIFFS, nodes_in
 from patchgate.inputs.split_patches import (
     SCOPES,
     chosen_installer,
@@ -250,15 +250,13 @@ def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred
     """Options of torch that are assigned, or given to `config.patch`."""
     assigned = {
         (node.lineno, node.end_col_offset)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for node in nodes_in(tree, ast.Attribute)
+        if isinstance(node.ctx, ast.Store)
     }
     patch_calls = [
         (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "patch"
+        for node in nodes_in(tree, ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "patch"
     ]
     options: dict[str, int] = {}
     for usage in usages.values():
@@ -293,8 +291,8 @@ def _compiles(tree: ast.Module) -> Iterator[Inferred]:
         executed = (
             node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [node]
         )
-        for part in (part for statement in executed for part in ast.walk(statement)):
-            if isinstance(part, ast.Attribute) and ast.unparse(part) == "torch.compile":
+        for part in (part for each in executed for part in nodes_in(each, ast.Attribute)):
+            if ast.unparse(part) == "torch.compile":
                 yield Inferred(value="compile", line=part.lineno)
                 return
 
@@ -314,7 +312,7 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
         if any(ast.unparse(each) in SCOPES for each in node.decorator_list)
         and (
             lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-            or any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+            or any(each.id in names for each in nodes_in(node, ast.Name))
         )
     ]
     return Inferred(value=scopes[0].name, line=scopes[0].lineno) if len(scopes) == 1 else None
@@ -351,7 +349,7 @@ def _applies_to(
 
 
 def _comparisons(tree: ast.Module) -> list[int]:
-    compared = (node for node in ast.walk(tree) if isinstance(node, ast.Compare))
+    compared = nodes_in(tree, ast.Compare)
     return [node.lineno for node in compared if "version" in ast.unparse(node).lower()]
 
 

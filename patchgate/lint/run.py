@@ -21,7 +21,14 @@ from typing import TypeVar
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.patch_source import (
+    DIFFS,
+    Unreadable,
+    nodes_in,
+    parse,
+    read_lossy,
+    read_source,
+)
 from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, When, folded, merged, when
 from patchgate.lint.index.release import Question, Release, renamed
@@ -364,12 +371,8 @@ def _shorten_numbers(tree: ast.Module) -> None:
     """Shorten long numbers: Python reads hexadecimal digits of any length, but refuses to write
     that many decimal ones.
     """
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, int)
-            and node.value.bit_length() > _BITS
-        ):
+    for node in nodes_in(tree, ast.Constant):
+        if isinstance(node.value, int) and node.value.bit_length() > _BITS:
             node.value = 1 << _BITS
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from patchgate.inputs.patch_source import nodes_in
 from patchgate.lint.index.read_module import last_name, values_given
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import is_of_tests, own_value
@@ -456,11 +457,7 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
     given = {each.arg for each in decorator.args.args}
     inner = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
     within = {id(node) for each in inner.values() for node in ast.walk(each)}
-    returns = [
-        node.value
-        for node in ast.walk(decorator)
-        if isinstance(node, ast.Return) and id(node) not in within
-    ]
+    returns = [node.value for node in nodes_in(decorator, ast.Return) if id(node) not in within]
     names = [each.id if isinstance(each, ast.Name) else "" for each in returns]
     return bool(names) and all(
         name in given
@@ -477,10 +474,6 @@ def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False
-    calls = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call) and last_name(node.func) in given
-    ]
+    calls = [node for node in nodes_in(function, ast.Call) if last_name(node.func) in given]
     passed = {ast.unparse(ast.Tuple(elts=values_given(each))) for each in calls}
     return passed == {f"(*{own.vararg.arg}, {own.kwarg.arg})"}

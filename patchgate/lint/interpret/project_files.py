@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 from os.path import exists, isdir, isfile, islink  # pathlib raises if a name is too long
 from pathlib import Path
 
-from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.patch_source import Unreadable, nodes_in, parse, read_lossy, read_source
 from patchgate.lint.index.read_module import DEFINITIONS, flat
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.state import State, execute_block
@@ -507,7 +507,7 @@ def imports_vendor(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def names_in(node: ast.AST) -> frozenset[str]:
     """The names in a node. Each release asks again, so they are cached."""
-    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return frozenset(each.id for each in nodes_in(node, ast.Name))
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 
+from patchgate.inputs.patch_source import nodes_in
 from patchgate.lint.index.read_module import DEFINITIONS, FunctionDefinition, last_name, nodes_of
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
@@ -380,7 +381,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
 @lru_cache(maxsize=1024)
 def _assigned(node: ast.ClassDef) -> frozenset[str]:
     """The attributes that the body of a class assigns or deletes, on any object."""
-    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    attributes = nodes_in(node, ast.Attribute)
     return frozenset(each.attr for each in attributes if not isinstance(each.ctx, ast.Load))
 
 
@@ -585,11 +586,7 @@ def _forget_stored(loop: ast.AST, state: State) -> None:
 @lru_cache(maxsize=4096)
 def _stored(loop: ast.AST) -> tuple[str, ...]:
     """The names that a loop assigns. Each release asks again, so they are cached."""
-    names = (
-        each.id
-        for each in ast.walk(loop)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    )
+    names = (each.id for each in nodes_in(loop, ast.Name) if isinstance(each.ctx, ast.Store))
     return tuple(dict.fromkeys(names))
 
 

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from patchgate.inputs.patch_source import nodes_in
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_module import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter, accepts, misfit, written
@@ -417,7 +418,7 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
     """Report parameters that torch passes and the replacement takes, but does not pass on to the
     original.
     """
-    mentioned = {node.id for node in ast.walk(pair.function) if isinstance(node, ast.Name)}
+    mentioned = {node.id for node in nodes_in(pair.function, ast.Name)}
     taken = {p.name for p in pair.ours} - mentioned
     passed = {
         p.name
