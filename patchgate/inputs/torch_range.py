@@ -181,7 +181,8 @@ def range_of_folder(folder: Path) -> TorchRange:
 
 
 def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) -> TorchRange:
-    """The range that a folder states or, if it is the `whole` project's that is wanted, one above.
+    """The range that a folder states, or else one above it; only the folder's own unless the
+    `whole` project's is wanted.
 
     `package` is the folder below, from which the walk came. `named` is a file below that requires
     torch without a version.

@@ -210,8 +210,8 @@ class CallSite(Arguments):
     module: str
     #: `f` or `Class.f`; empty for the module itself.
     function: str
-    #: On what: "" a plain name, "." an object or module, ":" a class; "=": it is handed on, not
-    #: called.
+    #: The receiver: "" for a plain name, "." for an object or module, ":" for a class; "=": it is
+    #: passed on, not called.
     receiver: str = ""
 
 
