@@ -38,7 +38,8 @@ PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
     derivatives, a loss of one of several results, modules with hooks, copies of modules, dropout
-    with one seed, random numbers that are drawn again. What draws random numbers must have the
+    with one seed, random numbers that are drawn again, tensors that are sent to another process,
+    also from each of two equal GPUs, which are simulated. What draws random numbers must have the
     gradient that its own results have with the same seed. A pass meets small programs, and formulas
     with other numbers than its own. Of a patch that changes how code is made the code for a
     simulated GPU is run too. On some, outputs, gradients or changed inputs are neither what torch
@@ -83,7 +84,7 @@ _PASS = re.compile(
 # Functions of training, which wrap operators: optimizers, autocast, state of modules.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
-    r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint"
+    r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
 )
 # Functions of torch itself that are no operators.

@@ -90,6 +90,7 @@ from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure
 from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import OfferRun, RunOperators
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
+from patchgate.probe.simulate.sent_tensors import OF_SENDING
 
 # Operators for one name.
 _OPERATORS = 4
@@ -278,7 +279,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     apart = {*training, *passes}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
-    around = {"functions of training": _training(training)} if training else {}
+    around = {"functions around operators": _training(training)} if training else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
@@ -617,10 +618,12 @@ def _is_dense(value: torch.Tensor) -> bool:
 
 def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
     """A few lines that call the function with these values, as `call(given())`; empty if they would
-    be long.
+    be long, or need more than torch.
 
     `is_drawn`: floats are drawn from a seed, because only a dtype or a shape matters.
     """
+    if any(f"{function.__name__}(" in sample.function for function in OF_SENDING):
+        return ""
     literal = _drawn if is_drawn else _literal
     seeded = "    torch.manual_seed(0)\n" if is_drawn else ""
     if sample.is_program:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.model_fragments import fragments
+from patchgate.probe.simulate.sent_tensors import OF_SENDING
 
 # Steps on one value `x`, or on two: `y` often has a shape that fits. Passes often go wrong at an
 # end of -1, at dimensions of one element, and at arguments that are left out.
@@ -174,6 +175,7 @@ def function_of(
 ) -> Callable[..., Any]:
     """The function `program` that the text defines; the text may compile what it calls."""
     made: dict[str, Any] = {"torch": torch, "operator": operator, "compiled": compiled}
+    made |= {function.__name__: function for function in OF_SENDING}
     exec(compile(source, "<program>", "exec"), made)  # the text is ours
     function: Callable[..., Any] = made["program"]
     return function

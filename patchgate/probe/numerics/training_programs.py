@@ -192,6 +192,12 @@ class Double(torch.autograd.Function):
 x = a.clone().requires_grad_()
 y = Double.apply(x, b)
 return y, *torch.autograd.grad(y.sum(), x), torch.autograd.functional.jacobian(torch.sin, v)
+
+x = a.t(), b[1:, ::2], p, i, torch.nn.Parameter(m), torch.nn.Parameter(v, False)
+y = [sent(each) for each in x]
+return *y, torch.tensor([(z.requires_grad, type(z) is type(each)) for z, each in zip(y, x)])
+
+return torch.tensor([device_after_sending(each) for each in (0, 1)])
 """
 
 
