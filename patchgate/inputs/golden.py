@@ -46,6 +46,8 @@ class GoldenFile:
     #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its
     #: differences alone.
     sections: dict[str, Section] = field(default_factory=dict)
+    #: A project's folder states facts of torch itself: its own workloads', or other ones than ours.
+    states_torch: bool = False
 
 
 def golden_path(workload: str, device: str, folder: Path = GOLDEN) -> Path:
@@ -93,7 +95,8 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
     own = golden.sections.get(UNPATCHED, {})
     # If two ranges hold one release, the later counts.
     both = {fact: shipped.get(fact, {}) | own.get(fact, {}) for fact in {**shipped, **own}}
-    return GoldenFile(workload, device, {**golden.sections, **({UNPATCHED: both} if both else {})})
+    sections = {**golden.sections, **({UNPATCHED: both} if both else {})}
+    return GoldenFile(workload, device, sections, states_torch=bool(own and folder != GOLDEN))
 
 
 def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:

@@ -18,6 +18,7 @@ from typing import Any
 from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import (
+    GoldenFile,
     expectation,
     is_accepted,
     load_accepted,
@@ -417,13 +418,14 @@ class CheckContext:
         """True if the facts equal the record, which is the same with and without the patch.
 
         Never true for facts that are to be recorded: of a nightly run, of a release without records
-        of its own, or of a real device.
+        of its own, or of a real device. Nor by what a project says that torch does: a pull request
+        may bring it with the patch.
         """
         case, facts = patched.case, patched.facts
         if patched.failure or self.run.nightly or self.run.profile(case.device)["kind"] == "real":
             return False
         release, recorded, unpatched = self.records(patched)
-        if recorded.known_failure or not recorded.recorded:
+        if recorded.known_failure or not recorded.recorded or self._golden_of(patched).states_torch:
             return False
         if recorded != unpatched or release != case.torch:
             return False
@@ -435,16 +437,19 @@ class CheckContext:
         """The release whose record a case is compared with, and that record with and without the
         patch.
         """
-        # A real device is compared with the record of the profile that describes it.
-        own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
-        device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
-        golden = self.golden(observed.case.workload, device)
+        golden = self._golden_of(observed)
         release = release_for(golden, observed.case.torch)
         case = replace(observed.case, torch=release)
         recorded, unpatched = (
             expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None)
         )
         return release, recorded, unpatched
+
+    def _golden_of(self, observed: Observation) -> GoldenFile:
+        """The records of a workload; of a real device, those of the profile that describes it."""
+        own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
+        device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
+        return self.golden(observed.case.workload, device)
 
     def is_accepted(self, release: str) -> bool:
         """True if facts of the patch were accepted on a release."""

@@ -15,6 +15,7 @@ from patchgate.inputs.golden import (
     expectation,
     format_golden,
     golden_path,
+    load_golden,
     read_golden,
     recorded_as,
     release_for,
@@ -23,6 +24,7 @@ from patchgate.inputs.golden import (
 )
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles, format_value, parse_value, value_in
+from patchgate.model.paths import GOLDEN
 from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.model.versions import parse_range
 
@@ -281,3 +283,13 @@ def test_a_copy_of_an_accepted_patch_is_known_by_its_facts(tmp_path, patch, load
     )
     case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
     assert recorded_as([Observation(case=case, facts={"loads": loads})], patch, tmp_path) == told
+
+
+def test_a_project_that_says_what_torch_does_is_known(tmp_path):
+    assert not load_golden("residual_stack", "h200", GOLDEN).states_torch
+    assert not load_golden("residual_stack", "h200", tmp_path).states_torch
+    own = golden_path("residual_stack", "h200", tmp_path)
+    own.write_text("schema 1\n\n[mine]\nloads.max  2.11.0  4\n")
+    assert not load_golden("residual_stack", "h200", tmp_path).states_torch
+    own.write_text("schema 1\n\n[unpatched]\nloads.max  2.11.0  4\n")
+    assert load_golden("residual_stack", "h200", tmp_path).states_torch

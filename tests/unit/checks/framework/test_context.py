@@ -158,6 +158,7 @@ def test_both_sides_of_a_workload_are_observed(made):
         ({"loads.max": 4, "resources.spills": 0}, {}, {}, ["mine"]),
         ({"loads.max": 4}, {}, {"measured": True}, ["mine", None]),
         ({"loads.max": 4}, {}, {"nightly": True}, ["mine", None]),  # its facts have a history
+        ({"loads.max": 4}, {}, {"states_torch": True}, ["mine", None]),  # says a pull request
         ({"loads.max": 4}, {}, {"device": "cuda"}, ["mine", None]),  # its facts are recorded
         (
             {"loads.max": 4},
@@ -183,7 +184,8 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
         name: {fact: {parse_range("2.11.0"): value} for fact, value in facts.items()}
         for name, facts in sections.items()
     }
-    context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
+    stated = "states_torch" in how
+    context.golden = lambda *of: GoldenFile(*of, recorded, states_torch=stated)  # type: ignore[method-assign, assignment]
     sides = context.observations(
         replace(CASE, **{name: how[name] for name in ("device", "torch") if name in how}),
         measured="measured" in how,
