@@ -48,3 +48,12 @@ def test_a_limit_beyond_what_is_usual_is_a_grey_note(name: str) -> None:
 def test_a_usual_limit_is_no_note(claims: dict[str, Any]) -> None:
     assert wide_limits(patch(**claims).claims) == {}
     assert not all_checks()["claims"].wanted(SimpleNamespace(), patch(**claims))  # type: ignore[arg-type]
+
+
+def test_a_kind_of_effect_without_a_name_is_a_grey_note() -> None:
+    wide = patch(effects=("config", "compile", "environment A"))
+    assert all_checks()["claims"].wanted(SimpleNamespace(), wide)  # type: ignore[arg-type]
+    (verdict,) = ask_claims(SimpleNamespace(patch=wide), Instance(case=Case(torch="2.11.0")))  # type: ignore[arg-type]
+    assert (verdict.code, verdict.colour, verdict.item) == ("PG232", Colour.GREY, "config")
+    named = patch(effects=("config a.b", "compile", "threads"))
+    assert not all_checks()["claims"].wanted(SimpleNamespace(), named)  # type: ignore[arg-type]
