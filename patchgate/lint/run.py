@@ -98,9 +98,8 @@ class Report:
         """0 nothing red, 1 red, 3 if nothing could be judged or a file took too long."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
-        not_judged = {
-            each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)
-        }
+        unread = (NOT_PLACED.code, OUT_OF_TIME.code, NOT_PYTHON.code)
+        not_judged = {each.path for each in self.findings if each.code in unread}
         if any(each.code == OUT_OF_TIME.code for each in self.findings):
             return 3
         judged = set(self.files) - not_judged if self.files else self.walked

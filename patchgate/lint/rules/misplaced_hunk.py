@@ -52,7 +52,9 @@ def lint_diff(
 
     try:
         patch = PatchSet([f"{line}\n" for line in lines_of(text)])
-    except UnidiffParseError as error:
+        if not patch:
+            raise UnidiffParseError("it changes no file")
+    except (UnidiffParseError, ValueError) as error:  # ValueError: a number of too many digits
         code, message = DOES_NOT_APPLY.code, f"not a diff: {error}"
         return merged(
             [Finding(code=code, releases=(known[-1],), span=_START, message=message)],

@@ -56,6 +56,17 @@ def test_a_diff_of_nothing_that_is_judged_says_so(run: Run, tmp_path: Path, path
     assert result.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", "no diff\n", f"--- a/torch/a.py\n+++ b/torch/a.py\n@@ -{'9' * 5000} +1 @@\n-a\n+b\n"],
+    ids=["empty", "text", "number"],
+)
+def test_a_file_that_holds_no_diff_is_red(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.diff").write_text(text)
+    result = run("p.diff")
+    assert (result.exit_code, "not a diff" in result.output) == (1, True)
+
+
 def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text(DIFF)
     result = run("p.diff")

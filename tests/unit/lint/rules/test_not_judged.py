@@ -82,3 +82,10 @@ def test_the_index_is_searched_once_and_not_for_each_name(monkeypatch: pytest.Mo
     assert index.definers("no_such_name") == []
     monkeypatch.setattr(type(index), "_text", None)
     assert "torch._inductor.ir" in index.definers("Reduction")
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import torch._inductor\ntorch._inductor.x = (\n")
+    assert lint([tmp_path], TORCHES).exit_code == 3
+    (tmp_path / "well.py").write_text("import torch._inductor\ntorch.x = 1\n")
+    assert lint([tmp_path], TORCHES).exit_code == 0
