@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import io
 import os
 import shlex
 import signal
@@ -48,12 +49,13 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
             signal.getsignal(number) != signal.SIG_IGN
         ):  # as nohup, and a shell in the background, leave it
             signal.signal(number, _stop)
-    _distrust_working_folder()
+    _open_streams()
     if is_github():
         click.echo(commands_end(True), err=True)
         atexit.register(click.echo, commands_end(False), err=True)
     output = sys.stdout
     try:
+        _distrust_working_folder()
         refuse_tracked(_RESULTS)
         refuse_links(_RESULTS)
         command.main(prog_name=name, standalone_mode=False)
@@ -98,11 +100,31 @@ def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
     return True
 
 
+def _open_streams() -> None:
+    """Open what a caller has closed, since the next file would else take its number; and write
+    what an encoding lacks as an escape, since a result must not depend on a locale.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+        elif name == "stdout" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _distrust_working_folder() -> None:
     """Keep Python processes from importing modules of the working folder, which may be an untrusted
-    checkout; from 3.11 on.
+    checkout; from 3.11 on. Raises UsageError if it was deleted.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the working folder is not there any more", where=os.environ.get("PWD", "."), next="cd"
+        ) from None
     if str(PACKAGE.parent) == os.getcwd():  # ours, and perhaps not installed
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, (os.getcwd(), os.environ.get("PYTHONPATH")))
@@ -115,6 +137,9 @@ def bad_input(error: Exception) -> UsageError | None:
         return UsageError(
             "no file has so long a name", got=str(error.filename), next="another path"
         )
+    # What pathlib raises for one before Python 3.13.
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
+        return UsageError("a link to itself", got=str(error), next="another path")
     sqlite3 = sys.modules.get("sqlite3")  # no command imports it only to ask this
     if sqlite3 is not None and isinstance(error, sqlite3.DatabaseError):
         return UsageError(f"a damaged history: {error}", next="another --folder")

@@ -40,11 +40,18 @@ _EFFECTS = (
 )  # fmt: skip
 
 
+#: Characters of an id: files of results have it in their names.
+LONGEST_ID = 100
+
 # Prefixes of variables that decide how a process starts, or that are read when torch is imported.
 _RESERVED = (
     "PATH", "HOME", "TMP", "LD_", "LC_", "LANG", "PYTHON", "CXX", "CUDA",
     "TORCH", "PYTORCH", "INDUCTOR", "AOT", "TRITON",
 )  # fmt: skip
+
+
+# A dotted name in a module, at the start of a target: a table may have a key in brackets.
+_TARGET = re.compile(r"[^\W\d]\w*\.[^\W\d]")
 
 
 class Target(str):
@@ -68,15 +75,19 @@ def _read_targets(value: Any) -> tuple[Target, ...]:
         if {*table} - {"names", "applies_to"} or not isinstance(table.get("names"), list):
             raise Invalid("not a table of `names` and `applies_to`")
         for name in table["names"]:
-            target = Target(read_string(name))
+            if not _TARGET.match(read_string(name)):
+                raise Invalid("not the dotted name of something in a module")
+            target = Target(name)
             target.applies_to = read_specifier(table.get("applies_to", ""))
             targets.append(target)
     return tuple(targets)
 
 
 def _read_id(value: Any) -> str:
-    if not is_id(read_string(value)):
-        raise Invalid("not made of letters, digits, `-` and `_`")
+    if read_string(value) == UNPATCHED:
+        raise Invalid("the name of torch without a patch")
+    if not is_id(value):
+        raise Invalid(f"not made of at most {LONGEST_ID} letters, digits, `-` and `_`")
     return str(value)
 
 

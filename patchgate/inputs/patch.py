@@ -5,6 +5,7 @@ The patch is read, never run.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import NoReturn
 
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
-from patchgate.inputs.manifest import Claims, Patch, Symptom, is_id, read_call
+from patchgate.inputs.manifest import LONGEST_ID, Claims, Patch, Symptom, is_id, read_call
 from patchgate.inputs.patch_source import (
     DIFFS,
     Unreadable,
@@ -129,7 +130,11 @@ def patch_id(path: Path, own: str | None = None) -> str:
     path, entry = split_entry(path)
     name = own or (path.resolve().name if path.is_dir() else path.stem)
     identity = name if is_id(name) else _as_id(name)
-    return f"{identity}-{_as_id(entry)}" if entry else identity
+    identity = f"{identity}-{_as_id(entry)}" if entry else identity
+    if len(identity) <= LONGEST_ID:
+        return identity
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return f"{identity[: LONGEST_ID - 13]}-{digest}"
 
 
 def _as_id(name: str) -> str:

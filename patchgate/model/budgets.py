@@ -29,6 +29,8 @@ def parse_budget(text: str) -> Budget:
     if second is None and not first[0].isdigit():
         raise ValueError("a budget with a sign is a range: -2 % .. 0.1 %")
     budget = Budget(low=float(low) / 100, high=float(high) / 100)
+    if math.isinf(budget.low) or math.isinf(budget.high):
+        raise ValueError("a budget of infinitely many percent")
     if budget.low > budget.high:
         raise ValueError("the range ends before it starts")
     return budget

@@ -132,36 +132,46 @@ def read_text(path: Path, next: str = "") -> str:
 
     Raises UsageError for anything else, with the first line that is not UTF-8.
     """
-    where = display_path(path)
-    refuse_outer_link(path)
+    data = read_bytes(path, next)
     try:
-        data = read_regular(path, _TEXT_BYTES)
         return data.decode().replace("\r\n", "\n")
-    except OSError as error:
-        raise UsageError(
-            "cannot be read", where=where, got=error.strerror or str(error), next=next
-        ) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(
             "not UTF-8",
-            where=f"{where}:{line}",
+            where=f"{display_path(path)}:{line}",
             got=str(error),
             next=next or "save the file as UTF-8",
         ) from None
 
 
+def read_bytes(path: Path, next: str = "") -> bytes:
+    """The bytes of a file of a project, which may be a stranger's.
+
+    Raises UsageError for anything but a file, and for a link that leads out of the repository.
+    """
+    refuse_outer_link(path)
+    try:
+        return read_regular(path, _TEXT_BYTES)
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise UsageError("cannot be read", where=display_path(path), got=got, next=next) from None
+
+
 def refuse_outer_link(path: Path) -> None:
     """Raises UsageError for a link that leads out of the repository: a message, or a patch, could
-    show the file there.
+    show the file there. Below the working folder, a folder of the path may be the link.
     """
-    if path.is_symlink() and leaves_project(path, path.parent):
-        raise UsageError(
-            "a link out of the repository",
-            where=str(path),
-            got=str(path.resolve()),
-            next="the path of the file itself, or a copy of it",
-        )
+    here = Path.cwd()
+    around = [folder for folder in path.absolute().parents if here in folder.parents]
+    for place in (path, *around):
+        if place.is_symlink() and leaves_project(place, place.parent):
+            raise UsageError(
+                "a link out of the repository",
+                where=str(place),
+                got=str(place.resolve()),
+                next="the path of the file itself, or a copy of it",
+            )
 
 
 def make_folder(path: Path, where: str) -> None:
@@ -199,7 +209,7 @@ def refuse_tracked(path: Path) -> None:
             "results, and git does not say if they are part of the repository",
             where=str(path),
             got=str(error),
-            next=f"see what `git ls-files` says here, or delete {path}",
+            next=f"see what `git ls-files` says here, or write results elsewhere than {path}",
         ) from None
     if found:
         raise UsageError(

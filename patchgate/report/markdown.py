@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.checks.framework.find_checks import catalogue
+from patchgate.checks.framework.find_checks import refuse_unknown_codes
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Colour, Verdict
 from patchgate.model.text import escape_control
@@ -153,8 +153,4 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
             raise UsageError(
                 "not a torch release", where=str(folder), got=torch[:80], next="run the gate"
             ) from None
-    for code in codes:
-        if code not in catalogue():
-            raise UsageError(
-                "no such code", where=str(folder), got=code[:80], next="patchgate explain"
-            )
+    refuse_unknown_codes(str(folder), codes)

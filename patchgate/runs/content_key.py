@@ -14,6 +14,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import workload_files
+from patchgate.model.files import read_bytes
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, WORKLOADS, display_path
 from patchgate.model.serialization import to_dict
 from patchgate.runner.cache_keys import files_digest, patch_digest
@@ -53,7 +54,7 @@ def project_files(project: Project) -> dict[str, bytes]:
     workloads and devices.
     """
     return {
-        path.relative_to(project.root).as_posix(): path.read_bytes()
+        path.relative_to(project.root).as_posix(): read_bytes(path)
         for path in files_of_project(project)
     }
 

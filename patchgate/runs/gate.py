@@ -26,6 +26,7 @@ from patchgate.checks.framework.find_checks import (
     Instance,
     NothingToJudge,
     all_checks,
+    refuse_unknown_codes,
 )
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
 from patchgate.checks.framework.patch_outcome import does_not_run, package_of
@@ -459,4 +460,5 @@ def judged_before(run: Run) -> JudgedRun:
         verdicts = leave_partial(run, patch, "the process of the run was killed")
     else:
         verdicts = load_verdicts(folder)
+    refuse_unknown_codes(str(folder), (verdict.code for verdict in verdicts))
     return JudgedRun(run, patch, verdicts)

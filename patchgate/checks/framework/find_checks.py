@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
+from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, record
 from patchgate.runner.run_settings import Run
@@ -129,6 +130,15 @@ def catalogue() -> dict[str, Code]:
     """The codes of all checks, in order."""
     codes = [code for module in _modules() for code in getattr(module, "CODES", ())]
     return {code.code: code for code in sorted(codes, key=lambda code: code.code)}
+
+
+def refuse_unknown_codes(where: str, codes: Iterable[str]) -> None:
+    """Raises UsageError for a code that no check has: another patchgate may have made the
+    results.
+    """
+    for code in codes:
+        if code not in catalogue():
+            raise UsageError("no such code", where=where, got=code[:80], next="patchgate explain")
 
 
 def every_code() -> dict[str, Code]:

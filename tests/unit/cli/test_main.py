@@ -217,3 +217,49 @@ def test_a_name_that_no_file_can_have_is_wrong_usage(command, typed):
     code, _, wrong = command(*typed, "a" * 300 + ".py")
     assert code == 2
     assert "machine failed" not in wrong
+
+
+def test_a_link_to_itself_is_wrong_usage(command, folder):
+    (folder / "round.py").symlink_to("round.py")
+    code, _, wrong = command("gate", "--problem", "2.11.0=x", "round.py")
+    assert (code, wrong.splitlines()[0]) in {
+        (2, "error: a link to itself"),
+        (2, "error: round.py: no such patch"),  # from Python 3.13 on
+    }
+
+
+def typed_in_bash(line):
+    """What a line of bash leaves of `patchgate explain PG203`, which is `"$@"` in it."""
+    ours = f"{sys.executable} -m patchgate explain PG203".split()
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "ascii"}
+    return subprocess.run(
+        ["bash", "-c", line, "bash", *ours], capture_output=True, text=True, env=environment
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_changes_no_exit_code(folder, closed):
+    ended = typed_in_bash(f'"$@" {closed}')
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert bool(ended.stdout) is (">&-" not in closed.replace("2>&-", ""))
+
+
+def test_a_closed_stream_is_not_the_next_file_that_is_opened(folder):
+    code = "from patchgate.cli.main import _open_streams as f; f(); print(open('out', 'w').fileno() > 2)"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    line = f'{sys.executable} -c "{code}" <&- 2>&-'
+    printed = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, env=environment)
+    assert printed.stdout == b"True\n"
+
+
+def test_what_an_encoding_lacks_is_written_as_an_escape(folder):
+    code = "from patchgate.cli.main import _open_streams as f; f(); print(chr(0x2717))"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "ascii"}
+    printed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+    assert printed.stdout == b"\\u2717\n"
+
+
+def test_a_working_folder_that_was_deleted_is_wrong_usage(folder):
+    ended = typed_in_bash('mkdir gone; cd gone; rmdir ../gone; "$@"')
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ") and "is not there any more" in ended.stderr

@@ -8,7 +8,7 @@ from patchgate import __version__
 from patchgate.cli.report import provenance, write_html
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
-from patchgate.model.records import Case, Expectation, Observation
+from patchgate.model.records import Case, Expectation, Kind, Observation
 from patchgate.model.results import JudgedCell
 from patchgate.report.formats import JudgedPatch
 from patchgate.runner.results_folder import Journal
@@ -87,3 +87,12 @@ def test_a_page_is_of_a_version_a_command_and_a_machine(folder):
     assert "2 checks, 2 min of work" in said
     assert said[-1].startswith("patchgate gate mine.py --row 2.11.0=python")
     assert not [each for each in said if "commit" in each]  # no repository
+
+
+def test_a_code_that_no_check_has_is_refused(command, results, folder):
+    results(Kind.REGRESSED)
+    verdicts = folder / "out" / "verdicts.json"
+    verdicts.write_text(verdicts.read_text().replace("PG301", "PG1<b>"))
+    for typed in (("report", "--folder", "out"), ("comment", "out")):
+        code, printed, wrong = command(*typed)
+        assert (code, printed, "no such code" in wrong) == (2, "", True)

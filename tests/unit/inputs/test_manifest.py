@@ -77,6 +77,8 @@ WRONG = [
     'numerics = "any"',
     'targets = "torch.a"',
     "targets = [1]",
+    'targets = ["torch"]',
+    'targets = [".a"]',
     "error_factor = 0.5",
     "error_factor = true",
     "error_factor = nan",
@@ -131,6 +133,12 @@ patch.toml:2: `targets`: not a list of strings
   next: targets = ["torch._inductor..."]
 patch.toml:2: `targets`: not a list of strings
   got:  targets = [1]
+  next: targets = ["torch._inductor..."]
+patch.toml:2: `targets`: not the dotted name of something in a module
+  got:  targets = ['torch']
+  next: targets = ["torch._inductor..."]
+patch.toml:2: `targets`: not the dotted name of something in a module
+  got:  targets = ['.a']
   next: targets = ["torch._inductor..."]
 patch.toml:2: `error_factor`: not a finite number of at least 1
   got:  error_factor = 0.5

@@ -1,5 +1,7 @@
 """Read patches from disk; every refusal is tested word for word."""
 
+from pathlib import Path
+
 import pytest
 from expecttest import assert_expected_inline
 from refusals import manifest, refused
@@ -85,12 +87,20 @@ def test_a_file_that_may_have_the_function_is_left_to_torch(folder, text):
     assert load_patch(folder / "mine.py::nothere.install").claims.apply == ("nothere.install",)
 
 
-@pytest.mark.parametrize("name", ["", "a.b", "a b", "[x]", "unpatched"])
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "[x]", "unpatched", "a" * 101])
 def test_an_id_that_golden_could_not_hold_is_refused(folder, name):
     (folder / "mine.py").write_text("")
     (folder / "mine.toml").write_text(f'id = "{name}"\n')
-    with pytest.raises(UsageError, match="not made of letters"):
+    with pytest.raises(UsageError, match=r"not made of|the name of torch without a patch"):
         load_patch(folder / "mine.py")
+
+
+def test_files_of_results_can_be_named_by_an_id(folder):
+    names = [f"{'a' * 200}{end}.py" for end in "bc"]
+    for name in names:
+        (folder / name).write_text("def install(at): ...\n")
+    ids = {load_patch(Path(f"{folder / name}::install('{'x' * 200}')")).id for name in names}
+    assert (len(ids), {len(each) for each in ids}) == (2, {100})
 
 
 @pytest.mark.parametrize(
@@ -149,6 +159,21 @@ def test_a_link_out_of_the_repository_is_no_patch(folder, tmp_path_factory):
     (folder / "own.py").write_text("")
     (folder / "link.py").symlink_to("own.py")
     assert load_patch(folder / "link.py").path == str(folder / "own.py")
+
+
+def test_a_folder_may_be_a_link_out_of_the_repository_no_more_than_a_file(
+    folder, tmp_path_factory, monkeypatch
+):
+    home = tmp_path_factory.mktemp("home")
+    (home / "hosts.py").write_text("")
+    (folder / "repository").mkdir()
+    (folder / "repository" / "pyproject.toml").write_text("")
+    (folder / "repository" / "linked").symlink_to(home)
+    (folder / "elsewhere").symlink_to(home)
+    monkeypatch.chdir(folder / "repository")
+    assert "linked: a link out of" in refused(load_patch, Path("linked/hosts.py"))
+    # A link above the repository is the user's own.
+    assert load_patch(folder / "elsewhere" / "hosts.py").path == str(home / "hosts.py")
 
 
 def test_the_backend_entry_points_of_a_project_are_those_that_name_the_file(tmp_path):

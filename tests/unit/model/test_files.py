@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import read_text, refuse_links, refuse_tracked, write_atomically
+from patchgate.model.files import (
+    read_bytes,
+    read_text,
+    refuse_links,
+    refuse_tracked,
+    write_atomically,
+)
 from patchgate.model.git import is_in_repository
 
 
@@ -130,3 +136,11 @@ def test_a_text_is_not_read_through_a_link_out_of_the_repository(repository, tmp
     with pytest.raises(UsageError, match="a link out of the repository"):
         read_text(repository / "patch.toml")
     assert read_text(repository / "link.toml") == "x = 1\n"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", tmp_path):
+        for read in (read_text, read_bytes):
+            with pytest.raises(UsageError, match="cannot be read"):
+                read(place)
