@@ -66,7 +66,9 @@ def lint(
         help="Read the sources of other releases from their wheels; kept in a cache."
     ),
     baseline: Path | None = option(help="Findings that are known; stale ones are named."),
-    write_baseline: Path | None = option(help="Write what is red now to this file."),
+    write_baseline: Path | None = option(
+        dir_okay=False, help="Write what is red now to this file."
+    ),
     jobs: int | None = option(
         "-n",
         "--jobs",

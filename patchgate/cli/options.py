@@ -20,7 +20,20 @@ from patchgate.runner.run_settings import FOLDER
 # A container states its limits here.
 _CONTAINER = Path("/sys/fs/cgroup")
 AT_LEAST_1 = click.IntRange(1)
-ABOVE_0 = click.FloatRange(0, min_open=True)
+# Eleven days: what waits for longer overflows.
+_MOST_SECONDS = 1e6
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds; `nan` is within any range that click knows."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not seconds <= _MOST_SECONDS:
+            self.fail(f"{value!r} is not a number of at most {_MOST_SECONDS:,.0f}.", param, ctx)
+        return seconds
 
 
 Patches = Annotated[tuple[Path, ...], argument()]
@@ -92,7 +105,10 @@ ResultsFolder = Annotated[
 
 def time_limit(seconds: float) -> Any:
     return option(
-        default=seconds, type=ABOVE_0, metavar="SECONDS", help="Seconds that one case may take."
+        default=seconds,
+        type=_Seconds(0, min_open=True),
+        metavar="SECONDS",
+        help="Seconds that one case may take.",
     )
 
 

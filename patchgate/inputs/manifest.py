@@ -92,8 +92,9 @@ def _read_id(value: Any) -> str:
 
 
 def is_id(name: str) -> bool:
-    """True if a name can be the heading of a section in golden files."""
-    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and name != UNPATCHED
+    """True if golden files can have it as the heading of a section."""
+    is_short = len(name) <= LONGEST_ID
+    return is_short and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and name != UNPATCHED
 
 
 def _read_module(value: Any) -> str:

@@ -96,6 +96,8 @@ def count_line(view: RunView) -> str:
 
     A narrowed run without problems says how much it judged, and how to judge all.
     """
+    if not any(view.counts.values()):
+        return "nothing was judged"
     if view.quick_look and not view.causes and not view.stopped:
         return _quick_look_text(view, view.quick_look)
     if view.stopped:

@@ -228,6 +228,25 @@ def test_a_new_interpreter_finds_ci_set_as_in_a_pipeline(torch, runner, tmp_path
     assert failure_of(answer).signature == "ValueError: true"
 
 
+def test_a_folder_that_is_called_as_a_module_is_no_file(torch, runner, tmp_path):
+    folder = tmp_path / "mine"
+    (folder / "copies.py").mkdir(parents=True)
+    os.mkfifo(folder / "pipe.py")
+    (folder / "__init__.py").write_text("")
+    (folder / "patch.py").write_text("import os\nos.environ['MINE_LEVEL'] = '1'\n")
+    answer = runner.ask(
+        torch,
+        "new interpreter",
+        patch=str(folder / "patch.py"),
+        version=torch,
+        names=[],
+        variables=["MINE_LEVEL"],
+        holders=[],
+        profile=load_profile("h200"),
+    )
+    assert "failure" not in answer
+
+
 @pytest.mark.parametrize("has", [True, False])
 def test_a_server_that_ends_takes_the_others_with_it(torch, run, has):
     """The server with torch alone is the parent of the one that has the compiler."""

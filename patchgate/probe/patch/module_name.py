@@ -104,7 +104,7 @@ def _parsed(path: str | Path, *words: str) -> ast.Module:
     `words`.
     """
     with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        text = Path(path).read_bytes()
+        text = Path(path).read_bytes() if Path(path).is_file() else b""
         if not words or any(word.encode() in text for word in words):
             return ast.parse(text)
     return ast.parse("")

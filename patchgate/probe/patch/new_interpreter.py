@@ -231,14 +231,14 @@ def _read_elsewhere(name: str, patch: str) -> bool:
     dotted, root = place_of(patch, {})
     package = top_level(dotted) if dotted else ""
     own = Path(root, package).rglob("*.py") if dotted else [Path(patch)]
-    if any(_reads(path, name) for path in own):
+    if any(_reads(path, name) for path in own if path.is_file()):
         return True
     others = set(map(top_level, sys.modules)) - {"torch", "triton", "patchgate", package}
     for top in others - set(sys.stdlib_module_names):
         file = getattr(sys.modules.get(top), "__file__", None) or ""
         if file.endswith("__init__.py"):
-            texts = map(Path.read_bytes, Path(file).parent.rglob("*.py"))
-            if any(name.encode() in text for text in texts):
+            files = filter(Path.is_file, Path(file).parent.rglob("*.py"))
+            if any(name.encode() in text for text in map(Path.read_bytes, files)):
                 return True
     return False
 

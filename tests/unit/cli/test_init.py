@@ -327,8 +327,9 @@ def test_a_workflow_needs_a_repository(command, folder):
 )
 def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
     told, effect = Inferred(value=title, line=1), Inferred(value=f"config {title}", line=1)
+    target = Inferred(value=f"torch.a{title}", line=1)
     text = manifest_text(
-        InferredClaims(title=told, source=told, targets=(told,), scope=told, effects=(effect,)),
+        InferredClaims(title=told, source=told, targets=(target,), scope=told, effects=(effect,)),
         "patch.py",
         name,
         "nox",
@@ -338,7 +339,7 @@ def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
     claims = load_claims(folder / "patch.toml")
     assert (claims.title, claims.targets, claims.scope, claims.effects) == (
         title or name or folder.name,
-        (title,),
+        (f"torch.a{title}",),
         title,
         (f"config {title}",),
     )

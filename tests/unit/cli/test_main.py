@@ -263,3 +263,15 @@ def test_a_working_folder_that_was_deleted_is_wrong_usage(folder):
     ended = typed_in_bash('mkdir gone; cd gone; rmdir ../gone; "$@"')
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: ") and "is not there any more" in ended.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400", "-1", "2e6"])
+def test_a_time_limit_is_a_time(command, seconds):
+    code, _, wrong = command("gate", "mine.py", "--time-limit", seconds)
+    assert (code, "--time-limit" in wrong) == (2, True)
+
+
+def test_a_version_of_thousands_of_digits_is_wrong_usage(command, folder):
+    (folder / "p.py").write_text("import torch\ntorch._inductor.x = 1\n")
+    code, _, wrong = command("lint", "--torch", f"=={'9' * 5000}", "p.py")
+    assert (code, "4,300 digits" in wrong) == (2, True)

@@ -73,6 +73,7 @@ WRONG = [
     "colour = 1",
     "title = 3",
     'applies_to = "2.11 or so"',
+    f'applies_to = "=={"9" * 5000}"',
     'fixed_in = "soon"',
     'numerics = "any"',
     'targets = "torch.a"',
@@ -121,6 +122,9 @@ patch.toml:2: `title`: not a string
   next: title = "..."
 patch.toml:2: `applies_to`: not a PEP 440 specifier
   got:  applies_to = '2.11 or so'
+  next: applies_to = ">=2.11,<2.14"
+patch.toml:2: `applies_to`: not a PEP 440 specifier
+  got:  applies_to = [...]
   next: applies_to = ">=2.11,<2.14"
 patch.toml:2: `fixed_in`: not a version
   got:  fixed_in = 'soon'

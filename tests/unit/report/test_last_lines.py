@@ -65,7 +65,7 @@ def test_it_is_said_what_was_kept_from_an_earlier_run():
 @pytest.mark.parametrize(
     ("kinds", "line"),
     [
-        ([], "nothing red, 0 green"),
+        ([], "nothing was judged"),
         ([Kind.STALE], "1 cause, 1 red result, 0 green"),
         ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red results, 1 green"),
         (
@@ -241,3 +241,10 @@ def test_a_patch_that_changes_nothing_is_no_pass():
     assert count_line(narrowed).startswith("QUICK LOOK: the patch changes nothing; judged on ")
     applied = view([replace(effects, applies=True), idle], ["2.9.0"])
     assert count_line(applied).startswith("nothing red, 1 green")
+
+
+@pytest.mark.parametrize("narrowed", [{}, {"checks": ("parity",)}])
+def test_results_without_a_judgement_have_no_good_news(narrowed: dict[str, Any]) -> None:
+    """As a comment prints them, of a folder that somebody emptied."""
+    run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **narrowed)
+    assert count_line(view([], run.torches, quick_look_of(run, []))) == "nothing was judged"

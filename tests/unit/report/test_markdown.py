@@ -83,7 +83,7 @@ def test_a_run_without_verdicts_is_an_empty_matrix():
         """\
 ### ` mine ` on torch 2.9.0
 
-nothing red, 0 green
+nothing was judged
 
 <details><summary>All checks and results</summary>
 
