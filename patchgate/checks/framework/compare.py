@@ -58,6 +58,8 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
         return Kind.CHANGED if worse else Kind.FIRST
     differs = recorded.patched != recorded.unpatched
     if patched.value == recorded.patched:
+        if not (differs or same or unpatched.failure):
+            return Kind.DRIFTED  # the patch makes a difference, and none is recorded
         return Kind.ABSORBED if differs and same else Kind.PASS
     if unpatched.value != recorded.unpatched:
         return Kind.DRIFTED

@@ -54,6 +54,11 @@ def oracle(record, unpatched, patched, accepted=True, worse=False):
             patched == held_patched and held_patched != held_unpatched and patched == unpatched,
             Kind.ABSORBED,
         ),
+        (
+            patched == held_patched == held_unpatched
+            and not (unpatched_failed or patched == unpatched),
+            Kind.DRIFTED,
+        ),
         (patched == held_patched, Kind.PASS),
         ((None if unpatched_failed else unpatched) != held_unpatched, Kind.DRIFTED),
         (patched == unpatched, Kind.INERT),
