@@ -137,12 +137,12 @@ def bad_input(error: Exception) -> UsageError | None:
         return UsageError(
             "no file has so long a name", got=str(error.filename), next="another path"
         )
-    # Where a version of a project's, or of an option, has thousands of digits.
+    # A version that a project or an option names may have thousands of digits.
     if isinstance(error, ValueError) and "integer string conversion" in str(error):
         return UsageError(
             "a number of over 4,300 digits", got=str(error)[:60], next="a shorter one"
         )
-    # What pathlib raises for one before Python 3.13.
+    # Before Python 3.13, pathlib raises this for a link to itself.
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
         return UsageError("a link to itself", got=str(error), next="another path")
     sqlite3 = sys.modules.get("sqlite3")  # no command imports it only to ask this

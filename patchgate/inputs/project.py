@@ -48,7 +48,7 @@ _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
 def _read_path(value: Any) -> str:
     path = PurePath(read_string(value))
-    if path.is_absolute() or ".." in path.parts or not value:
+    if path.is_absolute() or ".." in path.parts or not value or "\0" in value:
         raise Invalid("not a path below the folder of the table")
     if len(str(path).encode()) > _PATH_BYTES or any(
         len(part.encode()) > _NAME_BYTES for part in path.parts

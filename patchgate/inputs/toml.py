@@ -140,6 +140,8 @@ def _shown(table: Any, path: KeyPath) -> str:
         return repr(value_at(table, path))
     except RecursionError:  # `a.a.a...`
         return "a table of very many levels"
+    except ValueError:  # Python writes no number of so many digits
+        return "a very long number"
 
 
 def value_at(table: Any, path: KeyPath) -> Any:

@@ -229,7 +229,7 @@ def test_a_link_to_itself_is_wrong_usage(command, folder):
 
 
 def typed_in_bash(line):
-    """What a line of bash leaves of `patchgate explain PG203`, which is `"$@"` in it."""
+    """Run `patchgate explain PG203` as `"$@"` of a line of bash."""
     ours = f"{sys.executable} -m patchgate explain PG203".split()
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "ascii"}
     return subprocess.run(

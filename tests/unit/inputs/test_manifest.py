@@ -72,6 +72,7 @@ WRONG = [
     'aplies_to = "==2.11.0"',
     "colour = 1",
     "title = 3",
+    f"title = 0x{'f' * 4000}",
     'applies_to = "2.11 or so"',
     f'applies_to = "=={"9" * 5000}"',
     'fixed_in = "soon"',
@@ -119,6 +120,9 @@ patch.toml:2: `colour`: unknown key
   next: known keys: applies_to, apply, budgets, effects, environment, error_factor, fixed_in, id, largest_ulps, numerics, part_of, scope, source, stubs, symptom, targets, title
 patch.toml:2: `title`: not a string
   got:  title = 3
+  next: title = "..."
+patch.toml:2: `title`: not a string
+  got:  title = a very long number
   next: title = "..."
 patch.toml:2: `applies_to`: not a PEP 440 specifier
   got:  applies_to = '2.11 or so'

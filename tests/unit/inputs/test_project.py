@@ -109,6 +109,7 @@ def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
         ("torch_range = '2.9'", "not a PEP 440 specifier"),
         ("patches = ['../other/patch.py']", "not a path below the folder of the table"),
         ("golden = '/golden'", "not a path below the folder of the table"),
+        ('golden = "a\\u0000"', "not a path below the folder of the table"),
         ("golden = ''", "not a path below the folder of the table"),
         (f"golden = '{'x' * 256}'", "longer than any path"),
         (f"golden = '{'x/' * 1100}'", "longer than any path"),
