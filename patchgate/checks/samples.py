@@ -72,7 +72,7 @@ verdict = partial(verdict_of, FAMILY, item="samples")
 _OPERATOR = re.compile(
     r"\[['\"]?(?:aten|prims)[./]\w"
     r"|^torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|Tensor\.|_tensor\.Tensor\.|_refs\.|_decomp\.)?[a-z_]\w*$"
-    r"|^torch\.nn\.modules\.\w+\.\w+\.(?:\w*forward|__init__)$"
+    r"|^torch\.nn\.modules\.\w+\.\w+\.(?:\w*forward|__init__|_[a-z]\w*)$"
     r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
     r"|^torch\._inductor\.codegen\.\w+\.\w+Overrides\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"

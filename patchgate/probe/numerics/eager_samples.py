@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.sample_calls import (
+    AUTOCAST,
     BEFORE,
     COPIES,
     DRAWN,
@@ -32,6 +33,7 @@ from patchgate.probe.numerics.sample_calls import (
 # The most samples of each kind: plain ones, trained ones, and modules that are copied.
 _PLAIN, _TRAINED, _COPIED = 24, 8, 10
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+_MODES = {**_WITHOUT_GRADIENT, AUTOCAST: partial(torch.autocast, "cpu", dtype=torch.bfloat16)}
 #: The modes of a second derivative, and of training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
 # The places of the single result in a loss; autograd gives the other results no gradient.
@@ -50,7 +52,8 @@ _WRITTEN = 0.75
 
 def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Sample]:
     """Calls made of the samples that are run anyway, and those given for eager mode only."""
-    alone = [s for s in samples if not s.is_program and not s.first]
+    parts = [s for s in given if s.is_module and not s.traced]
+    alone = [s for s in (*samples, *parts) if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
     trained = _of_each_form(s for s in alone if not s.how and _asks_for_gradient(s))
     found = [each for s in plain[:_PLAIN] for each in _of_plain(s)]
@@ -64,10 +67,10 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     found += [
         replace(s, how=how)
         for s in in_evaluation[:_COPIED]
-        for how in (_HOOKED, *COPIES, DRAWN, *_ONE_RESULT)
+        for how in (_HOOKED, *COPIES, DRAWN, AUTOCAST, *_ONE_RESULT)
     ]
     for sample in trained[:_TRAINED]:
-        ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, *_ONE_RESULT)
+        ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, *_ONE_RESULT)
         found += [replace(sample, how=how) for how in ways]
         found += _laid_out(sample)
     made = [replace(each, traced=False) for each in found]
@@ -119,8 +122,8 @@ def _is_float(value: Any) -> bool:
 
 def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
     """The function in a mode, after other calls, or its gradient."""
-    if how in _WITHOUT_GRADIENT:
-        within: Callable[..., Any] = _WITHOUT_GRADIENT[how]()(function)
+    if how in _MODES:
+        within: Callable[..., Any] = _MODES[how]()(function)
         return within
     if how in _ONE_RESULT:
         return _with_loss_of_one(function, _ONE_RESULT[how])

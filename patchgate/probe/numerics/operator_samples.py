@@ -48,6 +48,7 @@ from patchgate.probe.numerics.random_programs import (
 )
 from patchgate.probe.numerics.sample_calls import (
     AGAIN,
+    AUTOCAST,
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
@@ -109,6 +110,8 @@ _SIMULATED = 40
 # Samples of a source that are tried for random numbers, those that are kept, and those of these
 # whose slopes are.
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
+# Samples of a module of which a part of the forward is replaced.
+_PARTS = 10
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
@@ -291,10 +294,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
-            make = samples_of_making if name.endswith(".__init__") else samples_of_module
-            made = make(module_in(name), module_db())
-            trained = [replace(s, how=TRAINED_REDRAWN) for s in made if s.how == "training"]
-            of_name = {name.split(".")[-2]: [*_that_draw(trained), *made]}
+            of_name = {name.split(".")[-2]: _of_module(name)}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     # At least the first sample of each is compiled.
@@ -319,6 +319,20 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
             plain = [replace(s, function=of_calls, how=REDRAWN) for s in samples if not s.how]
             found[title] = [*_that_draw(plain), *samples]
     return found
+
+
+def _of_module(name: str) -> list[Sample]:
+    """Samples of a constructor or a forward; of a method that it may call a few in eager mode, for
+    to compile a whole module takes long.
+    """
+    owner, method = module_in(name), name.rpartition(".")[2]
+    if method == "__init__":
+        return samples_of_making(owner, module_db())
+    made = samples_of_module(owner, module_db())
+    if not method.endswith("forward"):
+        return [replace(sample, traced=False) for sample in made[:_PARTS]]
+    trained = [replace(s, how=TRAINED_REDRAWN) for s in made if s.how == "training"]
+    return [*_that_draw(trained), *made]
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
@@ -698,9 +712,16 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     # These draw further numbers of the process, as others must not.
     with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
         try:
-            return _results(samples, run)[0]
+            results = _results(samples, run)[0]
         except Exception as error:
             return _raised(error)
+    return _rounded(results) if samples[0].how == AUTOCAST else results
+
+
+def _rounded(results: Results) -> Results:
+    """Results of autocast in its dtype: it decides in which of them a part is computed."""
+    cast = dict.fromkeys((torch.float32, torch.float64), torch.bfloat16)
+    return {part: [_cast(cast, each) for each in tensors] for part, tensors in results.items()}
 
 
 def _raised(error: Exception) -> str:

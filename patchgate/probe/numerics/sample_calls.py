@@ -72,6 +72,8 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 DRAWN = "training, with one seed"
 #: Calls in one graph, which must each draw other random numbers; and those of a module in training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
+#: In training, with a backward outside of the autocast: losses are often computed there.
+AUTOCAST = "training under autocast"
 #: In training, of what draws random numbers: they are the same each time.
 SLOPE = "its gradient is the slope of its results"
 # Further plain samples, which are run in eager mode only.
@@ -143,7 +145,9 @@ class Sample:
                         tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
         module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
-        return module.train(self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN, SLOPE))
+        return module.train(
+            self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN, SLOPE, AUTOCAST)
+        )
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
