@@ -72,7 +72,9 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     for sample in trained[:_TRAINED]:
         ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, *_ONE_RESULT)
         found += [replace(sample, how=how) for how in ways]
-        found += _laid_out(sample)
+        found += [*_laid_out(sample), _transposed(sample)]
+    in_training = _of_each_form(s for s in alone if s.how == "training")
+    found += map(_transposed, in_training[:_TRAINED])
     made = [replace(each, traced=False) for each in found]
     slopes = [s for s in given if s.how == SLOPE]
     return [*slopes, *made, *(s for s in given if not s.traced and s.how != SLOPE)]
@@ -317,6 +319,27 @@ def _second(value: torch.Tensor) -> torch.Tensor:
 def _expanded(value: torch.Tensor) -> torch.Tensor:
     """The first row repeated for all rows, without copies in memory."""
     return value[:1].expand_as(value)
+
+
+def _transposed(sample: Sample) -> Sample:
+    """The call with tensors of which the form as rows of a matrix is a copy; a matrix that comes
+    first is given one more dimension.
+    """
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    first = next((at for at, leaf in enumerate(leaves) if _is_float(leaf)), None)
+    new = [_as_leaf(_twice if at == first else _kept, leaf) for at, leaf in enumerate(leaves)]
+    args, kwargs = pytree.tree_unflatten([_as_leaf(_swapped, leaf) for leaf in new], spec)
+    how = f"{sample.how}, transposed" if sample.how else "transposed"
+    return replace(sample, args=args, kwargs=kwargs, how=how)
+
+
+def _twice(value: torch.Tensor) -> torch.Tensor:
+    return torch.stack([value, value.flip(-1)], 1) if value.dim() == 2 else value
+
+
+def _swapped(value: torch.Tensor) -> torch.Tensor:
+    """The tensor with its first dimension within its second in memory."""
+    return value.transpose(0, 1).contiguous().transpose(0, 1) if value.dim() > 2 else value
 
 
 def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -145,9 +145,8 @@ class Sample:
                         tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
         module.to(next((dtype for dtype in dtypes if dtype.is_floating_point), None))
-        return module.train(
-            self.how in ("training", "no_grad", DRAWN, TRAINED_REDRAWN, SLOPE, AUTOCAST)
-        )
+        is_trained = self.how.startswith("training") or self.how in ("no_grad", SLOPE)
+        return module.train(is_trained)
 
 
 def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
