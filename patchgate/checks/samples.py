@@ -37,22 +37,23 @@ CODES = read_codes("""
 PG512 other results for samples of the operator
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
-    derivatives, a loss of one of several results, modules with hooks, copies of modules, dropout
-    with one seed, random numbers that are drawn again, tensors that are sent to another process,
-    also from each of two equal GPUs, which are simulated. What draws random numbers must have the
-    gradient that its own results have with the same seed. A pass meets small programs, and formulas
-    with other numbers than its own. Of a patch that changes how code is made the code for a
-    simulated GPU is run too. On some, outputs, gradients or changed inputs are neither what torch
-    computes without the patch nor what eager mode computes, by more than rounding explains; nor
-    are they nearer to the exact ones in half precision.
+    derivatives, a loss of one of several results, modules with hooks, copies of modules, training
+    under autocast, masks that are written between two calls, dropout with one seed, random numbers
+    that are drawn again, tensors that are sent to another process, also from each of two equal
+    GPUs, which are simulated. What draws random numbers must have the gradient that its own results
+    have with the same seed. A pass meets small programs, and formulas with other numbers than its
+    own. Of a patch that changes how code is made the code for a simulated GPU is run too. On some,
+    outputs, gradients or changed inputs are neither what torch computes without the patch nor what
+    eager mode computes, by more than rounding explains; nor are they nearer to the exact ones in
+    half precision.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
 PG513 another outcome for samples of the operator: an error, or another dtype or shape
     Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
-    patch, and compile and run without it; also after a call in inference mode, or as a copy. A
-    refused second derivative is not judged. Another dtype is allowed to a patch that claims
-    `numerics = "changes"`.
+    patch, and compile and run without it; also after a call in inference mode, in a backward
+    outside of the autocast of its forward, or as a copy. A refused second derivative is not judged.
+    Another dtype is allowed to a patch that claims `numerics = "changes"`.
     Why: Users whose model calls the operator like this get an error where it worked.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
     is not handled.

@@ -347,7 +347,8 @@ def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
     written.
 
     A replacement that keeps results for a tensor must notice both. Loaders of weights and some
-    optimizers write through `.data`, which increases no version.
+    optimizers write through `.data`, which increases no version. A mask is written in place, as a
+    buffer is that each batch fills again.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -359,10 +360,17 @@ def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
         for tensor in (*tensors_in((args, kwargs)), *weights):
             if tensor.is_floating_point():
                 tensor.data.mul_(_WRITTEN)
+            elif tensor.dtype is torch.bool and tensor.dim():
+                without_repeats(tensor)[..., :1].logical_not_()
         return first, function(*args, **kwargs)
 
     without_gradient: Callable[..., Any] = torch.no_grad()(called)
     return without_gradient
+
+
+def without_repeats(value: torch.Tensor) -> torch.Tensor:
+    """A view with each element once that an expanded tensor has in memory."""
+    return value[tuple(slice(None) if step else slice(1) for step in value.stride())]
 
 
 def _otherwise(value: Any) -> Any:

@@ -30,11 +30,13 @@ from patchgate.probe.numerics.eager_samples import (
     around_module,
     eager_calls,
     with_slope,
+    without_repeats,
 )
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.operators import (
     module_in,
+    modules_that_call,
     operators_of,
     overload_in,
     recorded_calls,
@@ -110,8 +112,9 @@ _SIMULATED = 40
 # Samples of a source that are tried for random numbers, those that are kept, and those of these
 # whose slopes are.
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
-# Samples of a module of which a part of the forward is replaced.
-_PARTS = 10
+# Samples of a module of which a part is replaced, and modules that call a function of which torch
+# has no samples.
+_PARTS, _CALLERS = 12, 3
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs that are run with what a patch offers.
@@ -308,6 +311,9 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
     """Operator -> its samples, first those of an overload that is replaced."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
+    if not ops and called.startswith("nn.functional._"):
+        owners = dict.fromkeys(modules_that_call(called, module_db()))
+        return {each.__name__: _parts(each) for each in [*owners][:_CALLERS]}
     # Other operators of the family take other arguments.
     is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
     calls = recorded_calls(overload, ops) if overload else [] if is_known else own_calls(called)
@@ -322,17 +328,26 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
 
 
 def _of_module(name: str) -> list[Sample]:
-    """Samples of a constructor or a forward; of a method that it may call a few in eager mode, for
-    to compile a whole module takes long.
-    """
+    """Samples of a constructor, of a forward, or of a method that it may call."""
     owner, method = module_in(name), name.rpartition(".")[2]
     if method == "__init__":
         return samples_of_making(owner, module_db())
-    made = samples_of_module(owner, module_db())
     if not method.endswith("forward"):
-        return [replace(sample, traced=False) for sample in made[:_PARTS]]
+        return _parts(owner)
+    made = samples_of_module(owner, module_db())
     trained = [replace(s, how=TRAINED_REDRAWN) for s in made if s.how == "training"]
     return [*_that_draw(trained), *made]
+
+
+def _parts(owner: Any) -> list[Sample]:
+    """A few samples of a module of which a part is replaced, with and without each optional tensor;
+    in eager mode only, because compiling whole modules takes long.
+    """
+    by_tensors: dict[tuple[bool, ...], list[Sample]] = {}
+    for sample in samples_of_module(owner, module_db()):
+        given = tuple(map(torch.is_tensor, pytree.tree_leaves((sample.args, sample.kwargs))))
+        by_tensors.setdefault(given, []).append(replace(sample, traced=False))
+    return flat([*by_tensors.values()])[:_PARTS]
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
@@ -620,8 +635,7 @@ def _leaf_copy(value: Any) -> Any:
     if _is_dense(value):
         copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(given)
     else:  # rows that are in memory once
-        once = given[tuple(slice(None) if step else slice(1) for step in value.stride())]
-        copy = once.clone().expand_as(given)
+        copy = without_repeats(given).clone().expand_as(given)
     return copy.requires_grad_(value.requires_grad)
 
 

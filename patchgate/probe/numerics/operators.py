@@ -156,6 +156,21 @@ def module_in(name: str) -> Any:
     return owner if is_module else None
 
 
+def modules_that_call(name: str, known: Iterable[Any]) -> list[Any]:
+    """The classes of `known` ModuleInfos whose code names a function of `torch.nn.functional`, then
+    those that name one that calls it.
+    """
+    word = name.rpartition(".")[2]
+    around = {key for key, each in vars(torch.nn.functional).items() if word in _names_in(each)}
+    classes = dict.fromkeys(info.module_cls for info in known)
+    named = {each: set().union(*map(_names_in, vars(each).values())) for each in classes}
+    return [each for words in ({word}, around) for each in classes if words & named[each]]
+
+
+def _names_in(function: Any) -> set[str]:
+    return {*getattr(getattr(function, "__code__", None), "co_names", ())}
+
+
 class Calls(TorchDispatchMode):
     """Notes the names of the operators that are called, and the calls of one."""
 
