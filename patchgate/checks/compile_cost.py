@@ -34,8 +34,8 @@ _BUDGET = Budget(low=-0.05, high=0.05)
 # share.
 _FEW = 5_000
 # The advice about a change, with the budget that would admit it.
-_OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
-_UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
+_OVER = 'Reduce the calls, or accept them in the manifest: [budgets] compile_calls = "{}".'
+_UNDER = 'Record it in the manifest: [budgets] compile_calls = "{}".'
 CODES = (
     *read_codes(f"""
 PG601 compiling costs more than its budget

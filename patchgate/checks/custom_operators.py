@@ -4,7 +4,9 @@ the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from patchgate.checks.framework import (
@@ -17,12 +19,14 @@ from patchgate.checks.framework import (
     NothingToJudge,
     Patch,
     Verdicts,
+    display_path,
     failure_of,
     judge_failed,
     read_codes,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
+from patchgate.inputs.patch_source import Unreadable, parse
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -53,6 +57,9 @@ verdict = partial(verdict_of, FAMILY, item="custom operators")
 _EXPECTED = "what its schema and its fake function say"
 # One call is compiled without code: some tenths of a second.
 _COMPILES = 4
+# A fault of the fake function; functions that register one, and that define an operator.
+_OF_FAKE = re.compile(": (faketensor: |its fake function )")
+_FAKES, _DEFINES = {"register_fake", "impl_abstract"}, {"custom_op", "define"}
 
 
 @Check(believes="cpu", seconds=3)
@@ -82,9 +89,10 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
         if each["calls"] and not (each["faults"] or each["some"])
     ]
     for name, each in operators.items():
-        place = assignment_place(patch, name.replace("::", "."))
+        place = operator_place(patch, name, is_fake=False)
         if each["faults"]:
             faults = tuple(each["faults"])
+            place = operator_place(patch, name, is_fake=bool(_OF_FAKE.search(faults[0])))
             yield verdict("PG541", Kind.REGRESSED, case, f"of {name}", _EXPECTED, faults, place)
         elif each["some"] or not each["calls"]:
             reason = f"with some arguments {each['some'][0]}" if each["some"] else "no call ran"
@@ -93,3 +101,45 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
         calls = sum(operators[name]["calls"] for name in sound)
         actual = f"{', '.join(sound)}: {calls} calls"
         yield verdict("PG542", Kind.PASS, case, "", _EXPECTED, actual)
+
+
+def operator_place(patch: Patch, name: str, *, is_fake: bool) -> str:
+    """The line that defines an operator, or its fake function if `is_fake` and there is one."""
+    try:
+        tree = parse(patch.source)
+        statements = sorted(_statements(tree), key=lambda each: each[0])
+    except (Unreadable, RecursionError):
+        statements = []
+    functions = {target: line for line, words, target in statements if not words}
+    known, own, fake = {name.rpartition("::")[2]}, 0, 0
+    for line, words, target in statements:
+        if known.isdisjoint(words):
+            continue
+        if not _FAKES.isdisjoint(words):
+            given = (functions[word] for word in words if word in functions and word not in known)
+            fake = line if target else next(given, line)
+        elif not _DEFINES.isdisjoint(words):
+            own = own or line
+            known.add(target)
+        elif len(words) == 2:  # NAME = "namespace::operator"
+            known.add(target)
+    found = fake if is_fake and fake else own
+    if not found:
+        return assignment_place(patch, name.replace("::", "."))
+    return f"{display_path(patch.path)}:{found}"
+
+
+def _statements(tree: ast.AST) -> Iterator[tuple[int, list[str], str]]:
+    """The line, the words and the target of what may register a function: decorators, calls and
+    assigned values. A function itself has no words.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.lineno, [], node.name
+            for each in node.decorator_list:
+                yield node.lineno, re.findall(r"\w+", ast.unparse(each)), node.name
+        elif isinstance(node, (ast.Expr, ast.Assign)) and isinstance(
+            node.value, (ast.Call, ast.Constant)
+        ):
+            target = ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else ""
+            yield node.lineno, re.findall(r"\w+", ast.unparse(node.value)), target

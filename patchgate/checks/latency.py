@@ -52,13 +52,13 @@ PG611 over budget on the device
     `cpu_latency`; or peak memory is above `peak_memory`.
     Why: Every step of a model in service pays this.
     Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in
-    patch.toml and say so in the pull request.
+    the manifest and say so in the pull request.
 PG612 a gain on the device
     The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or
     peak memory is below `peak_memory`. It is a note where no manifest gives a budget, and red where
     one does: its claim is wrong.
     Why: The gain can be lost again, and no user of the project would notice.
-    Fix: Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".
+    Fix: Record it in the manifest: [budgets] latency = "-7 % .. 0.5 %".
 PG613 within budget on the device
     The whole interval of the ratio lies within the budget.
     Why: Pairs are measured, and the placement in memory is part of the noise.

@@ -45,8 +45,8 @@ CODES = (
 PG501 not bit-identical
     The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
     Why: Any job that compares sampled text or checksums exactly can flip.
-    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the
-    pull request. If not, correct the patch.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in the manifest and say so in
+    the pull request. If not, correct the patch.
 PG502 less accurate than eager and unpatched
     The error against a float64 reference is larger than `error_factor` times the larger of eager's
     and unpatched's: over all elements, or by far for one element.

@@ -68,6 +68,28 @@ PG515 samples of the operator were not judged
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
 _FORM = "Give results the dtype and shape that they have without the patch."
+_NEAR = (
+    "The results are near: look for a constant with too few digits, an intermediate in a narrower"
+    " dtype than the arguments, or an approximation."
+)
+# Words of a difference -> the next step, if that of the code does not fit.
+_NEXT = {
+    "autograd formula|derivative .*not implemented|not require grad": (
+        "Give the operator that the replacement calls a gradient with "
+        "`torch.library.register_autograd`."
+    ),
+    "fake impl|fake tensors|unsupported operator|register_fake": (
+        "Say what the operator that the replacement calls returns with "
+        "`torch.library.register_fake`."
+    ),
+    "^gradient": (
+        "Correct the backward of the replacement, and leave in it every argument that needs a "
+        "gradient."
+    ),
+    "^(input|state)": "Leave the arguments and the module's state as the original leaves them.",
+}
+# The words of a sample for how it was run.
+_RUN = re.compile(", (in eager mode|on the simulated GPU)$")
 verdict = partial(verdict_of, FAMILY, item="samples")
 # Names of operators of torch, or of functions of Inductor that handle them.
 _OPERATOR = re.compile(
@@ -288,7 +310,7 @@ def judge_samples(
         )
         verdicts += say("PG532" if offer else "PG512", wrong, fact=fact)
         verdicts += say("PG531" if offer else "PG513", failing, fact=fact)
-        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}", advice=_FORM)
+        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:
@@ -358,25 +380,31 @@ def _red(
     judged: int,
     place: str,
     program: str,
-    advice: str | None = None,
 ) -> Iterator[Verdict]:
     if found:
         # A sample that differs compiled and on the simulated GPU counts once.
         own: dict[Any, Mapping[str, Any]] = {}
         for each in found:
             own.setdefault(each.get("at", each["sample"]), each)
-        samples = [*own.values()]
-        first, *others = (f"{each['sample']} -> {each['what']}" for each in samples[:_SHOWN])
+        # Several of the replaced names may have the same samples.
+        shown: dict[str, str] = {}
+        for each in own.values():
+            shown.setdefault(_RUN.sub("", each["sample"]), f"{each['sample']} -> {each['what']}")
+        first, *others = [*shown.values()][:_SHOWN]
         is_written = program and found[0].get("program")
         as_program = [f"the shortest as a program: {program}"] if is_written else []
-        actual = f"{len(samples)} of {judged} samples differ: {first}", *others, *as_program
-        yield verdict(
-            code,
-            Kind.REGRESSED,
-            case,
-            fact,
-            "as without the patch or in eager mode",
-            actual,
-            place,
-            advice=advice,
-        )
+        actual = f"{len(own)} of {judged} samples differ: {first}", *others, *as_program
+        expected, advice = "as without the patch or in eager mode", _advice(found[0])
+        yield verdict(code, Kind.REGRESSED, case, fact, expected, actual, place, advice=advice)
+
+
+def _advice(sample: Mapping[str, Any]) -> str | None:
+    """The next step for a sample that differs; None if that of the code fits."""
+    if sample["offer"]:
+        return None
+    if sample.get("is_form"):
+        return _FORM
+    if sample.get("is_near"):
+        return _NEAR
+    fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
+    return next(fits, None)

@@ -31,8 +31,8 @@ PG510 sampled tokens change
     The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives
     other tokens.
     Why: A job that compares sampled text exactly will flip.
-    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who
-    compare sampled text exactly. If not, correct the patch.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in the manifest and warn users
+    who compare sampled text exactly. If not, correct the patch.
 """)
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]

@@ -131,7 +131,7 @@ _TABLE = """
 does not run: PG210
     Importing the patch fails, so nothing else can be judged.
 does not compile: PG301 PG504 PG513 PG706 PG413 PG808 PG401 PG431
-    With the patch, a workload no longer compiles or runs: users of such models get this error.
+    With the patch, what ran no longer compiles or runs: users of such models get this error.
 other form:
     Results have another dtype or shape with the patch: code that goes on with them is hurt.
 does not fit: PG101 PG104 PG103 PG102
@@ -142,12 +142,14 @@ memory: PG516
     A kernel for the GPU misuses memory: its users get wrong numbers, or a crash somewhere else.
 offered: PG531 PG532 PG533
     A backend or a pass that the patch offers fails, or differs from eager mode: its users are hurt.
-numbers: PG510 PG512 PG502 PG505 PG506 PG501 PG507
-    The outputs change more than the manifest claims: jobs that compare text exactly can fail.
+wrong numbers: PG512 PG506 PG502
+    Numbers are wrong or less accurate with the patch, and no error says so: its users get them.
+numbers: PG510 PG505 PG501 PG507
+    Outputs change more than the patch claims (by default in no bit): tests of exact text can fail.
 version check too narrow: PG203
     The version check is too narrow: users of other releases still have the defect.
 gate: PG202 PG201 PG220
-    The patch applies on other releases than its manifest claims.
+    The patch applies on other releases than it claims.
 needless: PG204 absorbed
     The patch is not needed: torch does the same without it.
 no fix: PG205
@@ -155,7 +157,7 @@ no fix: PG205
 code: PG301 PG401 PG431
     The patch changes the graph or the generated code, and the change is not accepted.
 side effects: PG207 PG213 PG214 PG215 PG208 PG216 PG217 PG218 PG206 PG209 PG219
-    Importing the patch changes more than its manifest declares.
+    Importing the patch changes more than it declares.
 unreached: PG803 PG802 PG801 PG804
     Part of torch does not call the replacement: there the patch has no effect.
 recompiles: PG423 PG421 PG422 PG412 PG411

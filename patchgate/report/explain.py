@@ -16,7 +16,7 @@ from rich.text import Text
 from patchgate.checks.framework.find_checks import all_checks, every_code
 from patchgate.inputs.toml import read_toml
 from patchgate.model.files import read_text
-from patchgate.model.paths import EXAMPLES, ROOT
+from patchgate.model.paths import EXAMPLES, ROOT, display_path
 from patchgate.model.records import Code
 from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, parse_json
@@ -90,7 +90,8 @@ def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
     )
     file, _, line = example.where.rpartition(":")
     if line.isdecimal() and (ROOT / file).is_file():
-        yield "at", "\n".join([example.where, *_lines_around(_source(ROOT / file), int(line))])
+        place = f"{display_path(ROOT / file)}:{line}"
+        yield "at", "\n".join([place, *_lines_around(_source(ROOT / file), int(line))])
     yield (
         "result",
         f"{example.text}" + (f"\nexpected: {example.expected}" if example.expected else ""),
@@ -99,7 +100,7 @@ def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
     if fixed:
         changes = list(_changed_lines(_source(_patch(example)), _source(fixed)))
         more = [f"and {len(changes) - _CORRECTION} more"] * (len(changes) > _CORRECTION)
-        yield "correct", "\n".join([str(fixed.relative_to(ROOT)), *changes[:_CORRECTION], *more])
+        yield "correct", "\n".join([display_path(fixed), *changes[:_CORRECTION], *more])
 
 
 def _lines_around(lines: list[str], number: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ its path where nox has installed it, anywhere else.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -40,8 +41,13 @@ def gate_command(patch: Path) -> str:
     return typed(Command(name="gate", arguments=(shlex.quote(display_path(patch)),)))
 
 
+def _with_path(fixture: re.Match[str]) -> str:
+    return display_path(ROOT / fixture[0])
+
+
 def next_step(advice: str, commands: Sequence[Command]) -> str:
-    """Advice and commands as one line."""
+    """Advice and commands as one line. A fixture that it names has the path at which it lies."""
+    advice = re.sub(r"\bfixtures/[\w/.-]*\w", _with_path, advice)
     steps = []
     for command in commands:
         text = "run the same command again" if command.is_again else typed(command)

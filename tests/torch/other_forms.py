@@ -37,6 +37,11 @@ print(
             "alone": what([HALF], [ONE]),
             "one of three": what([ONE, HALF, ONE], [ONE, ONE, ONE]),
             "fewer": what([ONE], [ONE, ONE]),
+            "digits": what([ONE.double() * (1 + 1e-7)], [ONE.double()]),
+            "near": [
+                departure({"output": [ONE * factor]}, {"output": [ONE]})["is_near"]
+                for factor in (1.0001, 2.0, float("nan"))
+            ],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),
             "values": len(program_of(sample)),

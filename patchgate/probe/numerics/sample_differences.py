@@ -22,6 +22,8 @@ _RTOL = {
 #: The excess of an exception, another shape or dtype, or another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
+# Results that differ by at most this share of their size are near: rounded, or approximated.
+_NEAR = 1e-3
 # An element may differ by this times the move of its row when inputs move by their last digit.
 _MOVES = 16
 #: Part of results -> the moves of the elements of each tensor.
@@ -170,9 +172,20 @@ def departure(
             known = exact[part][number] if exact and exact.get(part) else None
             excess, at = _excess(a, b, _MOVES * moves, known)
             if excess > largest["excess"]:
-                what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
-                largest = {"excess": excess, "what": what, "raises": False}
+                one, other = (t.flatten()[at].item() for t in (a, b))
+                what = f"{part}: {told_apart(one, other)}"
+                is_near = b.is_floating_point() and abs(one - other) <= _NEAR * abs(other)
+                largest = {"excess": excess, "what": what, "raises": False, "is_near": is_near}
     return largest
+
+
+def told_apart(one: complex, other: complex) -> str:
+    """`238.04901, not 238.049009`: both with as many digits as tell them apart."""
+    for digits in (6, 9, 17):
+        texts = [f"{value:.{digits}g}" for value in (one, other)]
+        if texts[0] != texts[1]:
+            break
+    return ", not ".join(texts)
 
 
 def _other_form(part: str, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:

@@ -97,6 +97,34 @@ def test_a_sample_that_differs_in_two_ways_counts_once():
     assert judge([*ways, {**WRONG, "at": 4}])["PG512"].actual.startswith("2 of 30 samples differ: ")
 
 
+def test_one_sample_of_several_replaced_names_is_shown_once():
+    found = [{**WRONG, "at": at} for at in (3, 4)]
+    found.append({**WRONG, "at": 5, "sample": f"{WRONG['sample']}, in eager mode"})
+    assert judge(found)["PG512"].actual == (
+        "3 of 30 samples differ: add(float32[5], alpha=2) -> output: 1, not 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "word"),
+    [
+        (WRONG, "An argument that the replacement"),
+        ({**WRONG, "is_near": True}, "digits"),
+        ({**WRONG, "what": "gradient: 1, not 2"}, "backward"),
+        ({**WRONG, "what": "input: 1, not 2"}, "arguments and the module's state"),
+        (FAILS, "Accept every argument"),
+        (
+            {**FAILS, "what": "raises RuntimeError: no autograd formula was registered"},
+            "register_autograd",
+        ),
+        ({**FAILS, "what": "raises RuntimeError: There was no fake impl"}, "register_fake"),
+    ],
+)
+def test_the_next_step_fits_what_is_different(found, word):
+    (verdict,) = judge([found]).values()
+    assert word in verdict.advice
+
+
 def test_where_torch_itself_differs_everywhere_nothing_is_judged():
     assert judge([], judged=0)["PG515"].colour is Colour.GREY
 

@@ -46,6 +46,7 @@ def corpus(tmp_path, monkeypatch):
             f'title = "The {name} one"\nsource = "https://example.org/{name}"\n'
         )
     monkeypatch.setattr(explain, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     return monkeypatch
 
 

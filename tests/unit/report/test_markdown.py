@@ -20,7 +20,7 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
 
 |  | problem | evidence | fix |
 | --- | --- | --- | --- |
-| 1 | **The patch applies on other releases than its manifest claims.** | PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> ` | ` tighten ` |
+| 1 | **The patch applies on other releases than it claims.** | PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> ` | ` tighten ` |
 | 2 | **The patch changes the graph or the generated code, and the change is not accepted.** | PG301 ` stack.h200 loads ` on torch 2.12.1: ` [2 6] `<br>` no change in kernels called, bytes moved, bytes of memory at the peak ` | ` mend the patch ` |
 
 <details><summary>All checks and results</summary>

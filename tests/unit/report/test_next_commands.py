@@ -29,6 +29,13 @@ def test_by_its_own_name_where_there_is_no_noxfile():
     assert not is_through_nox()
 
 
+def test_a_fixture_is_named_by_the_path_at_which_it_lies(folder, monkeypatch):
+    monkeypatch.setattr(next_commands, "ROOT", folder / "_shipped")
+    assert next_step("As fixtures/patches/one does. Read `x`.", ()) == (
+        "As _shipped/fixtures/patches/one does. Read `x`."
+    )
+
+
 def test_through_nox_where_nox_has_started_it(monkeypatch):
     monkeypatch.setenv(THROUGH, "nox")
     assert typed(GATE) == "nox -s gate -- p.py"

@@ -132,8 +132,8 @@ def test_a_cause_is_shown_once_and_as_soon_as_it_is_found():
     end(progress, NAMES[1], red[1])
     lines = [line.rstrip() for line in file.getvalue().splitlines()[1:]]
     cause = (
-        "red: The outputs change more than the manifest claims: jobs that compare text exactly "
-        "can fail."
+        "red: Outputs change more than the patch claims (by default in no bit): tests of exact text"
+        " can fail."
     )
     assert " ".join(lines[:2]) == cause
     assert lines[2].startswith("  PG501 stack.h200 loads on torch 2.9.0: x x")

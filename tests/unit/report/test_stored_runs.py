@@ -94,7 +94,7 @@ others    machine, api, gate, kernels, graph, ...   1268 ok         1239 ok
 replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0)
 the report also has 3 accepted changes
 
-1. The outputs change more than the manifest claims: jobs that compare text exactly can fail.
+1. Outputs change more than the patch claims (by default in no bit): tests of exact text can fail.
   PG510 decoder.cpu sampled tokens on torch 2.11.0: 1.6% of 4096 change, 2 of 64 sequences (0.9% to
         10.7%); probability that an exact-text test fails: 3.2% (0.9% to 11.1%) over 64 tokens,
         39.6% (12.9% to 84.1%) over 1000 tokens; expected: numerics = "bit-identical" (by default)

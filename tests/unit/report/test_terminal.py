@@ -37,7 +37,7 @@ kernels   stack.h200       PG301 2   PG301 1
 parity    stack.cpu        PG508 1   -
 others    machine, graph   2 ok      -
 
-1. The patch applies on other releases than its manifest claims.
+1. The patch applies on other releases than it claims.
   PG201 versions on torch 2.9.0: a|b <c>; expected: ==2.9.0
      do Tighten
 
