@@ -18,6 +18,9 @@ from patchgate.report.view import RunView
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
+# Workloads that a line names.
+_NAMED = 4
+
 
 class Ending(NamedTuple):
     """The lines around the list of problems."""
@@ -40,9 +43,7 @@ def answer_lines(
 
     `kept` answers are those of an earlier run of the same patch.
     """
-    judged_names = {
-        verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED
-    }
+    met, judged_names = _workloads_of(verdicts)
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     where = [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
@@ -52,7 +53,7 @@ def answer_lines(
         return Ending([], [*where, nothing])
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
-    missing = "; ".join(_not_judged(run, verdicts, names, workloads))
+    missing = "; ".join(_not_judged(run, verdicts, met & {*workloads, *run.workloads}, workloads))
     again = (
         f"not measured again: {counted(kept, 'result')} of the same patch, kept in "
         ".patchgate/patched"
@@ -72,19 +73,30 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
     """The share of a full gate that this run is; None if no option leaves anything out."""
     if not run.is_narrowed:
         return None
-    reached = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
+    met, judged = _workloads_of(verdicts)
+    wanted = {*run.premerge, *run.workloads}
     checks = [
         check
         for check in all_checks().values()
         if not run.checks or {check.name, check.family} & {*run.checks}
     ]
     return QuickLook(
-        workloads=_share(reached & {*run.premerge, *run.workloads}, run.premerge),
+        workloads=_share(judged & wanted, run.premerge),
+        unable=len((met - judged) & wanted),
         torches=_share(run.rows, {*run.torches, *run.torches_left_out}),
         devices=_share(run.devices, run.project.judged_devices),
         checks=(len(checks), len(all_checks())),
         command=Command(name="gate", arguments=(shlex.quote(display_path(Path(run.patch))),)),
     )
+
+
+def _workloads_of(verdicts: Iterable[Verdict]) -> tuple[set[str], set[str]]:
+    """The workloads that verdicts are of, and those of them that the patch was judged by: the
+    others cannot run here, with or without it.
+    """
+    met = [verdict for verdict in verdicts if verdict.kind is not Kind.STOPPED]
+    judged = {verdict.case.workload for verdict in met if verdict.kind is not Kind.ASSUMED}
+    return {verdict.case.workload for verdict in met}, judged
 
 
 def _share(judged: Iterable[str], wanted: Iterable[str]) -> tuple[int, int]:
@@ -141,7 +153,9 @@ def _share_text(view: RunView, look: QuickLook) -> str:
     ]
     judged, wanted = look.workloads
     # A check of the patch alone has none.
-    parts = [*[f" in {judged} of {wanted} workloads"] * bool(judged), *narrowed]
+    unable = f" ({look.unable} cannot run here)" * bool(look.unable)
+    of_workloads = f" in {judged} of {wanted} workloads{unable}"
+    parts = [*[of_workloads] * bool(judged or look.unable), *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
     return where + f", {view.unjudged} not judged" * bool(view.unjudged)
 
@@ -154,6 +168,10 @@ def _not_judged(
         yield f"{counted(len(stopped), 'check')} ({stopped[0].brief})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
+    unable = sorted({*names} - _workloads_of(verdicts)[1])
+    if unable:
+        more = f" and {len(unable) - _NAMED} more" * (len(unable) > _NAMED)
+        yield f"{', '.join(unable[:_NAMED])}{more}, which cannot run here with or without the patch"
     unmeasured = [verdict.actual for verdict in verdicts if verdict.fact == REST]
     rest = len(workloads.keys() - names - ({*run.premerge} if unmeasured else set()))
     if run.workloads:

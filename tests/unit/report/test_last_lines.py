@@ -248,3 +248,16 @@ def test_results_without_a_judgement_have_no_good_news(narrowed: dict[str, Any])
     """As a comment prints them, of a folder that somebody emptied."""
     run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **narrowed)
     assert count_line(view([], run.torches, quick_look_of(run, []))) == "nothing was judged"
+
+
+def test_a_workload_that_fails_without_the_patch_too_is_none_that_was_judged() -> None:
+    assert answer(Kind.ASSUMED)[:2] == [
+        "judged: 0 workloads on h200 (simulated), cpu (codegen); torch 2.9.0",
+        "not judged: time and memory on a GPU (`--device cuda`); stack, which cannot run here with "
+        "or without the patch; 2 workloads that only `--nightly` judges",
+    ]
+    run, verdicts = look_at(Kind.ASSUMED, **NARROWED["--workload"])
+    shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
+    assert count_line(shown).startswith(
+        "QUICK LOOK: no problem in 0 of 3 workloads (1 cannot run here) on 1 of 1 releases."
+    )
