@@ -49,9 +49,22 @@ def define(arguments, source, **more):
 
 CppPythonBindingsCodeCache.load_pybinding_async = define
 """
+# After it a kernel has another name: a copy to another dtype comes first. Its backward is equal.
+UPCASTING = """
+import torch
+import torch.nn.functional as F
+original = F.gelu
+
+def gelu(input, approximate="none"):
+    result = original(input.float(), approximate=approximate)
+    return result.to(input.dtype)
+
+F.gelu = gelu
+"""
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
 WORKLOADS = load_workloads()
 CHAIN, ROUTING = WORKLOADS["residual_chain"], WORKLOADS["moe_routing"]
+TRAINED = WORKLOADS["prenorm_mlp_training"]
 
 
 def own_folder(kept, torch):
@@ -105,6 +118,16 @@ def test_code_of_a_patch_is_its_own_beside_a_warm_cache(ask):
     ask("cached", None, tag="")
     assert ask("cached", STORING, tag="")["answers"]["hit"] == 1
     assert [ask("observe", patch)["code"] for patch in (None, STORING)] == cold
+
+
+def test_a_kernel_of_another_name_is_no_other_code(ask, torch, kept, tmp_path):
+    (tmp_path / "patch.py").write_text(UPCASTING)
+    asked = "cached", str(tmp_path / "patch.py"), TRAINED
+    ask("cached", None, TRAINED, tag="", training=True)
+    warm = ask(*asked, tag="", training=True)
+    cold = {"TORCHINDUCTOR_CACHE_DIR": str(own_folder(kept, torch))}
+    assert warm["answers"]["hit"] == 1
+    assert warm["code"] == ask(*asked, tag="", training=True, env=cold)["code"]
 
 
 def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, tmp_path):

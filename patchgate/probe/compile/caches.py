@@ -6,6 +6,7 @@ built: compiled C++ is found by its text, so its cache hides nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -27,6 +28,8 @@ from patchgate.probe.simulate.device_context import device_context
 
 # The two local caches count hits, misses, and graphs that they refused.
 _RESULTS = ("hit", "miss", "bypass")
+# Inductor names a kernel after the operators that it was made from, which no key contains.
+_KERNEL = re.compile(r"\b(?:cpp|triton_[a-z]+)_fused_\w+")
 
 
 @contextmanager
@@ -81,15 +84,22 @@ def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
     counts |= {
         f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS
     }
-    return counts, loaded_code(loaded)
+    return counts, [digest_of_code(with_numbered_kernels(text)) for text in loaded_code(loaded)]
 
 
 def loaded_code(after: int = 0) -> list[str]:
-    """Digests of the generated modules that this process has loaded, in order, without the first
-    ones.
-    """
+    """The generated modules that this process has loaded, in order, without the first ones."""
     texts = []
     for module in PyCodeCache.modules[after:]:
         with open(module.__file__, encoding="utf-8") as file:
             texts.append(file.read())
-    return [digest_of_code(text) for text in texts]
+    return texts
+
+
+def with_numbered_kernels(text: str) -> str:
+    """Generated code whose kernels are named by their order.
+
+    Equal graphs share an entry of the cache even if their kernels have other names.
+    """
+    numbers: dict[str, str] = {}
+    return _KERNEL.sub(lambda name: numbers.setdefault(name[0], f"kernel_{len(numbers)}"), text)

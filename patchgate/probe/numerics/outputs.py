@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.caches import loaded_code
 from patchgate.probe.compile.capture import Build, change_rows, no_caches
+from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.patch.apply import apply_patch
@@ -129,7 +130,7 @@ def run(request: Run, stage: Stage) -> Ran:
         _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
 
     missing = unmeasured(request, stage, write)
-    code = [] if missing else loaded_code()
+    code = [] if missing else [digest_of_code(text) for text in loaded_code()]
     return {"environment": environment(), "code": code, "unmeasured": missing}
 
 
