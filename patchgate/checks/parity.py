@@ -187,7 +187,7 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
         again = folder / f"unpatched-{number}"
         if failure_of(outputs_of(context, case, "run", None, again)):
             return False
-        answer = context.differences(case.torch, "differ", folder / "unpatched", again)
+        answer = context.differences(case.torch, "differ bits", folder / "unpatched", again)
         if comparison_failure(answer):
             return False
         if answer["metrics"]["differing"]:

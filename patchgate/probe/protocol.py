@@ -545,6 +545,7 @@ QUESTIONS = {
     ),
     "ranks": Exchange(Sample, Ranks, "numerics.ranks:run_ranks"),
     "differ": Exchange(Compare, Compared, "numerics.numeric_metrics:differ", is_own=True),
+    "differ bits": Exchange(Compare, Compared, "numerics.numeric_metrics:differ_bits", is_own=True),
     "differ runs": Exchange(Compare, Compared, "numerics.numeric_metrics:differ_runs", is_own=True),
     "differ forms": Exchange(
         Compare, Compared, "numerics.metamorphic:differ_variants", is_own=True

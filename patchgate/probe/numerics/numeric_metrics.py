@@ -35,6 +35,12 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
     return metrics | {"memory": [fault for fault in theirs["memory"] if fault["kind"] not in known]}
 
 
+def differ_bits(one: str, other: str) -> dict[str, Any]:
+    """The share of elements whose bits differ in two runs of one side, by `outputs.run`."""
+    first, second = (file["outputs"]["compiled"] for file in load_files(one, other))
+    return {"differing": share_differing(first, second)}
+
+
 def differ_runs(script: str, judged: str) -> dict[str, Any]:
     """Compare the outputs of a script for one seed with those of `outputs.run`, whose last seed is
     the same.
