@@ -81,6 +81,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             # does not call it.
             if identity(key) in new or identity(key) in originals:
                 continue
+            if not is_table and _is_put_there(aliases[0], key):
+                continue
             # The snapshot of a list has its items by identity; names are clearer.
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
             place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
@@ -147,6 +149,19 @@ def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapsho
     own = after.get(owner, {}) if _class_of(name) else {}
     rest = {key: value for key, value in own.items() if f"{owner}.{key}" not in changes}
     return bool(rest) and all(table.get(key) is value for key, value in rest.items())
+
+
+def _is_put_there(module: str, name: str) -> bool:
+    """True if other code put a private name into a module whose source never says it.
+
+    So a decorator of torch.optim writes a function into the globals of its own module, for scripts.
+    """
+    if not name.startswith("_") or module not in sys.modules:
+        return False
+    with suppress(OSError, TypeError):
+        source = inspect.getsource(sys.modules[module])
+        return not re.search(rf"\b{re.escape(name)}\b|import \*", source)
+    return False
 
 
 def _is_imported(name: str) -> bool:
