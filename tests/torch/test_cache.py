@@ -61,6 +61,8 @@ def gelu(input, approximate="none"):
 
 F.gelu = gelu
 """
+# Its scatter takes an index that a kernel makes.
+SCATTERING = str(ROOT / "fixtures" / "fresh-12" / "spyre-lastwrite-fixed" / "patch.py")
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
 WORKLOADS = load_workloads()
 CHAIN, ROUTING = WORKLOADS["residual_chain"], WORKLOADS["moe_routing"]
@@ -128,6 +130,10 @@ def test_a_kernel_of_another_name_is_no_other_code(ask, torch, kept, tmp_path):
     cold = {"TORCHINDUCTOR_CACHE_DIR": str(own_folder(kept, torch))}
     assert warm["answers"]["hit"] == 1
     assert warm["code"] == ask(*asked, tag="", training=True, env=cold)["code"]
+
+
+def test_what_no_kernel_has_written_is_an_index_within_bounds(ask):
+    assert ask("cached", SCATTERING, ROUTING, tag="")["answers"]["miss"] == 1
 
 
 def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, tmp_path):
