@@ -153,8 +153,8 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
 
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """PG219 for each name that is changed outside the scope, and for each other way to end the
-    scope that leaves names changed.
+    """PG219 for each name that is changed outside the scope, for each other way to end the scope
+    that leaves names changed, and for a block inside that ends the outer one.
     """
     expected = f"unchanged outside `{patch.claims.scope}`"
     for name in answer.get("leaks", ()):
@@ -162,6 +162,10 @@ def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     for how, names in answer.get("leaks_by", {}).items():
         actual = f"changed: {', '.join(names)}"
         yield verdict("PG219", Kind.REGRESSED, case, f"after {how}", expected, actual, where)
+    if answer.get("ended"):
+        fact = "within the outer block, after a block inside another"
+        actual = f"as without the patch: {', '.join(answer['ended'])}"
+        yield verdict("PG219", Kind.REGRESSED, case, fact, "replaced until it ends", actual, where)
 
 
 def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:

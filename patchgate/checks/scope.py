@@ -28,7 +28,8 @@ CODES = read_codes("""
 PG219 changes torch outside its scope
     Importing the patch changed torch, or the patch left a change behind when its `scope` ended,
     also by an exception in its block, with a block inside another or over a user's settings: a
-    name, a setting, or a workload whose facts differ afterwards.
+    name, a setting, or a workload whose facts differ afterwards. Or a block inside another ended
+    the outer one too.
     Why: Users who never asked for the patch compile with a changed compiler, in the same process.
     Fix: Replace on entry and restore on exit, also after an exception (`mock.patch.object`).
 PG229 torch compiles nothing within the scope

@@ -444,6 +444,7 @@ class Applied(Changes):
     unseen: list[Effect]  #: Options that another thread reads otherwise.
     leaks: list[str]  #: Names changed outside the scope.
     leaks_by: dict[str, list[str]]  #: Another end of the scope -> the names changed after it.
+    ended: list[str]  #: Changes by the scope that the end of a block inside it takes back.
     uncompiled: str  #: The class of a mode that its scope enters, in which torch compiles nothing.
     #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
     held: list[str]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -14,6 +15,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, cast
 
+import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from patchgate.probe.patch import coverage, effects, holders, snapshot
@@ -77,6 +79,9 @@ from patchgate.probe.simulate.triton_driver import BESIDE_THE_CPU, triton_driver
 
 # The most modules of a project that are replaced.
 _MOST_REPLACED = 24
+_NO_ENDS: dict[str, Any] = {"leaks_by": {}, "ended": []}
+# An entry for a kernel: `torch.library._impls['aten/where.ScalarOther/CPU']`.
+_LIBRARY_ENTRY = re.compile(r"\.library\._impls\['(\w+)/([\w.]+)/\w+'\]$")
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
@@ -169,7 +174,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         own = {} if changed or answer["effects"] else _held_since(module, held)
         answer["held"] = sorted(own)
         answer["replacements"] = coverage.replacements(own or changed, path)
-        answer["leaks_by"] = _leaks_by(patched, made) if scope and not answer["leaks"] else {}
+        answer |= _other_ends(patched, made) if scope and not answer["leaks"] else _NO_ENDS
         stage("patch again")
         answer |= _applied_again(request, answer, before, changed, written)
     return cast(Applied, answer)
@@ -217,6 +222,12 @@ def _leaks(patched: AppliedPatch, before: Snapshot, imported: effects.Settings) 
     return [*patched.leaks(before), *effects.Settings().names_unlike(imported)]
 
 
+def _other_ends(patched: AppliedPatch, made: list[Effect]) -> dict[str, Any]:
+    """The changes that other ends of the scope leave, and those that a block inside takes back."""
+    ended = _in_fork(partial(_ended_early, patched)).get("names", [])
+    return {"leaks_by": _leaks_by(patched, made), "ended": ended}
+
+
 def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]:
     """Way in which a scope may end -> the names that stay changed; each way is tried in a new
     process. `made` are the settings that the scope makes.
@@ -231,6 +242,35 @@ def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]
         for how, (end, users) in ends.items()
     }
     return {how: names for how, names in leaks.items() if names}
+
+
+def _ended_early(patched: AppliedPatch) -> dict[str, list[str]]:
+    """The names that a scope changes, and that are as before after a block inside has ended; none
+    if the scope refuses to be nested.
+    """
+    before, settings = take_snapshot(), effects.Settings()
+
+    def changed() -> set[str]:
+        found = changes(before, take_snapshot())
+        # An attribute that is None may be what an earlier end of the scope has left of a new one.
+        names = (name for name, (old, _) in found.items() if old is not None or name[-1] == "]")
+        return {*names, *effects.Settings().names_unlike(settings)}
+
+    with torch_imports_added_to(before):
+        patched.enter()
+    within = changed()
+    ended = within - changed() if patched.nest() else ()
+    kernels = {name: _kernels(name) for name in ended}
+    patched.leave()
+    return {"names": sorted(name for name in kernels if kernels[name] == _kernels(name))}
+
+
+def _kernels(name: str) -> str:
+    """The kernels of the operator that an entry of a library is for, as the dispatcher has them: of
+    two entries for one kernel the first that goes takes the name away. Empty for other names.
+    """
+    entry = _LIBRARY_ENTRY.search(name)
+    return str(torch._C._dispatch_dump(f"{entry[1]}::{entry[2]}")) if entry else ""
 
 
 def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:

@@ -110,11 +110,18 @@ class AppliedPatch:
     def leave_nested(self) -> None:
         """Enter the scope again, enter a second block of it inside, and leave both."""
         self.enter()
+        self.nest()
+        self.leave()
+
+    def nest(self) -> bool:
+        """Enter and leave a second block of the scope. False if it refuses to be nested."""
         inner = copy.copy(self)
-        with suppress(Exception):  # it may refuse to be nested
+        try:
             inner.enter()
             inner.leave()
-        self.leave()
+        except Exception:
+            return False
+        return True
 
 
 def names_left(changed: Changes) -> list[str]:

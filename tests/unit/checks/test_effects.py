@@ -166,6 +166,12 @@ def test_another_end_of_the_scope_that_leaves_a_change_is_named():
     assert (verdict.fact, verdict.actual) == ("after an exception in its block", "changed: torch.a")
 
 
+def test_a_block_inside_another_that_ends_the_outer_one_is_named():
+    (verdict,) = judged({"scope": "patched"}, ended=["torch.a"])
+    assert (verdict.code, verdict.colour) == ("PG219", Colour.RED)
+    assert verdict.actual == "as without the patch: torch.a"
+
+
 def test_a_claimed_target_that_is_left_alone_is_named():
     (verdict,) = judged({"targets": ("torch.a", "torch.b")})
     assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
