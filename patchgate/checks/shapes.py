@@ -4,6 +4,8 @@ the patch?
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from patchgate.checks.framework import (
     Case,
     Check,
@@ -16,7 +18,7 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.model.facts import format_value, growth
+from patchgate.model.facts import format_value, growth, increase
 from patchgate.model.records import Facts
 
 FAMILY = "shapes"
@@ -72,7 +74,8 @@ def judge_shapes(compared: Compared) -> Verdicts:
     for verdict in judge_facts(FAMILY, compared):
         mode = _mode(verdict.fact)
         if verdict.kind not in (Kind.REGRESSED, Kind.CHANGED) or mode not in worse:
-            yield verdict
+            is_saved = verdict.kind is Kind.CHANGED and _instead_of_eager(mode, before, after)
+            yield replace(verdict, kind=Kind.FIRST) if is_saved else verdict
         elif mode not in summed:
             summed.add(mode)
             yield _summed(verdict.case, mode, worse[mode], before, after)
@@ -87,9 +90,21 @@ def _worse(before: Facts, after: Facts) -> dict[str, str]:
     grown: dict[str, str] = {}
     for code, prefixes in _WORSE:
         for fact in after:
+            mode = _mode(fact)
+            if code == "PG421" and _instead_of_eager(mode, before, after):
+                continue
             if fact.startswith(prefixes) and growth(before.get(fact), after[fact]):
-                grown.setdefault(_mode(fact), code)
+                grown.setdefault(mode, code)
     return grown
+
+
+def _instead_of_eager(mode: str, before: Facts, after: Facts) -> bool:
+    """True if each further compile replaces a call that ran in eager mode, as with a higher
+    limit.
+    """
+    compiled, eager = (f"shapes.{name}.{mode}" for name in ("compiled", "eager"))
+    more = increase(before.get(compiled), after.get(compiled))
+    return 0 < more <= increase(after.get(eager), before.get(eager))
 
 
 def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Verdict:

@@ -5,6 +5,7 @@ neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from patchgate.checks.shapes import judge_shapes
 from patchgate.model.records import (
     Case,
     Cause,
+    Colour,
     Expectation,
     Facts,
     FactValue,
@@ -115,6 +117,16 @@ def test_nothing_changed_is_green_fact_by_fact():
 def test_more_compiles_that_are_recorded_pass():
     more = {"compiled": (1, 0, 1, 1)}
     assert red(judge(recorded={"shapes.compiled.automatic": (1, 0, 1, 1)}, **more)) == []
+
+
+@pytest.mark.parametrize(("compiles", "code"), [(1, []), (3, ["PG421"])])
+def test_a_compile_instead_of_a_call_in_eager_mode_is_a_note(compiles, code):
+    unpatched = FACTS | {"shapes.eager.automatic": 1, "shapes.limit.automatic": 1}
+    patched = observation(FACTS | {"shapes.compiled.automatic": (1, 0, 1, compiles)}, "mine")
+    held = Expectation(facts=unpatched)
+    first = replace(compared(patched, unpatched, held, held), accepted=False)
+    found = [verdict for verdict in judge_shapes(first) if verdict.colour is Colour.RED]
+    assert [verdict.code for verdict in found] == code
 
 
 def test_fewer_compiles_are_a_changed_fact():
