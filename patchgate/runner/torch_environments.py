@@ -34,10 +34,23 @@ _COMMIT = "+git"
 # numpy: torch warns without it; packaging: version checks in patches need it; setuptools: torch
 # 2.10 needs it to find a C++ compiler.
 BESIDE_TORCH = ("numpy", "packaging", "setuptools")
+# What uv says when the index has answered.
+_NOT_OFFERED = re.compile(
+    r"there is no version of ([\w.-]+)|only ([\w.-]+)\S* is available"
+    r"|([\w.-]+) was not found in the package registry"
+)
 
 
 class NotInstallable(Exception):
-    """There is no such release for this machine; `str` says why."""
+    """There is no such release for this machine; `str` says why.
+
+    `package` is the one of which the index has no such release, or no release at all.
+    """
+
+    @property
+    def package(self) -> str | None:
+        found = _NOT_OFFERED.search(str(self))
+        return next(filter(None, found.groups())) if found else None
 
 
 @dataclass

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import all_checks
@@ -206,10 +207,11 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
                 "not a release of torch", where="--torch", got=torch, next="--torch 2.12.1"
             )
         _refuse_unpublished(torch)
+        where = project.where("releases") if torch in project.releases else "--torch"
         if Version(torch) < Version(oldest):
             raise UsageError(
                 "too old to be judged",
-                where=project.where("releases") if torch in project.releases else "--torch",
+                where=where,
                 got=torch,
                 next=f"--torch {oldest}, the oldest judged; `patchgate lint` knows older ones",
             )
@@ -223,8 +225,37 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
         try:
             environments[torch] = cached_environment(torch, project.requires, package)
         except NotInstallable as error:
+            _refuse_unoffered(error, torch, project, where)
             missing[torch] = str(error)
     return environments, missing
+
+
+def _refuse_unoffered(error: NotInstallable, torch: str, project: Project, where: str) -> None:
+    """Raises UsageError if the package index answered that it lacks what the user named: no later
+    run would find it.
+
+    `where` names the release. An index that lacks a known release of torch is one of this machine.
+    """
+    if error.package == "torch" and torch not in (known := _known_releases()):
+        older = [each for each in known if Version(each) < Version(torch)]
+        raise UsageError(
+            "no such release of torch", where=where, got=torch, next=f"did you mean {older[-1]}?"
+        )
+    for each in project.requires:
+        if canonicalize_name(Requirement(each).name) == error.package:
+            raise UsageError(
+                "the package index has no such package or release",
+                where="--requires, or `requires` of the table",
+                got=each,
+                next="another name or range",
+            )
+
+
+def _known_releases() -> list[str]:
+    """The releases of the matrix and of lint's index, oldest first."""
+    from patchgate.lint.index.release import releases  # a table of 2 MB
+
+    return sorted({*releases(), *(row.torch for row in load_matrix())}, key=Version)
 
 
 def _refuse_unpublished(torch: str) -> None:
@@ -233,10 +264,7 @@ def _refuse_unpublished(torch: str) -> None:
     Without a network no more is known: the next few minor releases, and the next major one, may
     exist by now.
     """
-    from patchgate.lint.index.release import releases  # a table of 2 MB
-
-    known = sorted({*releases(), *(row.torch for row in load_matrix())}, key=Version)
-    version, newest = Version(torch), Version(known[-1])
+    version, newest = Version(torch), Version(_known_releases()[-1])
     minors = version.minor - (newest.minor if version.major == newest.major else 0)
     ahead = version.major > newest.major + 1 or (
         version.major >= newest.major and minors > _MINORS_AHEAD

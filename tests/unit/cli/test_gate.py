@@ -235,6 +235,59 @@ def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_
     assert "installing torch 2.11.0 in " in told
 
 
+@pytest.mark.parametrize(
+    ("given", "uv", "said"),
+    [
+        (
+            ("--torch", "2.11.9"),
+            "Because there is no version of torch==2.11.9 and you require torch==2.11.9, ...",
+            "error: --torch: no such release of torch\n  got:  2.11.9\n  next: did you mean 2.11.0?\n",
+        ),
+        (
+            ("--torch", "2.11.0", "--requires", "transfomers"),
+            "Because transfomers was not found in the package registry and you require it, ...",
+            "error: --requires, or `requires` of the table: the package index has no such package "
+            "or release\n  got:  transfomers\n  next: another name or range\n",
+        ),
+        (
+            ("--torch", "2.11.0", "--requires", "NumPy>=99"),
+            "Because only numpy<=2.5.5 is available and you require numpy>=99, ...",
+            "error: --requires, or `requires` of the table: the package index has no such package "
+            "or release\n  got:  NumPy>=99\n  next: another name or range\n",
+        ),
+    ],
+)
+def test_what_no_index_has_is_a_typo_and_not_the_last_run(
+    command, folder, monkeypatch, results, given, uv, said
+):
+    def make(torch, requires, package):
+        raise NotInstallable(uv)
+
+    results(Kind.PASS)
+    monkeypatch.setattr("patchgate.runs.plan.cached_environment", make)
+    before = (folder / "out" / "run.json").read_text()
+    status, printed, wrong = command("gate", "mine.py", *given, "--folder", "out")
+    assert (status, printed, wrong.partition("\n")[2]) == (2, "", said)
+    assert (folder / "out" / "run.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "uv",
+    [
+        "Failed to fetch: `torch`",
+        "Because there is no version of torch==2.11.0 and you require torch==2.11.0, ...",
+        "Because only triton<3 is available and torch==2.11.0 depends on triton==3.6.0, ...",
+    ],
+)
+def test_a_known_release_that_this_machine_cannot_install_is_not_judged(command, monkeypatch, uv):
+    def make(torch, requires, package):
+        raise NotInstallable(uv)
+
+    monkeypatch.setattr("patchgate.runs.plan.cached_environment", make)
+    status, _, _ = command("gate", "mine.py", "--torch", "2.11.0")
+    assert status == 4
+
+
 def test_a_release_that_is_none_is_refused_before_anything_is_made(command):
     status, _, wrong = command("gate", "mine.py", "--torch", "new")
     assert (status, wrong.splitlines()[0]) == (2, "error: --torch: not a release of torch")
