@@ -42,6 +42,8 @@ _TABLE = ("tool", "patchgate")
 _PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
+# No name of a package: setuptools refuses a project with two folders that may be packages.
+_GOLDEN, _OLD_GOLDEN = "patchgate-golden", "patchgate/golden"
 # Files at the root of a project without a table.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
@@ -82,20 +84,20 @@ class Project:
     )
     #: the project's own files of workloads, or folders of them; names of ours choose
     workloads: tuple[str, ...] = key(
-        (), read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'
+        (), read=list_of(_read_path), example='workloads = ["tests/workloads"]'
     )
     #: folder of the facts that are accepted
-    golden: str = key("patchgate/golden", read=_read_path, example='golden = "patchgate/golden"')
+    golden: str = key("", read=_read_path, example=f'golden = "{_GOLDEN}"')
     #: names of profiles, or the project's own profile files; h200 and cpu when empty
     devices: tuple[str, ...] = key(
         (),
         read=list_of(_read_path),
-        example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]',
+        example='devices = ["h200", "cpu", "tests/npu.toml"]',
     )
     budgets: dict[str, Budget] = key(dict, **BUDGETS)  #: of every patch whose manifest has no other
     #: public models that are judged too: names of ours, or files of the project's own
     models: tuple[str, ...] = key(
-        (), read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'
+        (), read=list_of(_read_path), example='models = ["llama-3-8b", "tests/own.toml"]'
     )
     #: what is installed beside torch, as pip takes it
     requires: tuple[str, ...] = key(
@@ -138,8 +140,9 @@ class Project:
 
     @property
     def golden_folder(self) -> Path:
-        """The folder of golden files."""
-        return self._inside("golden", self.golden)
+        """The folder of golden files; by default the first that is there."""
+        there = (name for name in (_GOLDEN, _OLD_GOLDEN) if self.at(name).is_dir())
+        return self._inside("golden", self.golden or next(there, _GOLDEN))
 
     @property
     def import_path(self) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
         )
     own = f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*"
     values = {
-        '"PATCH/**", pyproject.toml, patchgate/golden/**': ", ".join(
+        '"PATCH/**", pyproject.toml, patchgate-golden/**': ", ".join(
             json.dumps(each) for each in (own, *_watched(source.resolve(), root, own))
         ),
         "OWNER/patchgate": repository,

@@ -215,7 +215,7 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     assert gate[True]["pull_request"]["paths"] == [
         watched,
         "patchgate.toml",
-        "patchgate/golden/**",
+        "patchgate-golden/**",
         ".github/workflows/patchgate.yml",
     ]
     assert comment["jobs"]["comment"]["uses"] == f"them/gate/.github/workflows/comment.yml@{OLD}"

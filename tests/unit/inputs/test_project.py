@@ -174,6 +174,24 @@ def test_a_link_that_leads_out_of_the_repository_is_refused(
     assert read(find_project(folder / "src/engine/patches/one.py"))
 
 
+@pytest.mark.parametrize(
+    ("there", "table", "golden"),
+    [
+        ([], "", "patchgate-golden"),
+        (["patchgate/golden"], "", "patchgate/golden"),
+        (["patchgate/golden", "patchgate-golden"], "", "patchgate-golden"),
+        (["patchgate/golden"], 'golden = "facts"', "facts"),
+    ],
+)
+def test_golden_makes_no_second_package_and_its_older_folder_is_still_read(
+    folder, there, table, golden
+):
+    for name in there:
+        (folder / name).mkdir(parents=True)
+    (folder / "patchgate.toml").write_text(table)
+    assert find_project(folder).golden_folder == folder / golden
+
+
 @pytest.mark.parametrize("table", ['patches = ["place/*.py"]', 'golden = "place"'])
 def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(
     folder, tmp_path_factory, table
