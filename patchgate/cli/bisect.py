@@ -29,10 +29,10 @@ from patchgate.model.results import Answer
 from patchgate.model.text import escape_control
 from patchgate.report.bisect import render_culprits, render_turn
 from patchgate.runner.torch_environments import Environments
-from patchgate.runs.bisect.bisection import Bisection
+from patchgate.runs.bisect.bisection import Bisection, refuse_unindexed
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import FACT_EXAMPLE, NEED_PATCH, PARSERS, Question, QuestionKind
-from patchgate.runs.plan import rows_of
+from patchgate.runs.plan import known_devices, rows_of
 
 _WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
 _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
@@ -105,6 +105,9 @@ def _bisection(
             got="no PATCH",
             next="... PATCH",
         )
+    refuse_unindexed(question, about)
+    if patch:
+        known_devices(project_around(patch), [patch], (), workloads)
     environments = Environments(rows_of(rows), checkout)
     make_folder(folder, "--folder")
     return Bisection(

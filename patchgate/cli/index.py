@@ -13,7 +13,7 @@ from patchgate.cli.parameters import argument, option, options
 from patchgate.lint.index.build import SourceRelease, add
 from patchgate.lint.index.changes import diff, drift
 from patchgate.lint.index.release import FOLDER, Index, opened
-from patchgate.lint.index.resolve import Modules
+from patchgate.lint.index.resolve import Modules, refuse_unknown
 from patchgate.lint.index.sources import version_in
 from patchgate.model.errors import UsageError
 from patchgate.model.text import nearest
@@ -69,13 +69,8 @@ def diff_command(
                 next=nearest(version, index.sets.releases),
             )
     before, after = index.release(old), index.release(new)
-    if prefix and not (before.resolve(prefix) or after.resolve(prefix)):
-        raise UsageError(
-            "nothing of that name in either release",
-            where="index diff",
-            got=prefix,
-            next="patchgate index diff A B",
-        )
+    if prefix:
+        refuse_unknown(prefix, (before, after), "index diff")
     lines = list(diff(before, after, prefix))
     click.echo("\n".join(lines) if lines else f"no change from {old} to {new}")
 
@@ -109,13 +104,7 @@ def drift_command(
         known = {version: index.release(version) for version in index.sets.releases}
     releases = allowed_releases(spec, known)
     for name in names:
-        if not any(known[version].resolve(name) for version in releases):
-            raise UsageError(
-                "in none of these releases",
-                where="index drift",
-                got=name,
-                next="give a full name: torch._inductor.ir.StorageBox.realize",
-            )
+        refuse_unknown(name, [known[version] for version in releases], "index drift")
         steps = list(drift(name, releases, known.__getitem__))
         click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
         for old, new, change in steps:

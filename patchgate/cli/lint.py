@@ -33,8 +33,8 @@ Spec = Annotated[
     option(
         "--torch",
         metavar="SPEC",
-        help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and '
-        "the manifest claims.",
+        help='These releases, e.g. 2.12.1 or ">=2.9,<2.13", instead of those that the project '
+        "requires and the manifest claims.",
     ),
 ]
 
@@ -95,7 +95,7 @@ def lint(
             whole=spec is not None,
             # One process fetches sources and reports errors of fetching.
             jobs=1 if available is not None else jobs or min(4, os.cpu_count() or 1),
-            since=_release(since),
+            since=_since(since),
             installed=_installed(),
         )
         if write_baseline is not None:
@@ -109,7 +109,7 @@ def lint(
     if available is not None and available.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
     _say_what_was_not_judged(paths, report)
-    if report.files or report.walked or form != "text":
+    if form != "text" or (report.walked if not report.files else report.releases):
         click.echo(render_findings(report, form, details=details), nl=False)
     raise SystemExit(report.exit_code)
 
@@ -166,14 +166,18 @@ def _in_matrix() -> frozenset[str]:
     return frozenset(row.get("torch") for row in rows)
 
 
-def _release(text: str | None) -> str:
-
+def _since(text: str | None) -> str:
+    """The release of `--from`. Raises UsageError if it is none, or newer than the index."""
     try:
-        return str(Version(text)) if text else ""
+        if not text or (since := Version(text)) <= Version(newest := releases()[-1]):
+            return str(since) if text else ""
     except ValueError:
         raise UsageError(
             "not a release", where="--from", got=str(text), next="--from 2.12"
         ) from None
+    raise UsageError(
+        "no indexed release", where="--from", got=text, next=f"--from {newest}, the newest indexed"
+    )
 
 
 def _installed() -> str:
@@ -227,12 +231,4 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
     """The indexed releases that `spec` allows; without one, all of them."""
 
-    chosen = allowed_releases(spec or "", releases())
-    if not chosen:
-        raise UsageError(
-            "no indexed release",
-            where="--torch",
-            got=spec or "an empty index",
-            next="patchgate index list",
-        )
-    return [load(version, sources) for version in chosen]
+    return [load(version, sources) for version in allowed_releases(spec or "", releases())]

@@ -47,7 +47,7 @@ from patchgate.runner.torch_environments import Environments
 from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
-from patchgate.runs.plan import environments_of, problems_of, rows_of
+from patchgate.runs.plan import environments_of, known_devices, problems_of, rows_of
 from patchgate.runs.ray import sweep_on_cluster
 from patchgate.runs.shards import every_nth
 from patchgate.runs.sweep import Job, Sweep
@@ -98,6 +98,7 @@ def sweep(
     for path in patches:  # before anything is installed
         source_and_manifest(split_entry(path)[0])
     chosen = patches or _patches_of(project)
+    devices = known_devices(project, chosen, devices, workloads)
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
@@ -114,7 +115,6 @@ def sweep(
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
-    devices = devices or project.judged_devices
     template = Run(
         folder="",
         patch="",
@@ -209,6 +209,8 @@ def history_command(
     FACT is WORKLOAD.DEVICE.FACT, such as residual_stack.h200.loads.max.
     """
     path = folder / HISTORY
+    if patch and not fact:
+        raise UsageError("of which fact?", where="--patch", got=patch, next="FACT --patch ID")
     if not (merged or path.is_file()):
         raise _empty(path)
     make_folder(folder, "--folder")

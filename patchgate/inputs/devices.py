@@ -17,6 +17,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
 from patchgate.model.records import FactValue, record
 from patchgate.model.serialization import key, one_of
+from patchgate.model.text import nearest
 
 #: The device of a run on a real GPU; its observations are recorded under the name of its profile.
 REAL = "cuda"
@@ -59,12 +60,11 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     """
     path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
-        known = ", ".join(device_names(own))
         raise UsageError(
             f"no device profile `{name}`",
             where=display_path(path.parent),
             got=name,
-            next=f"one of: {known}",
+            next=nearest(name, device_names(own)),
         )
     at = path.stat()
     profile = deepcopy(

@@ -17,6 +17,7 @@ from packaging.version import Version
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import record
+from patchgate.model.text import nearest
 
 Value = TypeVar("Value")
 
@@ -64,14 +65,28 @@ def release_line(torch: str) -> str:
 
 
 def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known releases that `--torch SPEC` allows. Raises UsageError."""
+    """The known releases that `--torch SPEC` allows, a specifier or a release. Raises UsageError,
+    also if there is none.
+    """
     try:
-        allowed = SpecifierSet(spec)
+        allowed = SpecifierSet(f"=={spec}" if spec[:1].isdigit() else spec)
     except ValueError:
         raise UsageError(
-            "not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.9,<2.13"'
+            "neither a release nor a PEP 440 specifier",
+            where="--torch",
+            got=spec,
+            next='--torch 2.12.1, or --torch ">=2.9,<2.13"',
         ) from None
-    return tuple(version for version in known if allowed.contains(version, prereleases=True))
+    known = tuple(known)
+    found = tuple(version for version in known if allowed.contains(version, prereleases=True))
+    if not found:
+        raise UsageError(
+            "no indexed release",
+            where="--torch",
+            got=spec or "an empty index",
+            next=nearest(spec, known, "indexed"),
+        )
+    return found
 
 
 def in_order(releases: Iterable[str]) -> list[str]:

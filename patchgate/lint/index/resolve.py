@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import typing
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Protocol
 
 from patchgate.lint.index.records import Class, Function, Module, in_extension
+from patchgate.model.errors import UsageError
 from patchgate.model.records import record
+from patchgate.model.text import did_you_mean
 
 # Bases outside the index -> the names that they bring.
 _PLAIN: dict[str, frozenset[str]] = {
@@ -201,3 +203,41 @@ def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
                 *(each.partition(".")[0] for each in inner),
             }
     return frozenset(names)
+
+
+def refuse_unknown(dotted: str, releases: Sequence[Modules], where: str) -> None:
+    """Raises UsageError, with a similar name, if none of the releases, oldest first, defines it."""
+    if any((found := each.resolve(dotted)) and found.kind != "maybe" for each in releases):
+        return
+    known = (_correction(dotted, each) for each in reversed(releases))
+    raise UsageError(
+        "in none of these releases",
+        where=where,
+        got=dotted,
+        next=next(
+            filter(None, known), "a full name, such as torch._inductor.ir.StorageBox.realize"
+        ),
+    )
+
+
+def _correction(dotted: str, release: Modules) -> str:
+    """The question "did you mean `NAME`?", for the first part that the release lacks."""
+    parts = dotted.split(".")
+    for at, part in enumerate(parts):
+        owner = ".".join(parts[:at])
+        found = release.resolve(".".join(parts[: at + 1]))
+        if found is None or found.kind == "maybe":
+            near = did_you_mean(part, sorted(_names_below(owner, release)))
+            return near.replace("`", f"`{owner}.", 1) if owner else near
+    return ""
+
+
+def _names_below(owner: str, release: Modules) -> frozenset[str]:
+    """The names that the sources of a module, with its submodules, or of a class define."""
+    found = release.resolve(owner)
+    if found is None or not isinstance(found.symbol, Module):
+        return member_names(release, owner)
+    here, prefix = found.symbol, f"{owner}."
+    below = (each[len(prefix) :] for each in release.modules() if each.startswith(prefix))
+    names = [*here.functions, *here.classes, *here.attributes, *here.imports, *below]
+    return frozenset(name.partition(".")[0] for name in names) - {"*"}

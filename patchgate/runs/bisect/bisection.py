@@ -25,7 +25,7 @@ from patchgate.lint.index.build import SourceRelease
 from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.index.resolve import Modules
+from patchgate.lint.index.resolve import Modules, refuse_unknown
 from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
@@ -401,6 +401,27 @@ class Bisection:
         words += [f"--torch {torch}"] if is_commit or not has_row else []
         words += [shlex.quote(display_path(patch))] if patch else []
         return " ".join(words)
+
+
+def refuse_unindexed(question: Question, about: Sequence[str]) -> None:
+    """Raises UsageError if no indexed release has the name or parameter of the question, or a name
+    around which changes are to be shown.
+    """
+    known = [load(torch) for torch in releases()]
+    asked = [question.name] if question.kind is QuestionKind.API else []
+    for name, option in (
+        *((each, "--has") for each in asked),
+        *((each, "--about") for each in about),
+    ):
+        refuse_unknown(name.partition("(")[0], known, option)
+    readings = [read_index(question, torch) for torch in releases() if asked]
+    if asked and all(each.answer is Answer.GOOD for each in readings):
+        raise UsageError(
+            "no indexed release has that parameter",
+            where="--has",
+            got=question.text,
+            next=f"a parameter of {readings[-1].shown}",
+        )
 
 
 def read_index(question: Question, torch: str) -> Reading:

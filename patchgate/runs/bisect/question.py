@@ -16,7 +16,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import parse_predicate, value_in
 from patchgate.model.records import Case, Colour, Facts, FactValue, Unmeasured, Verdict, record
 from patchgate.model.results import Answer, Reading
-from patchgate.model.text import did_you_mean
+from patchgate.model.text import did_you_mean, nearest
 
 _FORM = re.compile(r"(?P<subject>[^\s<>=!]+)\s*(?P<predicate>(?:[<>=!]|contains\b).*)")
 FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
@@ -61,7 +61,7 @@ def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) 
     for what, given, known in (("workload", workload, workloads), ("device", device, devices)):
         if given not in known:
             raise UsageError(
-                f"no {what} `{given}`", where="--fact", got=text, next=f"one of: {', '.join(known)}"
+                f"no {what} `{given}`", where="--fact", got=text, next=nearest(given, known)
             )
     if not name:
         raise UsageError("no fact", where="--fact", got=text, next=f"--fact '{FACT_EXAMPLE}'")
@@ -80,7 +80,7 @@ def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ())
     subject, predicate = _split("--metric", text, "residual_stack.differing > 0")
     workload, _, name = subject.partition(".")
     if workload not in workloads or not name:
-        known = f"one of the workloads: {', '.join(workloads)}"
+        known = nearest(workload, workloads, "one of the workloads")
         raise UsageError("not WORKLOAD.FIGURE", where="--metric", got=text, next=known)
     return Question(
         kind=QuestionKind.METRIC,

@@ -61,6 +61,17 @@ def test_diff(run) -> None:  # type: ignore[no-untyped-def]
     assert isinstance(run("diff", "2.6.0", "2.7.0", "torch.fx.absent").exception, UsageError)
 
 
+def test_a_name_that_is_none_is_not_without_change() -> None:
+    def said(*arguments: str) -> str:
+        return str(CliRunner().invoke(index_group, arguments).exception)
+
+    near = "did you mean `torch._inductor`?"
+    assert near in said("diff", "2.12.1", "2.13.0", "torch._inductr")
+    assert near in said("drift", "torch._inductr.ir")
+    misspelt = "torch._inductor.ir.StorageBox.shuld_realize"
+    assert "StorageBox.should_realize_on_reuse`?" in said("drift", misspelt)
+
+
 def test_drift(run) -> None:  # type: ignore[no-untyped-def]
     assert run("drift", "torch.fx.a.f").output == (
         "torch.fx.a.f\n  2.6.0 -> 2.7.0: signature f(x) -> f(x, y)\n"
@@ -70,7 +81,11 @@ def test_drift(run) -> None:  # type: ignore[no-untyped-def]
         == "torch.fx.a.f: no change from 2.7.0 to 2.7.0\n"
     )
     assert isinstance(run("drift", "torch.fx.a.g").exception, UsageError)
-    assert isinstance(run("drift", "torch.fx.a.f", "--torch", "x").exception, UsageError)
+    for torch in ("x", ">=9", "2.7.3"):
+        refused = run("drift", "torch.fx.a.f", "--torch", torch).exception
+        assert isinstance(refused, UsageError)
+        assert refused.where == "--torch"
+    assert run("drift", "torch.fx.a.f", "--torch", "2.7").output.endswith("from 2.7.0 to 2.7.0\n")
 
 
 def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

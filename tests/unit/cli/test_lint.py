@@ -225,6 +225,28 @@ def test_what_breaks_next_is_told_as_a_note(run: Run, tmp_path: Path) -> None:
 def test_from_wants_a_release(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(RED)
     assert run("p.py", "--from", "soon").exit_code == 2
+    newer = run("p.py", "--from", "2.19")
+    assert (newer.exit_code, newer.output) == (
+        2,
+        "error: --from: no indexed release\n  got:  2.19\n  next: --from 2.13.0, the newest indexed\n",
+    )
+
+
+def test_a_release_by_its_name_is_taken_as_gate_takes_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(RED)
+    for torch, told in (("2.13", "torch 2.13.0"), ("2.10.0", "torch 2.10.0")):
+        assert f"linted against {told}:" in run("p.py", "--torch", torch).output
+    assert "did you mean `2.13.0`?" in run("p.py", "--torch", "2.13.7").output
+    assert run("p.py", "--torch", "2.13", command=usage).exit_code == 0
+
+
+def test_without_a_release_nothing_is_called_quiet(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "p.py").write_text(RED)
+    (tmp_path / "pkg" / "patchgate.toml").write_text('torch_range = ">=9"\n')
+    result = run("pkg")
+    assert (result.exit_code, "0 red" in result.output) == (3, False)
+    assert "no indexed release in the project's range" in result.output
 
 
 def test_usage_lists_private_names_with_the_releases_that_have_them(

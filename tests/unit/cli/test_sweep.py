@@ -57,11 +57,19 @@ def test_machines_that_share_a_name_share_a_run(command, folder):
     [
         (["--shard", "5/4"], "error: --shard: not a shard"),
         (["--torch", "new"], "error: --torch: not a release of torch"),
+        (["--workload", "residual_stak"], "error: --workload: no workload `residual_stak`"),
+        (["--device", "h20"], "error: --device: no device `h20`"),
     ],
 )
 def test_bad_usage_is_reported(command, arguments, told):
     status, _, wrong = sweep(command, *arguments)
     assert (status, wrong.splitlines()[0]) == (2, told)
+
+
+def test_a_patch_without_a_fact_is_not_left_out_in_silence(command):
+    sweep(command)
+    status, printed, wrong = command("history", "--patch", "nosuch", "--folder", "out")
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --patch: of which fact?")
 
 
 @pytest.mark.parametrize(("table", "count"), [("", 6), ('releases = ["2.10.1", "2.11.0"]\n', 2)])

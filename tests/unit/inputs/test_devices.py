@@ -18,11 +18,11 @@ def test_whoever_asks_for_a_profile_may_change_it():
 
 
 def test_an_unknown_profile_is_refused_with_those_that_there_are(folder):
-    told = refused(
-        load_profile, "h20", {"tiny": str(write(folder, "tiny.toml", 'name = "Tiny"\n'))}
-    )
-    assert told.splitlines()[0].endswith("no device profile `h20`")
+    own = {"tiny": str(write(folder, "tiny.toml", 'name = "Tiny"\n'))}
+    told = refused(load_profile, "nothing", own)
+    assert told.splitlines()[0].endswith("no device profile `nothing`")
     assert ("h200" in told, "rtx4090, tiny" in told) == (True, True)
+    assert "did you mean `h200`?" in refused(load_profile, "h20", own)
 
 
 @pytest.mark.parametrize(
