@@ -6,17 +6,19 @@ The patch is read, never run. Workflows are filled from `ci/github`.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from patchgate.cli.parameters import argument, option, options
 from patchgate.inputs.patch_source import source_and_manifest
+from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.report.next_commands import gate_command
-from patchgate.runs.init import inferred_manifest, project_files, workflows
+from patchgate.runs.init import inferred_manifest, project_files, table_file, workflows
 
 
 @click.command()
@@ -39,25 +41,19 @@ def init(
     """
     source, manifest = source_and_manifest(patch)
     command = gate_command(patch)
-    texts = workflows(patch, source, workflow) if workflow else {}
+    texts = workflows(patch, source, workflow, force) if workflow else {}
     if workflow and manifest.exists():
         click.echo(f"kept {display_path(manifest)}")  # its author has read the guesses by now
     else:
         texts = {manifest: inferred_manifest(source, patch, command)} | texts
-    existing = [path for path in texts if path.exists()]
-    if existing and not force:
-        advice = "the same command with --force replaces it"
-        if existing[0].suffix == ".yml":
-            advice = (
-                "add this patch to its `patches` and `paths`, and init it without "
-                f"--workflow; {advice}"
-            )
+    if not workflow and manifest.exists() and not force:
         raise UsageError(
             "already exists",
-            where=display_path(existing[0]),
+            where=display_path(manifest),
             got="a file that would be replaced",
-            next=advice,
+            next="the same command with --force replaces it",
         )
+    existing = {path: path.is_file() and path.read_text("utf-8") for path in texts}
     project_texts, lines = project_files(patch)
     for path, text in (texts | project_texts).items():
         try:
@@ -70,7 +66,12 @@ def init(
                 next="make room there, or the right to write",
             ) from None
         if path in texts:
-            click.echo(f"{'replaced' if path in existing else 'wrote'} {display_path(path)}")
+            done = ("replaced" if force else "added to") if existing[path] else "wrote"
+            click.echo(f"{'kept' if existing[path] == text else done} {display_path(path)}")
     for line in lines:
         click.echo(line)
     click.echo(f"next: read the comments, then: {command}")
+    if workflow:
+        folder = next(each for each in texts if each.suffix == ".yml").parents[1]
+        files = (folder, folder.parent / ".gitignore", table_file(find_project(patch)), manifest)
+        click.echo(f"then: git add {shlex.join(map(display_path, files))}")

@@ -194,7 +194,7 @@ class Project:
         if self.table is None:
             return display_path(self.root)
         table, text = Path(self.table), Path(self.table).read_text(encoding="utf-8")
-        return f"{display_path(table)}:{line_of(text, (*_table_of(table), key))}"
+        return f"{display_path(table)}:{line_of(text, table_keys(table, key))}"
 
     def fault(self, key: str, what: str, got: str, next: object) -> UsageError:
         """An error that names the line of `key`."""
@@ -274,9 +274,10 @@ def is_root(folder: Path) -> bool:
 
 
 def _load(table: Path) -> Project:
-    project = load_toml_record(Project, table, below=_table_of(table))
+    project = load_toml_record(Project, table, below=table_keys(table))
     return replace(project, root=str(table.parent), table=str(table))
 
 
-def _table_of(table: Path) -> tuple[str, ...]:
-    return () if table.name == OWN_FILE else _TABLE
+def table_keys(table: Path, *keys: str) -> tuple[str, ...]:
+    """The path of a key of the project's table in its file."""
+    return keys if table.name == OWN_FILE else (*_TABLE, *keys)

@@ -6,9 +6,12 @@ and what to write instead.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -172,6 +175,32 @@ def line_of(text: str, path: KeyPath) -> int:
         if start and _HEADER.match(line):
             break
     return start or 1
+
+
+def with_item(text: str, path: tuple[str, ...], item: str) -> str | None:
+    """A TOML text with one more item of the list at `path`, and all else as it is; None if it
+    cannot be told how to write that.
+    """
+    *tables, key = path
+    wanted = tomllib.loads(text)
+    owner = reduce(lambda table, name: table.setdefault(name, {}), tables, wanted)
+    items, said = owner.get(key), json.dumps(item)
+    owner[key] = [*(items or ()), item]
+    before = line_of(text, path) - (items is not None or not tables)
+    at = len("".join(text.splitlines(keepends=True)[:before]))
+    made = [] if items is not None else [f"{text[:at]}{key} = [{said}]\n{text[at:]}"]
+    for end in (at + found.start() for found in re.finditer("]", text[at:])):
+        inside, rest = text[:end].rstrip(" "), text[end:]
+        if inside.endswith("\n"):
+            made.append(f"{inside}    {said},\n{rest}")
+            made.append(f"{inside.rstrip()},\n    {said},\n{rest}")
+        else:
+            made += [f"{inside}{comma}{said}{rest}" for comma in (", ", "")]
+    for each in made:
+        with suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(each) == wanted:
+                return each
+    return None
 
 
 def _sets(line: str, name: str) -> bool:

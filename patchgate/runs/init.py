@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_source
-from patchgate.inputs.project import Project, find_project, is_root
+from patchgate.inputs.project import Project, find_project, is_root, table_keys
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
-from patchgate.inputs.toml import OWN_FILE, PYPROJECT, read_toml
+from patchgate.inputs.toml import OWN_FILE, PYPROJECT, read_toml, with_item
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import ROOT, display_path, leaves_project
@@ -28,6 +28,9 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
 # Other signs are patterns to GitHub.
 _NAMEABLE = re.compile(r"[\w.][\w./ -]*")
+# What a workflow watches, and the words of such a list; which patches it names.
+_PATHS, _WORD = re.compile(r"(?m)^( *paths: )\[(.*)\]$"), re.compile(r"\"[^\"]*\"|[^\s,]+")
+_PATCHES = re.compile(r"(?m)^(      patches:)(.*\n(?:        .*\n)*)")
 
 
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
@@ -67,7 +70,7 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
     texts, lines = {}, []
     name = path.relative_to(root).as_posix()
     if project.table is None:
-        table = _table_of(project)
+        table = table_file(project)
         text, guess = _table(table, name, path)
         texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
         lines += [
@@ -76,7 +79,12 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
             *guess,
         ]
     elif path not in (known.resolve() for known in project.patch_paths()):
-        lines.append(f'{project.where("patches")}: add "{name}" to `patches`')
+        table = table_file(project)
+        if longer := with_item(table.read_text("utf-8"), table_keys(table, "patches"), name):
+            texts[table] = longer
+            lines.append(f"{display_path(table)}: `patches` has this patch too")
+        else:
+            lines.append(f'{project.where("patches")}: add "{name}" to `patches`')
     ignore = root / ".gitignore"
     ignored = ignore.read_text("utf-8") if ignore.is_file() else ""
     if not {".patchgate", ".patchgate/", "/.patchgate", "/.patchgate/"} & set(ignored.splitlines()):
@@ -108,10 +116,11 @@ def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
     return f"{text}path = [{json.dumps(found)}]\n", [guess]
 
 
-def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
+def workflows(patch: Path, source: Path, called: str, force: bool) -> dict[Path, str]:
     """The workflows of ci/github that judge a pull request and comment on it, for the repository
     around the patch.
 
+    A workflow that is there judges the patch too; only by `force` all else in it is written again.
     `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a
     repository, and for a path that a workflow cannot name.
     """
@@ -152,10 +161,45 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
         "@COMMIT": f"@{commit}",
         "patches: PATCH": f"patches: {name}",
     }
-    return {
-        root / ".github" / "workflows" / target: _fill(ROOT / "ci" / "github" / template, values)
-        for template, target in _TEMPLATES.items()
-    }
+    if table_file(find_project(path)).parent == root:  # without names, all patches of the table
+        values = {
+            "    with:\n      patches: PATCH\n      # gpu": "    # with:\n    #   gpu"
+        } | values
+    texts = {}
+    for template, target in _TEMPLATES.items():
+        at = root / ".github" / "workflows" / target
+        texts[at] = _fill(ROOT / "ci" / "github" / template, values)
+        if at.is_file() and template == "gate.yml":
+            texts[at] = _with_the_old(at, texts[at], name, force)
+        elif at.is_file() and not force:
+            texts[at] = at.read_text("utf-8")
+    return texts
+
+
+def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
+    """The text of a workflow that judges what the one that is there judges, and the patch.
+
+    Raises UsageError if that one cannot be read, unless by `force`.
+    """
+    old = at.read_text("utf-8")
+    base = new if force else old
+    paths = [found[2] for text in (old, new) if (found := _PATHS.search(text))]
+    if not force and len(paths) < 2:
+        raise UsageError(
+            "already exists, and has no line `paths: [...]`",
+            where=display_path(at),
+            got="a workflow that init did not write",
+            next=(
+                "add this patch to its `patches` and `paths`, and init it without --workflow; the "
+                "same command with --force replaces it"
+            ),
+        )
+    words = dict.fromkeys(word.strip("\"'") for each in paths for word in _WORD.findall(each))
+    base = _PATHS.sub(lambda found: f"{found[1]}[{', '.join(map(json.dumps, words))}]", base)
+    listed = [line.strip() for found in _PATCHES.finditer(old) for line in found[2].splitlines()]
+    names = dict.fromkeys([*(each for each in listed if each not in ("", "|")), patch])
+    text = f" {patch}" if len(names) == 1 else "\n        ".join((" |", *names))
+    return _PATCHES.sub(lambda found: f"{found[1]}{text}\n", base)
 
 
 def _watched(source: Path, root: Path, own: str) -> list[str]:
@@ -169,7 +213,7 @@ def _watched(source: Path, root: Path, own: str) -> list[str]:
     with suppress(Unreadable):  # a verdict says so
         if source.suffix not in DIFFS:
             imported = [*imported_files(source, parse(read_source(source)))]
-    files = [*sorted(imported), _table_of(project), project.golden_folder]
+    files = [*sorted(imported), table_file(project), project.golden_folder]
     names = [
         each.relative_to(root).as_posix() + "/**" * (each == project.golden_folder)
         for each in files
@@ -178,7 +222,7 @@ def _watched(source: Path, root: Path, own: str) -> list[str]:
     return [name for name in names if not name.startswith(own.partition("*")[0])]
 
 
-def _table_of(project: Project) -> Path:
+def table_file(project: Project) -> Path:
     """The file that has the table of a project, or will have it."""
     root = Path(project.root)
     if project.table is not None:

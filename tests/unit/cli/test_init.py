@@ -2,8 +2,10 @@
 author claimed.
 """
 
+import shlex
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -205,13 +207,17 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     status, printed, _ = command("init", patch, "--workflow", f"them/gate@{OLD}")
     assert status == 0
     words = [line.partition(" ")[0] for line in printed.splitlines()]
-    assert words == ["wrote", "wrote", "wrote", "patchgate.toml:", ".gitignore:", "next:"]
+    assert words == ["wrote", "wrote", "wrote", "patchgate.toml:", ".gitignore:", "next:", "then:"]
+    manifest = f"{patch}/patch.toml" if watched.endswith("**") else f"{patch[:-3]}.toml"
+    assert printed.splitlines()[-1] == (
+        f"then: git add .github .gitignore patchgate.toml {shlex.quote(manifest)}"
+    )
     gate, comment = (
         yaml.safe_load((repository / ".github" / "workflows" / f"patchgate{name}.yml").read_text())
         for name in ("", "-comment")
     )
     assert gate["jobs"]["gate"]["uses"] == f"them/gate/.github/workflows/gate.yml@{OLD}"
-    assert gate["jobs"]["gate"]["with"] == {"patches": patch}
+    assert "with" not in gate["jobs"]["gate"]  # all patches of the table
     assert gate[True]["pull_request"]["paths"] == [
         watched,
         "patchgate.toml",
@@ -247,6 +253,34 @@ def test_a_workflow_judges_after_an_edit_of_what_the_patch_imports(command, repo
     ]
 
 
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("table", [".", "engine"])
+def test_a_second_patch_is_judged_too_and_the_first_still_is(command, repository, table, force):
+    (repository / "engine").mkdir()
+    (repository / table / "patchgate.toml").write_text("patches = [\n    'one.py'\n]\n")
+    for name in ("one.py", "two.py"):
+        (repository / table / name).write_text("")
+    first, second = (str(Path(table, name)) for name in ("one.py", "two.py"))
+    assert command("init", first, "--workflow", f"them/gate@{OLD}")[0] == 0
+    workflow = repository / ".github" / "workflows" / "patchgate.yml"
+    workflow.write_text(workflow.read_text() + "# mine\n")
+    status, printed, _ = command("init", second, "--workflow", f"them/gate@{NEW}", *force)
+    done = "replaced" if force else "added to"
+    assert (status, f"{done} .github/workflows/patchgate.yml\n" in printed) == (0, True)
+    gate = yaml.safe_load(workflow.read_text())
+    assert {str(Path(table, f"{name}.*")) for name in ("one", "two")} < {
+        *gate[True]["pull_request"]["paths"]
+    }
+    if table == ".":
+        assert "with" not in gate["jobs"]["gate"]
+    else:  # the table of a folder is not the one that a job finds
+        assert gate["jobs"]["gate"]["with"]["patches"].split() == [first, second]
+    assert gate["jobs"]["gate"]["uses"].endswith(NEW if force else OLD)
+    assert (workflow.read_text().endswith("# mine\n")) is not bool(force)
+    project = find_project(repository / table)
+    assert [path.name for path in project.patch_paths()] == ["one.py", "two.py"]
+
+
 def test_no_workflow_is_written_through_a_link_out_of_the_repository(
     command, repository, tmp_path_factory
 ):
@@ -280,7 +314,7 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     status, _, wrong = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
     assert (status, wrong.splitlines()[0]) == (
         2,
-        "error: .github/workflows/patchgate.yml: already exists",
+        "error: .github/workflows/patchgate.yml: already exists, and has no line `paths: [...]`",
     )
     assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()
@@ -389,7 +423,11 @@ next: read the comments, then: patchgate gate src/engine/patches/one.py
         ("src",),
     )
     again = command("init", "patches/other.py")[1].splitlines()
-    assert again[1:-1] == ['pyproject.toml:5: add "patches/other.py" to `patches`']
+    assert again[1:-1] == ["pyproject.toml: `patches` has this patch too"]
+    assert find_project(package / "src").patches == (
+        "src/engine/patches/one.py",
+        "patches/other.py",
+    )
 
 
 def test_a_table_that_has_the_patch_is_left_alone(command, package):

@@ -6,7 +6,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.manifest import Claims
-from patchgate.inputs.toml import line_of, load_toml_record, read_toml
+from patchgate.inputs.toml import line_of, load_toml_record, read_toml, with_item
 from patchgate.model.errors import UsageError
 from patchgate.model.serialization import Invalid
 
@@ -154,3 +154,22 @@ def test_a_key_of_very_many_levels_is_named(folder):
     (folder / "patch.toml").write_text(f"a{'.a' * 3000} = 1\n")
     with pytest.raises(UsageError, match="a table of very many levels"):
         load_toml_record(Claims, folder / "patch.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [
+        ('p = ["a"]\n[x]\ny = []\n', 'p = ["a", "b"]\n[x]\ny = []\n'),
+        ("p = []\n", 'p = ["b"]\n'),
+        ('p = ["a]", # ]\n]\nx = 1', 'p = ["a]", # ]\n    "b",\n]\nx = 1'),
+        ("p = [\n  'a'\n]\n", "p = [\n  'a',\n    \"b\",\n]\n"),
+        ("x = 1\n", 'p = ["b"]\nx = 1\n'),
+        ("p = ['a'\n# no comma\n]\n", None),
+        ("p = ['a' # no comma\n]\n", None),
+    ],
+)
+def test_an_item_is_added_to_a_list_and_nothing_else_is_touched(text, longer):
+    assert with_item(text, ("p",), "b") == longer
+    head = "[tool.q]\np = []\n[tool.patchgate]\n"
+    below = f"{head}{longer}" if longer else None
+    assert with_item(f"{head}{text}", ("tool", "patchgate", "p"), "b") == below
