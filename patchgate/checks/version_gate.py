@@ -246,11 +246,11 @@ def judge_support(
 ) -> Verdicts:
     """PG220 if the patch applies on no supported release.
 
-    `stated` are the project's words about its releases; empty if ci/matrix.toml decides.
+    `stated` are the project's words about its releases; empty if the matrix decides.
     """
     say, expected = (
         partial(verdict, item="support"),
-        f"applies on a release of {stated or 'ci/matrix.toml'}",
+        f"applies on a release {f'of {stated}' if stated else 'that patchgate judges'}",
     )
     applies = [release for release in supported if patch.is_claimed(release)]
     if not applies:

@@ -118,6 +118,7 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
     code.
     """
     judged = [JudgedPatch(**each._asdict()) for each in runs]
+    below = display_path(folder) + (f", {display_path(html)}" if html else "")
     html = html or folder / REPORT
     make_folder(folder, "--folder")
     make_folder(html.parent, "--html")
@@ -143,9 +144,7 @@ def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None =
     FORMATS[form](judged, html)
     if form != "text" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
-        click.echo(
-            f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text"
-        )
+        click.echo(f"{count}, results below {below}; exit code {code}", err=form != "text")
     return code
 
 

@@ -26,6 +26,7 @@ from patchgate.model.paths import PACKAGE, display_path
 from patchgate.model.text import did_you_mean
 
 DIFFS = (".diff", ".patch")
+_FOLDER = "patchgate lint reads all of a folder; `patches` in a table names some"
 _FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
 # A larger file is not taken for a patch.
 _BYTES = 16 << 20
@@ -66,7 +67,8 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
             got=f"a link to {path.readlink()}, which is not there"
             if is_link
             else "nothing at that path",
-            next=did_you_mean(path.name, siblings - {path.name}) or _FORM,
+            next=did_you_mean(path.name, siblings - {path.name}, str(path)[: -len(path.name)])
+            or _FORM,
         )
     source = next(
         (path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path
@@ -82,7 +84,7 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
             "not a patch",
             where=display_path(path),
             got="a folder without patch.py or patch.diff" if path.is_dir() else got,
-            next=_FORM,
+            next=f"{_FOLDER}; or {_FORM}" if path.is_dir() else _FORM,
         )
     return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
 

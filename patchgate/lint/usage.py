@@ -60,7 +60,7 @@ def usage(
     """Return the private names in the patches at `paths`, on `chosen` releases or those that their
     projects support.
 
-    Raises UsageError for a path that does not exist.
+    Raises UsageError for a path that does not exist, or a file that is not Python.
     """
     found = walk(paths, known if chosen is None else chosen, whole=chosen is not None)
     uses: dict[str, list[tuple[str, View, Reference]]] = {}
@@ -71,6 +71,8 @@ def usage(
         try:
             views = views_of(read_source(place.file), place.releases, place=place)
         except Unreadable as error:
+            if not place.walked:
+                raise error.in_file(place.file) from None
             unreadable.append(f"{place.name}:{error.line}: {error.reason}")
             continue
         except (RecursionError, MemoryError):

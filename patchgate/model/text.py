@@ -37,14 +37,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is
-    near.
+    near; `before` is what belongs in front of the name.
     """
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=1)
-    return f"did you mean `{close[0]}`?" if close else ""
+    return f"did you mean `{before}{close[0]}`?" if close else ""
 
 
 def nearest(name: str, known: Iterable[str], label: str = "one of") -> str:

@@ -181,10 +181,13 @@ def _not_judged(
     elif rest and not run.nightly:
         yield f"{rest} workloads that only `--nightly` judges"
     if run.checks:
+        asked = {each.family for each in all_checks().values() if each.name in run.checks}
+        # A family that has results unasked is part of every run.
+        judged = {verdict.check for verdict in verdicts if verdict.is_judged} - asked
         others = [
             check.name
             for check in all_checks().values()
-            if not {check.name, check.family} & {*run.checks}
+            if not {check.name, check.family} & {*run.checks, *judged}
         ]
         yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
     if run.devices_left_out:

@@ -34,7 +34,7 @@ _COMMIT = "+git"
 # numpy: torch warns without it; packaging: version checks in patches need it; setuptools: torch
 # 2.10 needs it to find a C++ compiler.
 BESIDE_TORCH = ("numpy", "packaging", "setuptools")
-# What uv says when the index has answered.
+# The words of uv when the index has answered.
 _NOT_OFFERED = re.compile(
     r"there is no version of ([\w.-]+)|only ([\w.-]+)\S* is available"
     r"|([\w.-]+) was not found in the package registry"

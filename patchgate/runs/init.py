@@ -28,7 +28,7 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
 # Other signs are patterns to GitHub.
 _NAMEABLE = re.compile(r"[\w.][\w./ -]*")
-# What a workflow watches, and the words of such a list; which patches it names.
+# The list of what a workflow watches, its words, and the patches that it names.
 _PATHS, _WORD = re.compile(r"(?m)^( *paths: )\[(.*)\]$"), re.compile(r"\"[^\"]*\"|[^\s,]+")
 _PATCHES = re.compile(r"(?m)^(      patches:)(.*\n(?:        .*\n)*)")
 

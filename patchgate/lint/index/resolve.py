@@ -227,8 +227,8 @@ def _correction(dotted: str, release: Modules) -> str:
         owner = ".".join(parts[:at])
         found = release.resolve(".".join(parts[: at + 1]))
         if found is None or found.kind == "maybe":
-            near = did_you_mean(part, sorted(_names_below(owner, release)))
-            return near.replace("`", f"`{owner}.", 1) if owner else near
+            known = sorted(_names_below(owner, release)) if owner else ["torch", "triton"]
+            return did_you_mean(part, known, f"{owner}." if owner else "")
     return ""
 
 

@@ -36,7 +36,9 @@ _BUILD = re.compile(
 def check(views: Sequence[View]) -> Iterator[Finding]:
     yield from _always_left(views)
     in_matrix = [view for view in views if view.in_matrix]
-    judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "indexed release")
+    judged, which = (views, "indexed release")
+    if in_matrix:
+        judged, which = in_matrix, "release that `patchgate gate` judges"
     gates: dict[Span, list[tuple[View, Gate]]] = {}
     for view in judged:
         for gate in view.usage.gates:

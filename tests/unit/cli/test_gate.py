@@ -354,6 +354,8 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
         (("2.10.1",), ("npu", "cpu"))
     }
     assert printed.splitlines()[-1] == "2 patches, results below .patchgate/gate; exit code 1"
+    page = command("report", "--html", "page.html")[1].splitlines()[-1]
+    assert page == "2 patches, results below .patchgate/gate, page.html; exit code 1"
     assert command("report")[0] == 1
     assert str(project[0].again) == "patchgate gate engine/one.py"
     assert command("gate", "engine/one.py")[0] == 0

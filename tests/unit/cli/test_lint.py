@@ -277,10 +277,17 @@ def test_usage_lists_private_names_with_the_releases_that_have_them(
 
 
 def test_usage_names_what_is_not_python_and_says_where_nothing_is(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text("import torch._inductor\ndef f(:\n")
-    assert (
-        run("p.py", command=usage).output.splitlines()[0]
-        == "not readable as Python: p.py:2: invalid syntax"
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "p.py").write_text("import torch._inductor\ndef f(:\n")
+    whole = run("pkg", command=usage)
+    assert (whole.exit_code, whole.output.splitlines()[0]) == (
+        0,
+        "not readable as Python: pkg/p.py:2: invalid syntax",
+    )
+    one = run("pkg/p.py", command=usage)
+    assert (one.exit_code, one.output.splitlines()[0]) == (
+        2,
+        "error: pkg/p.py:2: not readable as Python",
     )
     (tmp_path / "empty").mkdir()
     result = run("empty", command=usage)

@@ -126,6 +126,14 @@ none: no such patch
     )
 
 
+def test_a_misspelt_path_is_corrected_with_its_folder(folder):
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "patches").mkdir()
+    assert refused(load_patch, Path("pkg/patchs")).endswith("next: did you mean `pkg/patches`?")
+    (folder / "mine.py").touch()
+    assert refused(load_patch, Path("mien.py")).endswith("next: did you mean `mine.py`?")
+
+
 def test_a_folder_without_patch_py_is_refused(folder):
     (folder / "empty").mkdir()
     assert_expected_inline(
@@ -133,7 +141,7 @@ def test_a_folder_without_patch_py_is_refused(folder):
         """\
 empty: not a patch
   got:  a folder without patch.py or patch.diff
-  next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
+  next: patchgate lint reads all of a folder; `patches` in a table names some; or give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )
 
 

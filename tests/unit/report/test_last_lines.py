@@ -121,6 +121,14 @@ def test_what_was_not_judged_depends_on_the_run(given, missing):
     assert answer(Kind.PASS, **given)[1] == missing
 
 
+def test_a_check_of_every_run_was_judged_also_where_others_were_asked_for():
+    verdicts = [verdict(Kind.PASS, code="PG300"), verdict(Kind.PASS, code="PG900", check="machine")]
+    run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, checks=("kernels",))
+    scope = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0).scope[1]
+    others = scope.partition("other checks: ")[2].split(" (this run")[0].split(", ")
+    assert ("kernels" in others, "machine" in others, "graph" in others) == (False, False, True)
+
+
 def test_where_everything_was_judged_nothing_is_said_to_be_missing():
     told = answer(Kind.PASS, nightly=True, devices=("cuda", "h200", "cpu"))
     assert [line.partition(":")[0] for line in told] == [

@@ -27,7 +27,8 @@ def test_a_gate_that_only_releases_outside_the_matrix_satisfy() -> None:
     source = "import torch\nif torch.__version__ < (2, 11): pass\n"
     findings, _ = lint_source(source, "patch.py", TORCHES, matrix=["2.11.0", "2.13.0"])
     assert [each.message for each in findings if each.code == "PG120"] == [
-        "`torch.__version__ < (2, 11)` is true on no row of the matrix (2.11.0 to 2.13.0)"
+        "`torch.__version__ < (2, 11)` is true on no release that `patchgate gate` judges "
+        "(2.11.0 to 2.13.0)"
     ]
     of_the_oldest, _ = lint_source(source, "patch.py", TORCHES, matrix=["2.10.0"])
     assert "PG120" not in [each.code for each in of_the_oldest]
