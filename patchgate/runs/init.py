@@ -152,20 +152,8 @@ def workflows(patch: Path, source: Path, called: str, force: bool) -> dict[Path,
                 "as a pattern"
             ),
         )
-    own = f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*"
-    values = {
-        '"PATCH/**", pyproject.toml, patchgate-golden/**': ", ".join(
-            json.dumps(each) for each in (own, *_watched(source.resolve(), root, own))
-        ),
-        "OWNER/patchgate": repository,
-        "@COMMIT": f"@{commit}",
-        "patches: PATCH": f"patches: {name}",
-    }
-    if table_file(find_project(path)).parent == root:  # without names, all patches of the table
-        values = {
-            "    with:\n      patches: PATCH\n      # gpu": "    # with:\n    #   gpu"
-        } | values
     texts = {}
+    values = _values(patch, source, root, repository, commit)
     for template, target in _TEMPLATES.items():
         at = root / ".github" / "workflows" / target
         texts[at] = _fill(ROOT / "ci" / "github" / template, values)
@@ -174,6 +162,24 @@ def workflows(patch: Path, source: Path, called: str, force: bool) -> dict[Path,
         elif at.is_file() and not force:
             texts[at] = at.read_text("utf-8")
     return texts
+
+
+def _values(patch: Path, source: Path, root: Path, repository: str, commit: str) -> dict[str, str]:
+    """The placeholders of the workflows with their values."""
+    name = patch.resolve().relative_to(root).as_posix()
+    own = f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*"
+    # Without names, all patches of the table at the root are judged.
+    is_named = table_file(find_project(patch.resolve())).parent != root
+    inputs = "    with:\n      patches: PATCH\n      # "
+    return {
+        **({} if is_named else {inputs: "    # with:\n    #   "}),
+        '"PATCH/**", pyproject.toml, patchgate-golden/**': ", ".join(
+            json.dumps(each) for each in (own, *_watched(source.resolve(), root, own))
+        ),
+        "OWNER/patchgate": repository,
+        "@COMMIT": f"@{commit}",
+        "patches: PATCH": f"patches: {name}",
+    }
 
 
 def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
