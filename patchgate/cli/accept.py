@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,8 +17,12 @@ from patchgate.cli.parameters import option, options
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.runner.run_settings import runs_in
+from patchgate.model.records import Colour
+from patchgate.report.last_lines import quick_look_of, share_text
+from patchgate.report.view import view
+from patchgate.runner.run_settings import Run, runs_in
 from patchgate.runs.accept import (
+    observations_of,
     parse_reason,
     plan_changes,
     project_of,
@@ -25,6 +30,7 @@ from patchgate.runs.accept import (
     refuse_failing,
     refuse_unattended,
     refuse_unobserved,
+    verdicts_of,
     write_changes,
 )
 
@@ -49,7 +55,7 @@ def accept(
         refuse_edited(run)
         refuse_failing(run)
     golden = project_of(runs[0]).golden_folder
-    observed = [observation for run in runs for observation in run.store]
+    observed = [observation for run in runs for observation in observations_of(run)]
     refuse_unobserved(observed, runs[0])
     changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
     if not changes:
@@ -57,6 +63,8 @@ def accept(
         return
     for change in changes:
         click.echo("\n".join((display_path(change.path), *(f"  {line}" for line in change.facts))))
+    for line in (line for run in runs for line in _caveats(run)):
+        click.echo(line)
     text = parse_reason(reason)
     count = f"{sum(len(change.facts) for change in changes)} facts in {len(changes)} files"
     if not yes:
@@ -70,6 +78,18 @@ def accept(
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)
     click.echo(f"{count} written below {display_path(golden)}; commit them")
+
+
+def _caveats(run: Run) -> Iterator[str]:
+    """Lines about what else a person accepts with a run: what is red in it, what it left out."""
+    verdicts, name = verdicts_of(run), display_path(Path(run.patch))
+    red = sorted({verdict.code for verdict in verdicts if verdict.colour is Colour.RED})
+    if red:
+        yield f"{name}: the run is red ({', '.join(red)}); only facts stop being red"
+    look = quick_look_of(run, verdicts)
+    if look:
+        share = share_text(view(verdicts, run.torches, look), look)
+        yield f"{name}: a quick look, judged{share}; all else stays as it is recorded"
 
 
 def has_terminal() -> bool:

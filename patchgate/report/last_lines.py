@@ -64,7 +64,7 @@ def answer_lines(
     if view.quick_look and not view.causes:
         return Ending(scope, [*where, f"exit code {code}", count_line(view)])
     if view.quick_look:
-        look = f"QUICK LOOK: judged{_share_text(view, view.quick_look)}"
+        look = f"QUICK LOOK: judged{share_text(view, view.quick_look)}"
         where = [f"{look}; all of it: {typed(view.quick_look.command)}", *where]
     return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
 
@@ -138,12 +138,12 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     """
     found = "the patch changes nothing; judged" if view.is_idle else "no problem"
     return (
-        f"QUICK LOOK: {found}{_share_text(view, look)}. Not a gate result; run: "
+        f"QUICK LOOK: {found}{share_text(view, look)}. Not a gate result; run: "
         f"{typed(look.command)}"
     )
 
 
-def _share_text(view: RunView, look: QuickLook) -> str:
+def share_text(view: RunView, look: QuickLook) -> str:
     """` in 1 of 13 workloads on 1 of 2 releases`"""
     sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
     narrowed = [
@@ -181,13 +181,10 @@ def _not_judged(
     elif rest and not run.nightly:
         yield f"{rest} workloads that only `--nightly` judges"
     if run.checks:
-        asked = {each.family for each in all_checks().values() if each.name in run.checks}
-        # A family that has results unasked is part of every run.
-        judged = {verdict.check for verdict in verdicts if verdict.is_judged} - asked
         others = [
             check.name
             for check in all_checks().values()
-            if not {check.name, check.family} & {*run.checks, *judged}
+            if not check.first and not {check.name, check.family} & {*run.checks}
         ]
         yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
     if run.devices_left_out:

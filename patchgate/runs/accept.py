@@ -26,15 +26,18 @@ from patchgate.inputs.golden import (
 )
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Colour, Command, Observation, record
+from patchgate.model.records import Colour, Command, Observation, Verdict, record
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
+# The checks of a workload that compare its facts.
+_OF_FACTS = {"kernels", "shapes"}
 
 
 @record
@@ -70,8 +73,7 @@ def refuse_failing(run: Run) -> None:
     """Raises UsageError if the patch did not run: later runs must not be compared with its
     failures.
     """
-    verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
-    for verdict in verdicts:
+    for verdict in verdicts_of(run):
         if verdict.code == "PG210" and verdict.colour is Colour.RED:
             raise UsageError(
                 "the patch does not run: no facts to accept",
@@ -79,6 +81,23 @@ def refuse_failing(run: Run) -> None:
                 got=verdict.actual,
                 next="correct the patch, judge it again, then accept",
             )
+
+
+def verdicts_of(run: Run) -> list[Verdict]:
+    """The results of a run; none if it left none."""
+    return load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else []
+
+
+def observations_of(run: Run) -> list[Observation]:
+    """The observations of a run that a later one is compared with: of workloads whose facts are
+    judged, and not only their numbers.
+    """
+    known = workloads_with(Path(run.patch), project_of(run))
+    return [
+        each
+        for each in run.store
+        if each.case.workload not in known or _OF_FACTS & {*known[each.case.workload].checks}
+    ]
 
 
 def refuse_unobserved(observed: Sequence[Observation], run: Run) -> None:

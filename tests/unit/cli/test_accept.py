@@ -23,7 +23,7 @@ def observed(folder, monkeypatch):
     """A run that observed one case, in a place where a person is."""
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
-    project = Project(root=str(folder), golden="golden")
+    project = Project(root=str(folder), golden="golden", releases=("2.11.0",))
     run = Run(
         folder=str(folder / "out"), patch="mine.py", project=project, rows={"2.11.0": "python"}
     )
@@ -167,6 +167,42 @@ def test_a_person_is_asked_before_anything_is_written(observed, monkeypatch, typ
 def test_where_nobody_can_be_asked_nothing_is_written_without_yes(observed):
     result = accept("--reason", "first")
     assert (result.exception.where, (observed / "golden").exists()) == ("--yes", False)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "given", "said"),
+    [
+        ([Kind.PASS], {}, ""),
+        ([Kind.REGRESSED], {}, "mine.py: the run is red (PG301); only facts stop being red\n"),
+        (
+            [Kind.PASS],
+            {"releases": ("2.11.0", "2.12.1")},
+            "mine.py: a quick look, judged on 1 of 2 releases; all else stays as it is recorded\n",
+        ),
+    ],
+)
+def test_what_else_a_person_accepts_is_said_in_a_line(observed, kinds, given, said):
+    run = load_run(observed / "out" / "run.json")
+    save_run(replace(run, project=replace(run.project, **given)))
+    case = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
+    codes = {Kind.REGRESSED: "PG301", Kind.PASS: "PG300"}
+    found = [
+        Verdict(code=codes[kind], kind=kind, check="kernels", case=case, item="loads")
+        for kind in kinds
+    ]
+    save_verdicts(observed / "out", found)
+    printed = accept("--reason", "first", "--yes").output
+    assert printed.split("6\n")[1].partition("1 facts in")[0] == said
+
+
+def test_facts_that_no_run_compares_are_not_accepted(observed):
+    store = load_run(observed / "out" / "run.json").store
+    for workload in ("gradient_layouts_training", "pointwise"):
+        case = Case(torch="2.11.0", device="cpu", workload=workload)
+        store.save(Observation(case=case, facts={"loads": 6}))
+    accept("--reason", "first", "--yes")
+    written = {path.name for path in (observed / "golden").iterdir()}
+    assert written == {"stack.h200.txt", "pointwise.cpu.txt", "HISTORY.md"}
 
 
 def test_accepting_twice_changes_nothing_the_second_time(observed):
