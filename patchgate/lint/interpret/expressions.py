@@ -127,9 +127,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
             return unknown(left, right)
         because |= result.because
         if symbol and result.because >= VERSION:
-            traps = traps_in(
-                symbol, left.values, right.values, result.values, state.release.version
-            )
+            traps = traps_in(symbol, left, right, result.values, state.release.version)
             note_traps(node, traps, state)
         total = tuple(
             before and bool(now) for before, now in zip(total, result.values, strict=True)

@@ -223,11 +223,12 @@ class Traps:
     local: bool = False
     nightly_below: bool = False
     nightly_above: bool = False
+    #: It separates the first release of this minor, named by two numbers, from the later ones.
+    splits: bool = False
 
     def __bool__(self) -> bool:
-        return (
-            self.textual or self.numeric or self.local or self.nightly_below or self.nightly_above
-        )
+        nightly = self.nightly_below or self.nightly_above
+        return self.textual or self.numeric or self.local or nightly or self.splits
 
 
 @record

@@ -121,6 +121,10 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "compare_versions": _compared,
 }  # fmt: skip
 
+# Comparisons that hold on 2.12.0 and not on 2.12.1, or the other way round: torch's version is on
+# the left, or on the right.
+_SPLITS_AFTER = frozenset({"<=", ">", "==", "!="})
+_SPLITS_BEFORE = frozenset({">=", "<", "==", "!="})
 _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
 
 # Functions that a version check may call, by their dotted names.
@@ -285,16 +289,16 @@ def traps_of_helper(results: tuple[Any, ...]) -> Traps:
 
 
 def traps_in(
-    symbol: str,
-    left: tuple[Any, ...],
-    right: tuple[Any, ...],
-    results: tuple[Any, ...],
-    release: str,
+    symbol: str, left: Known, right: Known, results: tuple[Any, ...], release: str
 ) -> Traps:
     """The traps that `left symbol right` falls into, given the values in each spelling of
     `release`.
     """
-    first, second = left[FINAL], right[FINAL]
+    first, second = left.values[FINAL], right.values[FINAL]
+    if right.because:
+        splits = symbol in _SPLITS_BEFORE and not left.because and _is_minor(first, second)
+    else:
+        splits = symbol in _SPLITS_AFTER and _is_minor(second, first)
     kinds = {type(first), type(second)} if symbol in ("<", "<=", ">", ">=") else set()
     textual, misorders = kinds == {str}, False
     if textual:
@@ -308,9 +312,19 @@ def traps_in(
         numeric=misorders and not textual,
         misorders=misorders,
         local=bool(results[FINAL]) != bool(results[LOCAL]),
+        splits=splits,
         nightly_below=symbol == "<" and not results[FINAL] and bool(results[NIGHTLY]),
         nightly_above=symbol == ">=" and bool(results[FINAL]) and not results[CANDIDATE],
     )
+
+
+def _is_minor(bound: object, torch: object) -> bool:
+    """True if `bound` is two numbers of `torch`, which has its third: 2.12 for 2.12.1."""
+    if not isinstance(torch, (Version, TorchVersion)):
+        return False
+    text = ".".join(map(str, bound)) if isinstance(bound, (tuple, list)) else str(bound)
+    minor = ".".join(map(str, Version(str(torch)).release[:2]))
+    return text == minor and str(torch) != minor
 
 
 def _as_version(number: float, release: str) -> str:

@@ -1,7 +1,8 @@
-"""PG123, PG124, PG125: comparisons that do not mean what they say, and their right spellings."""
+"""PG123, PG124, PG125, PG132: comparisons that do not mean what they say, and their right spellings."""
 
 from __future__ import annotations
 
+import pytest
 from toytorch import codes, found
 
 
@@ -43,3 +44,27 @@ def test_upper_bounds_that_nightlies_slip_under() -> None:
     )
     assert codes(gate.format("2.13.0")) == ["PG125"]
     assert codes(gate.format("2.13.0.dev0")) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "splits"),
+    [
+        ('Version(torch.__version__.split("+")[0]) <= Version("2.11")', True),
+        ('Version(torch.__version__.split("+")[0]) > Version("2.11")', True),
+        ('Version(Version(torch.__version__).public) == Version("2.11")', True),
+        ('Version("2.11") >= Version(torch.__version__.split("+")[0])', True),
+        ('Version(torch.__version__) < Version("2.11")', False),
+        ('Version(torch.__version__.split("+")[0]) <= Version("2.11.1")', False),
+        ('Version(torch.__version__.split("+")[0]) <= Version("2.11.0")', False),
+        ('Version(torch.__version__.split("+")[0]) >= Version("2.11")', False),
+        ('Version("2.11") <= Version(torch.__version__)', False),
+        ('Version(".".join(torch.__version__.split(".")[:2])) <= Version("2.11")', False),
+        ('Version("2.11.0") >= Version(".".join(torch.__version__.split(".")[:2]))', False),
+        ("Version(torch.__version__).release[:2] <= (2, 11)", False),
+    ],
+)
+def test_a_bound_of_two_numbers_separates_patch_releases(check: str, splits: bool) -> None:
+    source = f"import torch\nfrom packaging.version import Version\nif {check}: pass\n"
+    lines = [each for each in found(source) if "PG132" in each]
+    message = f"3: PG132 note `{check}` separates 2.11.0 from 2.11.1 [2.11]".replace('"', "'")
+    assert lines == [message] * splits
