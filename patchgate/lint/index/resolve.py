@@ -168,6 +168,20 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
     return maybe
 
 
+def on_metaclass(release: Modules, class_dotted: str, name: str) -> bool:
+    """True if a metaclass next to a class, or next to a base of it, has the name: no index records
+    which one the class has.
+    """
+    for _, found in _with_bases(release, class_dotted):
+        outer = module_of(found.origin, release.modules()) if found is not None else ""
+        module = release.module(outer)
+        for each in module.classes.values() if module is not None else ():
+            is_meta = any(base.endswith(("builtins.type", "Meta")) for base in each.bases)
+            if is_meta and member(release, f"{outer}.{each.name}", name) is not None:
+                return True
+    return False
+
+
 def _with_bases(release: Modules, class_dotted: str) -> Iterator[tuple[str, Found | None]]:
     """A class and its bases in the order in which Python looks names up, without `object`."""
     todo, seen = [class_dotted], {"builtins.object"}

@@ -22,7 +22,7 @@ from patchgate.lint.index.records import (
     in_extension,
 )
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.resolve import Found, member_names, module_of
+from patchgate.lint.index.resolve import Found, member_names, module_of, on_metaclass
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
 
@@ -166,7 +166,8 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
         return Presence.PRESENT, UNKNOWN
     found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
     if found is None:
-        return Presence.MISSING, UNKNOWN
+        by_meta = release.ask(on_metaclass, owner.dotted, name)
+        return Presence.MAYBE if by_meta else Presence.MISSING, UNKNOWN
     return _presence(found), from_found(release, found, owner, bound=False)
 
 

@@ -44,6 +44,22 @@ def test_a_namesake_is_no_new_place(now: str, code: str) -> None:
     assert codes("from torch._inductor.ir import unused\n", torches) == [code]
 
 
+@pytest.mark.parametrize("name", ["WORLD", "GONE"])
+@pytest.mark.parametrize("owner", ["group", "heir"])
+def test_a_class_has_the_properties_of_its_metaclass(name: str, owner: str) -> None:
+    module = """
+class _WorldMeta(type):
+    @property
+    def WORLD(cls): ...
+class group(metaclass=_WorldMeta):
+    OTHER = 1
+class heir(group): ...
+"""
+    torches = toy_releases({"2.10.0": {"torch._inductor.ir": module}})
+    source = f"from torch._inductor.ir import {owner}\n{owner}.{name}\n"
+    assert codes(source, torches) == (["PG111"] if name == "GONE" else [])
+
+
 @pytest.mark.parametrize(
     ("star", "name", "expected"),
     [
