@@ -93,6 +93,7 @@ from patchgate.lint.interpret.version_gates import (
     fold,
     spellings,
     traps_of_helper,
+    traps_of_specifiers,
 )
 
 _MODULES_BY_NAME = frozenset({"importlib.import_module", "importlib.util.find_spec"})
@@ -154,6 +155,8 @@ def read_call(node: ast.Call, state: State) -> Value:
             value = _call_external(node, callee, arguments, state)
         case Method():
             value = _call_method(callee, (arguments, keywords))
+            if callee.name == "contains" and arguments and isinstance(arguments[0], Known):
+                note_traps(node, traps_of_specifiers(callee.owner, arguments[0]), state)
         case LocalFunction() | OwnFunction():
             value = _call_local(node, callee, (arguments, keywords), state)
         case External():

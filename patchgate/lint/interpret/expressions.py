@@ -40,7 +40,7 @@ from patchgate.lint.interpret.values import (
     truth_of,
     unknown,
 )
-from patchgate.lint.interpret.version_gates import as_known, fold, traps_in
+from patchgate.lint.interpret.version_gates import as_known, fold, traps_in, traps_of_specifiers
 from patchgate.model.facts import ORDER
 
 _OPERATORS = dict(zip((ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq), ORDER, strict=True))
@@ -129,6 +129,8 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
         if symbol and result.because >= VERSION:
             traps = traps_in(symbol, left, right, result.values, state.release.version)
             note_traps(node, traps, state)
+        elif isinstance(operator, (ast.In, ast.NotIn)):
+            note_traps(node, traps_of_specifiers(right, left), state)
         total = tuple(
             before and bool(now) for before, now in zip(total, result.values, strict=True)
         )

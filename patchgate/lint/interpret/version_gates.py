@@ -299,6 +299,7 @@ def traps_in(
         splits = symbol in _SPLITS_BEFORE and not left.because and _is_minor(first, second)
     else:
         splits = symbol in _SPLITS_AFTER and _is_minor(second, first)
+    splits = splits and {type(first), type(second)} != {str}
     kinds = {type(first), type(second)} if symbol in ("<", "<=", ">", ">=") else set()
     textual, misorders = kinds == {str}, False
     if textual:
@@ -320,11 +321,21 @@ def traps_in(
 
 def _is_minor(bound: object, torch: object) -> bool:
     """True if `bound` is two numbers of `torch`, which has its third: 2.12 for 2.12.1."""
-    if not isinstance(torch, (Version, TorchVersion)):
-        return False
     text = ".".join(map(str, bound)) if isinstance(bound, (tuple, list)) else str(bound)
-    minor = ".".join(map(str, Version(str(torch)).release[:2]))
+    minor = ".".join(str(torch).split(".")[:2])
     return text == minor and str(torch) != minor
+
+
+def traps_of_specifiers(specifiers: Known, torch: Known) -> Traps:
+    """The traps of a test if the specifiers contain torch's version."""
+    each_of = specifiers.values[FINAL]
+    if not torch.because or not isinstance(each_of, SpecifierSet):
+        return Traps()
+    found = [
+        each.operator in _SPLITS_AFTER and _is_minor(each.version, torch.values[FINAL])
+        for each in each_of
+    ]
+    return Traps(splits=any(found))
 
 
 def _as_version(number: float, release: str) -> str:

@@ -58,13 +58,20 @@ def test_upper_bounds_that_nightlies_slip_under() -> None:
         ('Version(torch.__version__.split("+")[0]) <= Version("2.11.0")', False),
         ('Version(torch.__version__.split("+")[0]) >= Version("2.11")', False),
         ('Version("2.11") <= Version(torch.__version__)', False),
+        ('SpecifierSet("<=2.11").contains(torch.__version__)', True),
+        ('Version(torch.__version__) in SpecifierSet(">=2.9,<=2.11")', True),
+        ('SpecifierSet(">=2.11,<2.12").contains(torch.__version__)', False),
+        ('SpecifierSet("==2.11.*").contains(torch.__version__)', False),
+        ('SpecifierSet("<=2.11.1").contains(torch.__version__)', False),
         ('Version(".".join(torch.__version__.split(".")[:2])) <= Version("2.11")', False),
         ('Version("2.11.0") >= Version(".".join(torch.__version__.split(".")[:2]))', False),
         ("Version(torch.__version__).release[:2] <= (2, 11)", False),
     ],
 )
 def test_a_bound_of_two_numbers_separates_patch_releases(check: str, splits: bool) -> None:
-    source = f"import torch\nfrom packaging.version import Version\nif {check}: pass\n"
+    imports = "import torch\nfrom packaging.version import Version\n"
+    imports += "from packaging.specifiers import SpecifierSet\n"
+    source = f"{imports}if {check}: pass\n"
     lines = [each for each in found(source) if "PG132" in each]
-    message = f"3: PG132 note `{check}` separates 2.11.0 from 2.11.1 [2.11]".replace('"', "'")
+    message = f"4: PG132 note `{check}` separates 2.11.0 from 2.11.1 [2.11]".replace('"', "'")
     assert lines == [message] * splits
