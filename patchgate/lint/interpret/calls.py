@@ -154,9 +154,7 @@ def read_call(node: ast.Call, state: State) -> Value:
             note_passed_options(arguments[0], keywords, state)
             value = _call_external(node, callee, arguments, state)
         case Method():
-            value = _call_method(callee, (arguments, keywords))
-            if callee.name == "contains" and arguments and isinstance(arguments[0], Known):
-                note_traps(node, traps_of_specifiers(callee.owner, arguments[0]), state)
+            value = _call_method(node, callee, (arguments, keywords), state)
         case LocalFunction() | OwnFunction():
             value = _call_local(node, callee, (arguments, keywords), state)
         case External():
@@ -315,7 +313,7 @@ def _set_by_name(
     return UNKNOWN
 
 
-def _call_method(callee: Method, given: Given) -> Value:
+def _call_method(node: ast.Call, callee: Method, given: Given, state: State) -> Value:
     """A method of a string or specifier; its keywords count as constants."""
     arguments, keywords = given
     known = [each for each in arguments if isinstance(each, Known)]
@@ -326,6 +324,8 @@ def _call_method(callee: Method, given: Given) -> Value:
     }
     if len(known) != len(arguments) or len(options) != len(keywords):
         return UNKNOWN
+    if callee.name == "contains" and known:
+        note_traps(node, traps_of_specifiers(callee.owner, known[0]), state)
 
     def call(owner: object, *values: Any) -> Any:
         named = dict(zip(options, values[len(known) :], strict=True))
