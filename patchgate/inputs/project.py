@@ -24,7 +24,7 @@ from patchgate.inputs.toml import (
 )
 from patchgate.model.budgets import BUDGETS
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import display_path, leaves_project, split_entry
+from patchgate.model.paths import DEVICES, display_path, leaves_project, split_entry
 from patchgate.model.records import Budget, record
 from patchgate.model.serialization import (
     Invalid,
@@ -150,8 +150,17 @@ class Project:
         return tuple(str(self._inside("path", name)) for name in self.path)
 
     def check_profiles(self) -> None:
-        """Raises UsageError for a profile file that does not exist."""
-        for path in self.profiles.values():
+        """Raises UsageError for a profile file that does not exist, and for one that is called as a
+        device of patchgate: a result would not tell which of the two it is of.
+        """
+        for name, path in self.profiles.items():
+            if name == "cuda" or (DEVICES / f"{name}.toml").is_file():
+                raise self.fault(
+                    "devices",
+                    f"patchgate has a device `{name}`",
+                    display_path(path),
+                    "rename the file",
+                )
             if not Path(path).is_file():
                 raise self.fault(
                     "devices",

@@ -192,6 +192,14 @@ def test_golden_makes_no_second_package_and_its_older_folder_is_still_read(
     assert find_project(folder).golden_folder == folder / golden
 
 
+@pytest.mark.parametrize("name", ["cpu", "h200", "cuda"])
+def test_a_profile_is_not_called_as_a_device_of_patchgate(folder, name):
+    (folder / "patchgate.toml").write_text(f'devices = ["{name}.toml", "cpu"]\n')
+    (folder / f"{name}.toml").write_text('kind = "codegen"\n')
+    with pytest.raises(UsageError, match=f"patchgate has a device `{name}`"):
+        find_project(folder).check_profiles()
+
+
 @pytest.mark.parametrize("table", ['patches = ["place/*.py"]', 'golden = "place"'])
 def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(
     folder, tmp_path_factory, table
