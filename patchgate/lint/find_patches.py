@@ -52,6 +52,8 @@ _FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # `Owner.name = ...` and `setattr(Owner, "name", ...)`, wherever they stand.
 _SET = re.compile(r"""\b(\w+)\.(\w+)\s*=(?!=)|\bsetattr\(\s*(?:\w+\.)*(\w+),\s*["'](\w+)["']""")
+# A folder with one of these is a package, or the root of a project.
+_MARKS = ("__init__.py", ".git", "pyproject.toml", "setup.py", "setup.cfg", "patchgate.toml")
 _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
@@ -116,14 +118,15 @@ def walk(
     """
     result = Walk()
     for path in paths:
-        files, own = patch_files(path), OwnFiles()
+        alone, below = patch_files(path)
+        files, own = [*alone, *below], OwnFiles()
         ranges = _Ranges(path=path.resolve(), releases=releases, whole=whole, since=since)
         result.files += len(files)
-        walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
-        if walked:
+        if below:
             own.set_in = _set_in(files)
             own.extended_by_vendor = any(imports_vendor(read_lossy(each)) for each in files)
-        for file in _touching(files) if walked else files:
+        for file in [*alone, *(each for each in _touching(files) if each not in alone)]:
+            walked = file not in alone
             allowed, judged, later = ranges.of(file.parent if walked else None)
             place = Place(
                 file=file,
@@ -184,17 +187,17 @@ class _Ranges:
         yield from filter(None, dict.fromkeys((texts[None], *list(below)[:_SHOWN])))
 
 
-def patch_files(path: Path) -> list[Path]:
-    """The patches at `path`: itself, a folder's patch.py or patch.diff, or every Python file and
-    diff below it.
+def patch_files(path: Path) -> tuple[list[Path], list[Path]]:
+    """The patches at `path`: itself, or the patch.py and patch.diff of a folder; and every other
+    Python file and diff below it, unless the folder is nothing but a patch.
     """
     if not path.is_dir():
-        return [source_and_manifest(path)[0]]
-    return _patches_in(path) or sorted(_files_below(path))
-
-
-def _patches_in(folder: Path) -> list[Path]:
-    return [file for suffix in (".py", *DIFFS) if (file := folder / f"patch{suffix}").is_file()]
+        return [source_and_manifest(path)[0]], []
+    alone = [path / f"patch{suffix}" for suffix in (".py", *DIFFS)]
+    alone = [file for file in alone if file.is_file()]
+    if alone and not any((path / mark).exists() for mark in _MARKS):
+        return alone, []
+    return alone, sorted({*_files_below(path)} - {*alone})
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

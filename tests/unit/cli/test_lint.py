@@ -362,6 +362,17 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
     assert run("ours").output.startswith("1 file linted")
 
 
+@pytest.mark.parametrize("mark", ["__init__.py", "pyproject.toml"])
+def test_a_module_called_patch_hides_no_other_one_of_its_package(
+    run: Run, tmp_path: Path, mark: str
+) -> None:
+    (tmp_path / "ours").mkdir()
+    for name, text in ((mark, ""), ("patch.py", "import torch\n"), ("one.py", RED)):
+        (tmp_path / "ours" / name).write_text(text)
+    result = run("ours")
+    assert (result.exit_code, "ours/one.py:1" in result.output) == (1, True)
+
+
 def test_a_file_of_a_folder_that_only_hands_over_options_is_linted(
     run: Run, tmp_path: Path
 ) -> None:
