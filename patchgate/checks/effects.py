@@ -25,6 +25,7 @@ from patchgate.checks.framework import (
     replaced_names,
     verdict_of,
 )
+from patchgate.checks.framework.find_checks import catalogue
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.patch_source import nodes_in
 
@@ -82,8 +83,9 @@ PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
     Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on,
     a direct assignment holds for the context that made it only.
-    Fix: Set it where the compile runs (`config.patch`), or by its environment variable before torch
-    is imported. If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.
+    Fix: Set it where the compile runs (`config.patch`), or by its environment variable, if it has
+    one, before torch is imported. If only the importing thread is meant, claim it:
+    `effects = ["thread-local NAME"]`.
 PG216 import starts threads, processes or connections
     Running the module started something that continues after the import.
     Why: Every process that imports it pays for it, and a forked worker inherits locks that are
@@ -255,6 +257,7 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
                 expected,
                 effect["what"],
                 place,
+                advice=catalogue()[code].fix.replace("NAME", effect["name"]),
             )
 
 

@@ -153,6 +153,7 @@ def test_a_setting_that_the_user_shall_not_choose_is_claimed_by_its_name():
     assert (verdict.code, verdict.kind) == ("PG213", Kind.NOTE)
     (verdict,) = judged({"effects": declared}, overwritten=[effect("environment", "Y")])
     assert (verdict.code, verdict.colour) == ("PG213", Colour.RED)
+    assert '`effects = ["overwrite Y"]`' in verdict.advice
 
 
 def test_a_change_outside_the_scope_is_named():
