@@ -34,14 +34,17 @@ PG541 a custom operator is not what it says
     An operator that the patch defines runs in eager mode, and `torch.library.opcheck` fails for the
     same arguments: its fake function gives another dtype, shape or stride than the operator, or is
     missing; it changes or returns an argument, which its schema does not say; it gives something
-    else under AOTAutograd; or its fake function makes the number of rows a constant. An operator
-    that another one calls, as that of its gradient, gets the arguments of these calls.
+    else under AOTAutograd; or its fake function makes the number of rows a constant. Or its
+    gradient raises, or has other numbers, where that of the result is transposed or expanded in
+    memory. An operator that another one calls, as that of its gradient, gets the arguments of
+    these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
-    Or they wait for a compile of each number of rows.
+    Or they wait for a compile of each number of rows. Who trains with it meets the gradients of
+    whatever follows it: that of a sum is one number, that of a transposed result has columns.
     Fix: Return from `register_fake` what the operator returns, with sizes that stay as they are
     given (no `int(...)`); name what it changes in `mutates_args`, and return a copy in place of an
-    argument.
+    argument. For a gradient, `reshape` and `contiguous` take any layout, and `view` does not.
 PG542 custom operators are what they say
     `torch.library.opcheck` finds no fault in calls of the operators that the patch defines.
     Why: Users who compile a model call the operator by its schema and its fake function alone.

@@ -8,7 +8,8 @@ import itertools
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((2, 3, 4, 8),),
     ((4, 8), (4,)),
     ((2, 4, 8), (2,)),
+    ((2, 4, 8), (8,)),
 )
 # Their dtypes, in the same order; the last choice is values, and indices into them.
 _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
@@ -51,8 +53,12 @@ _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
 _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
 # Integers of a call, in order, the last one for all further ones: counts, or positions.
 _INTEGERS = ((1,), (2, 0))
-# Calls of one operator and dtype that are checked.
-_CALLS = 3
+# Calls of one operator and dtype that are checked; one more if none of them has this many
+# dimensions, at which a transposed gradient is no list of rows.
+_CALLS, _DEEP = 3, 3
+# What a gradient may be off by where that of the result lies otherwise in memory, as a part of its
+# size: terms may be added in another order.
+_OFF = {torch.bfloat16: 0.05, torch.float16: 0.05}
 _LENGTH = 300
 # Names of operators that others call, with shapes that fit each other.
 _CALLED = re.compile(r"backward|bwd")
@@ -122,6 +128,9 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
     for overload, dtypes in itertools.product(overloads, _DTYPES):
         found = [_faults(overload, *call) for call in calls[overload, dtypes]]
         answer["calls"] += len(found)
+        for call, faults in zip(calls[overload, dtypes], found, strict=True):
+            # Right in rows and wrong in another layout: no choice of arguments explains that.
+            answer["faults"] += [] if faults or answer["faults"] else _of_layouts(overload, *call)
         is_right = is_right or not all(found)
         shown = next(filter(None, reversed(found)), {})
         if not all(found):
@@ -151,6 +160,66 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
         text = f"{called}: its fake function makes the number of rows a constant"
         faults[text] = OpCheckError(text)
     return faults
+
+
+def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The first layout of the result's gradient with which the gradients of a call are others than
+    in rows of memory, or raise: that of a sum has one number, that of a transposed result columns.
+    """
+    called = f"{overload}({_text(args, kwargs)}): its gradient"
+    for name, way in {"transposed": _turned, "expanded": _of_a_sum}.items():
+        try:
+            expected = _gradients(overload, args, kwargs, partial(_in_rows, way))
+        except Exception:  # which arguments have a gradient, only the operator knows
+            return []
+        try:
+            found = _gradients(overload, args, kwargs, way)
+        except Exception as error:
+            text = f"{type(error).__name__}: {_first_line(error)}"
+            return [f"{called} raises where that of the result is {name}: {text}"]
+        if not all(map(_is_near, found, expected)):
+            return [f"{called} has other numbers where that of the result is {name}"]
+    return []
+
+
+def _in_rows(way: Callable[[torch.Tensor], torch.Tensor], value: torch.Tensor) -> torch.Tensor:
+    return way(value).clone(memory_format=torch.contiguous_format)
+
+
+def _turned(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers, with the dimensions in the other order in memory."""
+    order = [*reversed(range(value.dim()))]
+    return value.permute(order).contiguous().permute(order)
+
+
+def _of_a_sum(value: torch.Tensor) -> torch.Tensor:
+    return value.new_ones(()).expand(value.shape)
+
+
+def _gradients(
+    overload: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    laid_out: Callable[[torch.Tensor], torch.Tensor],
+) -> list[torch.Tensor]:
+    """The gradients of a call; those of its results have the layout that `laid_out` gives them."""
+    given = _with_gradient(*_copied((args, kwargs)))
+    noise = torch.Generator().manual_seed(0)
+    results = [
+        each
+        for each in pytree.tree_leaves(overload(*given[0], **given[1]))
+        if torch.is_tensor(each) and each.requires_grad
+    ]
+    along = [laid_out(torch.rand(e.shape, generator=noise).to(e.dtype)) for e in results]
+    wanted = [each for each in pytree.tree_leaves(given) if torch.is_tensor(each)]
+    wanted = [each for each in wanted if each.requires_grad]
+    found = torch.autograd.grad(results, wanted, along, allow_unused=True)
+    return [each for each in found if each is not None]
+
+
+def _is_near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    away = (one.double() - other.double()).norm()
+    return bool(away <= _OFF.get(other.dtype, 1e-4) * other.double().norm()) or bool(away.isnan())
 
 
 def _is_refusal(error: Exception) -> bool:
@@ -192,15 +261,18 @@ def _calls(
     """Calls that eager mode runs twice with the same result; with a gradient if the operator has
     one.
     """
-    left, tried = _CALLS, set[str]()
+    left, tried, is_deep = _CALLS, set[str](), False
     for shapes, integers in itertools.product(_SHAPES, _INTEGERS):
         torch.manual_seed(len(tried))
         call = _call(overload._schema, dtypes, shapes, integers)
-        if call is None or not left:
+        if call is None or (not left and is_deep):
             return
         text = _text(*call)
-        if text not in tried and _is_repeated(overload, *call):
-            left -= 1
+        dims = [each.dim() for each in pytree.tree_leaves(call) if torch.is_tensor(each)]
+        is_wanted = text not in tried and (left or max(dims, default=0) >= _DEEP)
+        if is_wanted and _is_repeated(overload, *call):
+            left = max(left - 1, 0)
+            is_deep = is_deep or max(dims, default=0) >= _DEEP
             trained = _with_gradient(*call)
             with recorder:
                 has_gradient = _has_gradient(overload, *trained)
@@ -269,16 +341,9 @@ def _is_repeated(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _has_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     try:
-        outputs = pytree.tree_leaves(overload(*args, **kwargs))
-        total = sum(each.sum() for each in outputs if torch.is_tensor(each) and each.requires_grad)
-        total.backward()
+        return bool(_gradients(overload, args, kwargs, partial(_in_rows, _of_a_sum)))
     except Exception:
         return False
-    return any(
-        each.grad is not None
-        for each in pytree.tree_leaves((args, kwargs))
-        if isinstance(each, torch.Tensor)
-    )
 
 
 def _with_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
