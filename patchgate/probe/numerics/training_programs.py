@@ -74,36 +74,6 @@ return (torch.nn.utils.clip_grad_norm_(torch.nn.Parameter(a.clone()), 1.0),
     torch.nn.utils.parameters_to_vector([a, m])
 )
 
-found = []
-for settings in ({}, {"amsgrad": True, "weight_decay": 0.3}, {"foreach": False, "maximize": True},
-    {"lr": torch.tensor(0.05), "foreach": False}, {"fused": True}
-):
-    for kind in (torch.optim.AdamW, torch.optim.Adam):
-        p = [torch.nn.Parameter(each.clone()) for each in (a, m, v)]
-        o = kind(p, **{"lr": 0.1, "betas": (0.8, 0.9), **settings})
-        for step in (1, 2):
-            o.zero_grad()
-            (p[0] @ p[1] * step).sin().sum().backward()
-            o.step()
-        found += [*p, *(each for one in o.state.values() for each in one.values())]
-return found
-
-found = []
-for kind, settings in ((torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-    (torch.optim.SGD, {"foreach": False}), (torch.optim.SGD, {"momentum": 0.5, "dampening": 0.2}),
-    (torch.optim.RMSprop, {"centered": True, "momentum": 0.3}), (torch.optim.Adagrad, {}),
-    (torch.optim.Adamax, {}), (torch.optim.NAdam, {}), (torch.optim.RAdam, {"weight_decay": 0.1}),
-    (torch.optim.Adadelta, {}), (torch.optim.Rprop, {}), (torch.optim.Adafactor, {})
-):
-    p = [torch.nn.Parameter(each.clone()) for each in (a, m, v)]
-    o = kind([{"params": p[:1]}, {"params": p[1:], "lr": 0.02}], **{"lr": 0.1, **settings})
-    for step in (1, 2):
-        o.zero_grad(set_to_none=step == 1)
-        (p[0] @ p[1] * step).sin().sum().backward()
-        o.step()
-    found += p
-return found
-
 p = torch.nn.Parameter(a.clone())
 o = torch.optim.SGD([p], lr=1.0)
 s = torch.optim.lr_scheduler
@@ -199,17 +169,57 @@ return *y, torch.tensor([(z.requires_grad, type(z) is type(each)) for z, each in
 
 return torch.tensor([device_after_sending(each) for each in (0, 1)])
 """
+# Steps of one optimizer with each of its options: parameters of two dtypes have no gradient in some
+# of the steps, and others of zeros.
+_STEPS = """
+import inspect
+known = inspect.signature(torch.optim.KIND).parameters
+alone = {"amsgrad": True, "maximize": True, "weight_decay": 0.1, "momentum": 0.9, "centered": True,
+    "dampening": 0.2, "nesterov": True, "decoupled_weight_decay": True, "betas": (0.8, 0.9)}
+alone = {key: value for key, value in alone.items() if key in known}
+nesterov = {"momentum": 0.9, "nesterov": True}
+settings = [{}, {"foreach": True}, {"fused": True}, {"lr": torch.tensor(0.05), "foreach": False},
+    *({key: value} for key, value in alone.items()), nesterov, alone,
+    {key: value for key, value in alone.items() if key != "dampening"}]
+found, last = [], b if "KIND" == "Muon" else v  # which takes matrices alone
+for each in settings:
+    p = [torch.nn.Parameter(x.clone()) for x in (a, m, n.double(), last, m.double())]
+    groups = [{"params": p[:3]}, {"params": p[3:], "lr": 0.02}]
+    try:
+        o = torch.optim.KIND(groups, **{"lr": 0.1, **each})
+    except (TypeError, ValueError, RuntimeError):
+        continue
+    for step in range(1, 5):
+        o.zero_grad(set_to_none=step != 3)
+        sum((x * step).sin().sum() for at, x in enumerate(p) if (at + step) % 3).backward()
+        o.step()
+    found += [*p, *(x for one in o.state.values() for x in one.values())]
+return found
+"""
+# These need gradients of another kind, or a loss that they call.
+_OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
 
 def training_programs(
     names: Iterable[str], generator: torch.Generator
 ) -> Iterator[tuple[Program, bool]]:
     """Programs that call one of the named functions, and whether they are compiled too."""
-    wanted = {code for name in names for code in _codes(named(name.removeprefix("torch.")))}
-    for text, is_compiled in ((_COMPILED, True), (_EAGER, False)):
+    wanted = {code for name in names for code in _codes(_named(name))}
+    kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
+    steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
+    for text, is_compiled in ((_COMPILED, True), ("\n".join([_EAGER, *steps]), False)):
         for program in written_programs(text, generator, trained=is_compiled):
             if wanted and not wanted.isdisjoint(_codes_run(*program)):
                 yield program, is_compiled
+
+
+def _named(name: str) -> Any:
+    """The object of this name; also in a module that its package does not have as an attribute, as
+    `torch.optim` has none of its own.
+    """
+    module, _, last = name.rpartition(".")
+    owner = sys.modules.get(module)
+    return named(name.removeprefix("torch.")) if owner is None else getattr(owner, last, None)
 
 
 def _codes(found: Any) -> list[types.CodeType]:
