@@ -130,7 +130,11 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
         answer["calls"] += len(found)
         for call, faults in zip(calls[overload, dtypes], found, strict=True):
             # Right in rows and wrong in another layout: no choice of arguments explains that.
-            answer["faults"] += [] if faults or answer["faults"] else _of_layouts(overload, *call)
+            if not (faults or answer["faults"]):
+                switched = (
+                    _of_switches(overload, *call) if call is calls[overload, dtypes][0] else []
+                )
+                answer["faults"] += _of_layouts(overload, *call) or switched
         is_right = is_right or not all(found)
         shown = next(filter(None, reversed(found)), {})
         if not all(found):
@@ -179,6 +183,18 @@ def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             return [f"{called} raises where that of the result is {name}: {text}"]
         if not all(map(_is_near, found, expected)):
             return [f"{called} has other numbers where that of the result is {name}"]
+    return []
+
+
+def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The first faults of a call in which one switch is not what it is by default, as `keepdim`."""
+    for argument in overload._schema.arguments:
+        is_switch = str(argument.type) == "bool" and argument.has_default_value()
+        if is_switch and argument.name not in kwargs:
+            switched = args, kwargs | {argument.name: not argument.default_value}
+            faults = _faults(overload, *switched) if _is_repeated(overload, *switched) else {}
+            if faults and not any(map(_is_refusal, faults.values())):
+                return [*faults]
     return []
 
 
