@@ -56,8 +56,8 @@ _INTEGERS = ((1,), (2, 0))
 # Calls of one operator and dtype that are checked; one more if none of them has this many
 # dimensions, at which a transposed gradient is no list of rows.
 _CALLS, _DEEP = 3, 3
-# What a gradient may be off by where that of the result lies otherwise in memory, as a part of its
-# size: terms may be added in another order.
+# The share by which a gradient may differ if that of the result has another layout in memory: terms
+# may be added in another order.
 _OFF = {torch.bfloat16: 0.05, torch.float16: 0.05}
 _LENGTH = 300
 # Names of operators that others call, with shapes that fit each other.
