@@ -42,6 +42,7 @@ STEPS = {
         *(
             "differ",
             "differ runs",
+            "differ bits",
             "differ forms",
             "differ traces",
             "differ tokens",
