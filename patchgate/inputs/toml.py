@@ -6,7 +6,6 @@ and what to write instead.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -178,28 +177,19 @@ def line_of(text: str, path: KeyPath) -> int:
 
 
 def with_item(text: str, path: tuple[str, ...], item: str) -> str | None:
-    """A TOML text with one more item of the list at `path`, and all else as it is; None if it
-    cannot be told how to write that.
+    """A TOML text with one more item of the list at `path`, and everything else unchanged; None if
+    that cannot be written.
     """
+    import tomlkit  # only `init` writes
+
+    document = tomlkit.parse(text)
     *tables, key = path
-    wanted = tomllib.loads(text)
-    owner = reduce(lambda table, name: table.setdefault(name, {}), tables, wanted)
-    items, said = owner.get(key), json.dumps(item)
-    owner[key] = [*(items or ()), item]
-    before = line_of(text, path) - (items is not None or not tables)
-    at = len("".join(text.splitlines(keepends=True)[:before]))
-    made = [] if items is not None else [f"{text[:at]}{key} = [{said}]\n{text[at:]}"]
-    for end in (at + found.start() for found in re.finditer("]", text[at:])):
-        inside, rest = text[:end].rstrip(" "), text[end:]
-        if inside.endswith("\n"):
-            made.append(f"{inside}    {said},\n{rest}")
-            made.append(f"{inside.rstrip()},\n    {said},\n{rest}")
-        else:
-            made += [f"{inside}{comma}{said}{rest}" for comma in (", ", "")]
-    for each in made:
-        with suppress(tomllib.TOMLDecodeError):
-            if tomllib.loads(each) == wanted:
-                return each
+    owner = reduce(lambda table, name: table.setdefault(name, {}), tables, document)
+    owner.setdefault(key, []).append(item)
+    longer = tomlkit.dumps(document)
+    with suppress(tomllib.TOMLDecodeError):  # tomlkit forgets a comma before a comment's line
+        if tomllib.loads(longer) == document.unwrap():
+            return longer
     return None
 
 

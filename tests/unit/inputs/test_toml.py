@@ -162,10 +162,10 @@ def test_a_key_of_very_many_levels_is_named(folder):
         ('p = ["a"]\n[x]\ny = []\n', 'p = ["a", "b"]\n[x]\ny = []\n'),
         ("p = []\n", 'p = ["b"]\n'),
         ('p = ["a]", # ]\n]\nx = 1', 'p = ["a]", # ]\n    "b",\n]\nx = 1'),
-        ("p = [\n  'a'\n]\n", "p = [\n  'a',\n    \"b\",\n]\n"),
-        ("x = 1\n", 'p = ["b"]\nx = 1\n'),
+        ("p = [\n  'a'\n]\n", "p = [\n  'a',\n  \"b\"\n]\n"),
+        ("x = 1\n", 'x = 1\np = ["b"]\n'),
+        ("p = ['a' # no comma\n]\n", "p = ['a', # no comma\n    \"b\"\n]\n"),
         ("p = ['a'\n# no comma\n]\n", None),
-        ("p = ['a' # no comma\n]\n", None),
     ],
 )
 def test_an_item_is_added_to_a_list_and_nothing_else_is_touched(text, longer):
