@@ -53,8 +53,8 @@ _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
 _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
 # Integers of a call, in order, the last one for all further ones: counts, or positions.
 _INTEGERS = ((1,), (2, 0))
-# Calls of one operator and dtype that are checked; one more if none of them has this many
-# dimensions, at which a transposed gradient is no list of rows.
+# The most calls of one operator and dtype, and one more if none has a tensor of this many
+# dimensions: only then a transposed gradient cannot be viewed as rows.
 _CALLS, _DEEP = 3, 3
 # The share by which a gradient may differ if that of the result has another layout in memory: terms
 # may be added in another order.
@@ -128,13 +128,15 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
     for overload, dtypes in itertools.product(overloads, _DTYPES):
         found = [_faults(overload, *call) for call in calls[overload, dtypes]]
         answer["calls"] += len(found)
-        for call, faults in zip(calls[overload, dtypes], found, strict=True):
-            # Right in rows and wrong in another layout: no choice of arguments explains that.
-            if not (faults or answer["faults"]):
-                switched = (
-                    _of_switches(overload, *call) if call is calls[overload, dtypes][0] else []
-                )
-                answer["faults"] += _of_layouts(overload, *call) or switched
+        right = [
+            call for call, faults in zip(calls[overload, dtypes], found, strict=True) if not faults
+        ]
+        # Arguments that are right this way are meant: then no choice of them explains a fault.
+        more = itertools.chain(
+            (_of_layouts(overload, *call) for call in right),
+            (_of_switches(overload, *call) for call in right[:1]),
+        )
+        answer["faults"] += next(filter(None, more), [])
         is_right = is_right or not all(found)
         shown = next(filter(None, reversed(found)), {})
         if not all(found):
@@ -167,8 +169,8 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The first layout of the result's gradient with which the gradients of a call are others than
-    in rows of memory, or raise: that of a sum has one number, that of a transposed result columns.
+    """The first layout of the result's gradient that makes the gradients of a call raise or differ
+    from those of a contiguous one: after a transpose it is stored by columns, after a sum expanded.
     """
     called = f"{overload}({_text(args, kwargs)}): its gradient"
     for name, way in {"transposed": _turned, "expanded": _of_a_sum}.items():
@@ -181,16 +183,19 @@ def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         except Exception as error:
             text = f"{type(error).__name__}: {_first_line(error)}"
             return [f"{called} raises where that of the result is {name}: {text}"]
+        if len(found) != len(expected):
+            return [f"{called} is missing where that of the result is {name}"]
         if not all(map(_is_near, found, expected)):
             return [f"{called} has other numbers where that of the result is {name}"]
     return []
 
 
 def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The first faults of a call in which one switch is not what it is by default, as `keepdim`."""
+    """The first faults of the call with one boolean argument that is not its default, as
+    `keepdim`.
+    """
     for argument in overload._schema.arguments:
-        is_switch = str(argument.type) == "bool" and argument.has_default_value()
-        if is_switch and argument.name not in kwargs:
+        if str(argument.type) == "bool" and argument.has_default_value():
             switched = args, kwargs | {argument.name: not argument.default_value}
             faults = _faults(overload, *switched) if _is_repeated(overload, *switched) else {}
             if faults and not any(map(_is_refusal, faults.values())):
@@ -234,8 +239,13 @@ def _gradients(
 
 
 def _is_near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    away = (one.double() - other.double()).norm()
-    return bool(away <= _OFF.get(other.dtype, 1e-4) * other.double().norm()) or bool(away.isnan())
+    """True if the tensors are not finite in the same places, and equal elsewhere but for
+    rounding.
+    """
+    if one.shape != other.shape or not torch.equal(one.isfinite(), other.isfinite()):
+        return False
+    a, b = (each.double().nan_to_num(0.0, 0.0, 0.0) for each in (one, other))
+    return bool((a - b).norm() <= _OFF.get(other.dtype, 1e-4) * b.norm())
 
 
 def _is_refusal(error: Exception) -> bool:
