@@ -40,8 +40,8 @@ PG541 a custom operator is not what it says
     these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
-    Or they wait for a compile of each number of rows. Who trains with it meets the gradients of
-    whatever follows it: that of a sum is one number, that of a transposed result has columns.
+    Or they wait for a compile of each number of rows. In training the gradient that arrives may
+    have any layout: after a sum it is expanded, after a transpose it is stored by columns.
     Fix: Return from `register_fake` what the operator returns, with sizes that stay as they are
     given (no `int(...)`); name what it changes in `mutates_args`, and return a copy in place of an
     argument. For a gradient, `reshape` and `contiguous` take any layout, and `view` does not.
@@ -133,8 +133,8 @@ def operator_place(patch: Patch, name: str, *, is_fake: bool) -> str:
 
 
 def _statements(tree: ast.AST) -> Iterator[tuple[int, list[str], str]]:
-    """The line, the words and the target of what may register a function: decorators, calls and
-    assigned values. A function itself has no words.
+    """The line, the words and the target of each decorator, call and assigned value, which may
+    register a function; and each function, without words.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

@@ -42,8 +42,8 @@ _HOOKED = "evaluation, with hooks"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
-# Slopes: seeds, directions, how far inputs are moved; and what a gradient may be off by, as a part
-# of the slope and of the result.
+# Slopes: seeds, directions, and the length of a step; and the error that a gradient may have, as a
+# share of the slope and of the result.
 _SEEDS, _DIRECTIONS, _STEP = range(SEED, SEED + 3), 2, 2**-7
 _OFF, _ROUNDED = 0.05, 1e-3
 # Tensors are multiplied by this between two calls, so that they stay valid arguments.
@@ -218,9 +218,7 @@ def _with_one_seed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_slope(sample: Sample) -> Sample:
-    """The call of what draws random numbers, in training: a half, at which a probability is what is
-    left of one, becomes a quarter.
-    """
+    """The call, in training. A probability of 0.5 becomes 0.25, because p and 1 - p must differ."""
     args, kwargs = pytree.tree_map(_trained_quarter, (sample.args, sample.kwargs))
     return replace(sample, args=args, kwargs=kwargs, how=SLOPE, traced=False)
 
@@ -232,8 +230,8 @@ def _trained_quarter(value: Any) -> Any:
 
 
 def _with_slopes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For each trained tensor True if its gradient is the slope of the results with the same random
-    numbers, whichever these are; also where they are others each time.
+    """For each trained tensor: is its gradient the slope of the results, with the same random
+    numbers? True also if results with one seed differ.
     """
 
     def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -255,8 +253,8 @@ def _with_slopes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_slope(total: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> bool:
-    """True if the gradient of a function is what it rises by, in each of a few directions, and not
-    zero; also if it gives another result each time.
+    """True if the gradient predicts how the function rises in each of a few directions, and is not
+    zero. True also if equal calls of the function differ.
     """
     leaf, again = (given.detach().clone().requires_grad_() for _ in range(2))
     result = total(leaf)
@@ -322,8 +320,8 @@ def _expanded(value: torch.Tensor) -> torch.Tensor:
 
 
 def _transposed(sample: Sample) -> Sample:
-    """The call with tensors of which the form as rows of a matrix is a copy; a matrix that comes
-    first is given one more dimension.
+    """The call with tensors that cannot be viewed as rows of a matrix, only copied. A matrix that
+    comes first is given one more dimension.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     first = next((at for at, leaf in enumerate(leaves) if _is_float(leaf)), None)
@@ -338,7 +336,7 @@ def _twice(value: torch.Tensor) -> torch.Tensor:
 
 
 def _swapped(value: torch.Tensor) -> torch.Tensor:
-    """The tensor with its first dimension within its second in memory."""
+    """The tensor with its first two dimensions exchanged in memory."""
     return value.transpose(0, 1).contiguous().transpose(0, 1) if value.dim() > 2 else value
 
 
@@ -369,7 +367,7 @@ def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_repeats(value: torch.Tensor) -> torch.Tensor:
-    """A view with each element once that an expanded tensor has in memory."""
+    """A view of an expanded tensor with each element of its memory once."""
     return value[tuple(slice(None) if step else slice(1) for step in value.stride())]
 
 

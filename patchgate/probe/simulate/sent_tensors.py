@@ -1,6 +1,6 @@
-"""Tensors as they arrive that are sent to another process, also from one of two simulated GPUs.
+"""Sends tensors as `torch.multiprocessing` does, also from one of two simulated GPUs.
 
-A patch may send the name of a device in place of its number. With one GPU every name is right.
+A patch may send the name of a device instead of its number. With one GPU every name is right.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class _Sent(torch.Tensor):
 
 
 def sent(tensor: torch.Tensor) -> Any:
-    """The tensor as another process makes it again of what it receives."""
+    """The tensor that another process rebuilds from what it receives."""
     rebuild, given = ForkingPickler._extra_reducers[type(tensor)](tensor)  # type: ignore[attr-defined]
     return rebuild(*given)
 
 
 def device_after_sending(index: int) -> int:
-    """The number of the GPU on which a tensor of one of two equal GPUs arrives.
+    """The number of the GPU on which a tensor arrives that was sent from one of two equal GPUs.
 
-    It is the same one where the patch asks for what is not simulated here.
+    It is `index` if the patch asks for something that is not simulated.
     """
     reduce = ForkingPickler._extra_reducers[torch.Tensor]  # type: ignore[attr-defined]
     tensor = torch.zeros(1).as_subclass(_Sent)
