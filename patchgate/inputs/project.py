@@ -150,7 +150,7 @@ class Project:
         return tuple(str(self._inside("path", name)) for name in self.path)
 
     def check_profiles(self) -> None:
-        """Raises UsageError for a profile file that does not exist, and for one that is called as a
+        """Raises UsageError for a profile file that does not exist, and for one with the name of a
         device of patchgate: a result would not tell which of the two it is of.
         """
         for name, path in self.profiles.items():
