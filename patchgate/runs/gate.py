@@ -175,16 +175,16 @@ def judge_patch(
 
 
 def edited_files(run: Run, patch: Patch, text: str) -> list[str]:
-    """The files of a patch, and those that it has read, that were edited since its digest was
-    `text`.
+    """The patch, with its manifest, and the files that it has read: those that were edited since
+    its digest was `text`.
     """
     try:
         is_edited = text_digest(load_patch(Path(run.patch))) != text
     except UsageError:
         is_edited = True
-    own = [Path(patch.diff or patch.path)] * is_edited
+    own = [f"{display_path(Path(patch.diff or patch.path))}, or its manifest,"] * is_edited
     read = [Path(path) for path in changed_since_read(Path(run.folder)) if os.path.isfile(path)]
-    return [display_path(path) for path in (*own, *read)]
+    return [*own, *map(display_path, read)]
 
 
 def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
