@@ -80,9 +80,11 @@ PG213 overwrites a setting of the user
     default; draw random numbers from a `torch.Generator` of the patch's own. If the user shall not
     choose, claim it: `effects = ["overwrite NAME"]`.
 PG214 the setting does not reach other threads
-    A config option that the patch sets at import has its old value in a new thread.
-    Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on,
-    a direct assignment holds for the context that made it only.
+    A config option that the patch sets at import has its old value in a new thread. It is red where
+    the manifest claims the option, and a note where there is no manifest.
+    Why: From torch 2.12 on, an assignment holds for the context that made it. Users who compile in
+    a thread of their own (`threading.Thread`, a pool of threads) get the default. The threads of
+    autograd and `asyncio.to_thread` take the setting over.
     Fix: Set it where the compile runs (`config.patch`), or by its environment variable, if it has
     one, before torch is imported. If only the importing thread is meant, claim it:
     `effects = ["thread-local NAME"]`.
@@ -249,9 +251,12 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
             meant = f"{claim} {effect['name']}" in patch.claims.effects
             is_purpose = code == "PG213" and _says_its_value(patch, effect)
+            # Most users compile in the thread that imports the patch, as torch's own pages do.
+            suspected = code == "PG214" and patch.manifest is None
+            unclaimed = Kind.WARNING if suspected else Kind.REGRESSED
             yield verdict(
                 code,
-                Kind.NOTE if meant or is_purpose else Kind.REGRESSED,
+                Kind.NOTE if meant or is_purpose else unclaimed,
                 case,
                 fact,
                 expected,

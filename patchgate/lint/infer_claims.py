@@ -247,7 +247,9 @@ def _is_added(release: Release, rebinding: Rebinding) -> bool:
 
 
 def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred]:
-    """Options of torch that are assigned, or given to `config.patch`."""
+    """Options of torch that are assigned, or given to `config.patch`; from 2.12 on an assignment
+    holds for its own thread.
+    """
     assigned = {
         (node.lineno, node.end_col_offset)
         for node in nodes_in(tree, ast.Attribute)
@@ -267,8 +269,10 @@ def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred
                 and reference.name != "patch"
             )
             if reference.kind == "config" and (patched or (line, end) in assigned):
-                options.setdefault(reference.dotted, line)
-    return (Inferred(value=f"config {name}", line=line) for name, line in options.items())
+                options.setdefault(f"config {reference.dotted}", line)
+            if reference.kind == "config" and (line, end) in assigned:
+                options.setdefault(f"thread-local {reference.dotted}", line)
+    return (Inferred(value=value, line=line) for value, line in options.items())
 
 
 def _environment(tree: ast.Module) -> Iterator[Inferred]:

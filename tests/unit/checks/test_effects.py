@@ -208,6 +208,14 @@ def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_cla
     assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
 
 
+def test_without_a_manifest_an_option_that_other_threads_do_not_see_is_a_note():
+    mine = replace(patch(targets=None), manifest=None)
+    told = TOLD | {"unseen": [effect("config", "torch.config.tag")]}
+    (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
+    assert (verdict.code, verdict.kind) == ("PG214", Kind.WARNING)
+    assert '`effects = ["thread-local torch.config.tag"]`' in verdict.advice
+
+
 def test_a_target_is_what_the_probe_says_that_it_means():
     claimed = {"torch.table": ["torch.table[a]", "torch.table[b]"], "torch.other.f": ["torch.f"]}
     names = [name for names in claimed.values() for name in names]

@@ -77,10 +77,7 @@ def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
     if (source / "patch.py").is_file() and source.name not in NO_CHECK_OF_TORCH:
         assert held(ours.applies_to) == held(WRONG_CHECKS.get(source.name, theirs.applies_to))
     if source.name not in WRONG_OPTIONS:
-        # An option that holds in one thread only is a defect until its author says otherwise:
-        # `init` never claims it.
-        meant = {effect for effect in theirs.effects if not effect.startswith("thread-local ")}
-        assert meant <= set(ours.effects)
+        assert {*theirs.effects} <= {*ours.effects}
     assert theirs.scope in (None, ours.scope, *NO_DECORATOR)
     if source.name not in NEVER_INSTALLED:
         assert {*ours.apply} <= {call.partition("(")[0] for call in theirs.apply}
