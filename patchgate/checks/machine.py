@@ -40,7 +40,7 @@ PG905 the machine failed, not the patch
     Fix: Run again. If it persists, check disk, memory and limits.
 PG907 the run ended before this check
     A signal, a full disk or a fault of patchgate ended the run, or the process that judged this
-    check.
+    check; or a file was edited during the run. What was red before the edit is exit code 1.
     Why: Checks that were not judged may be red.
     Fix: Run the same command again. It keeps the checks that are judged and judges the others.
 PG908 how a patch is confined here
@@ -190,6 +190,15 @@ def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
 def judge_unstarted(case: Case, reason: str) -> Verdict:
     """PG907: the run of a patch on a release never began."""
     return _stopped(case, "", "run", reason)
+
+
+def judge_edited(patch: str, file: str, *, is_red: bool) -> Verdict:
+    """PG907: a file was edited during the run. If something was red before, the rest is not judged
+    and the run has its answer.
+    """
+    edited = judge_unstarted(Case(torch="", patch=patch), f"{file} was edited during the run")
+    advice = "Run the same command again, which judges the files as they are now."
+    return replace(edited, kind=Kind.INFRA if is_red else edited.kind, advice=advice)
 
 
 def _stopped(case: Case, fact: str, item: str, reason: str) -> Verdict:

@@ -33,9 +33,9 @@ from patchgate.checks.framework.patch_outcome import does_not_run, package_of
 from patchgate.checks.machine import (
     judge_broken,
     judge_contradicted,
+    judge_edited,
     judge_environment,
     judge_stopped,
-    judge_unstarted,
 )
 from patchgate.inputs.devices import REAL, load_profile
 from patchgate.inputs.manifest import Patch
@@ -153,9 +153,10 @@ def judge_patch(
                 if run.shared_cache:
                     key = content_key(run, patch, asked.identities)
                 before = journal.begin(key)
+                as_read = RedAsRead(partial(edited_files, run, patch, text), before)
                 try:
                     now = _judge_all(
-                        cells, before, context, journal, workers, progress or Progress()
+                        cells, before, context, journal, workers, progress or Progress(), as_read
                     )
                 finally:
                     edited = edited_files(run, patch, text)
@@ -164,14 +165,23 @@ def judge_patch(
             more = _without_environment(run)
             more += starmap(judge_contradicted, dict.fromkeys(context.runner.contradicted))
             if edited and not run.watch:  # which judges again
-                reason = f"{edited[0]} was edited while it was judged"
-                more.append(judge_unstarted(Case(torch="", patch=patch.id), reason))
+                more.append(judge_edited(patch.id, edited[0], is_red=as_read.found))
             return save_results(run, [*before, *now], more)
         except UsageError:
             raise
         except BaseException as error:
             leave_partial(run, patch, ended_by(error))
             raise
+
+
+class RedAsRead:
+    """Notes if a cell was red before a file was `edited`: that holds for the text as read."""
+
+    def __init__(self, edited: Callable[[], list[str]], before: Iterable[JudgedCell]) -> None:
+        self._edited, self.found = edited, any(cell.red for cell in before)
+
+    def note(self, cell: JudgedCell) -> None:
+        self.found = self.found or (bool(cell.red) and not self._edited())
 
 
 def edited_files(run: Run, patch: Patch, text: str) -> list[str]:
@@ -248,6 +258,7 @@ def _judge_all(
     journal: Journal,
     workers: int,
     progress: Progress,
+    as_read: RedAsRead,
 ) -> list[JudgedCell]:
     """Judge the cells that were not judged `before`; each goes into the journal at once."""
     known, judged = {cell.name for cell in before}, list[JudgedCell]()
@@ -263,6 +274,7 @@ def _judge_all(
             verdicts = [_unjudged(cell, event.error)]
         own = tuple(_for_reader(verdict, context) for verdict in verdicts)
         judged.append(JudgedCell(name=cell.name, seconds=round(event.seconds, 3), verdicts=own))
+        as_read.note(judged[-1])
         with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
             journal.append(judged[-1])
         progress.ended(judged[-1])

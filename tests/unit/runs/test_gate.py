@@ -396,8 +396,25 @@ def test_results_of_a_patch_that_is_edited_meanwhile_are_of_neither_text(
     assert exit_code(verdicts) == (0 if watch else 4)
     if not watch:
         edited = file if file == "table.json" else "mine.py, or its manifest,"
-        assert verdicts[1].actual.endswith(f"{edited} was edited while it was judged")
+        assert verdicts[1].actual.endswith(f"{edited} was edited during the run")
     assert Journal(Path(run.folder)).key == ""
+
+
+@pytest.mark.parametrize(("edits_at", "code"), [(2, 1), (1, 4)])
+def test_what_is_red_before_an_edit_is_the_answer(
+    judge: Judge, run: Run, edits_at: int, code: int
+) -> None:
+    asked = []
+
+    def edits(context: CheckContext, at: Instance) -> list[Verdict]:
+        asked.append(at.case.torch)
+        if len(asked) == edits_at:
+            Path(run.patch).write_text("# edited\n")
+        return [verdict(Kind.REGRESSED if len(asked) == 1 else Kind.PASS)]
+
+    verdicts = judge(edits, rows=TWO, workers=1)
+    assert verdicts[-1].actual.endswith("mine.py, or its manifest, was edited during the run")
+    assert exit_code(verdicts) == code
 
 
 def test_a_run_says_that_a_kept_answer_was_contradicted(judge: Judge) -> None:
