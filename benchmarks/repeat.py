@@ -48,6 +48,8 @@ _JUDGED = (0, 1)
 _FIRST = "first"
 # Characters of a value that a difference shows.
 _SHOWN = 60
+# Characters of what was seen, where two verdicts differ.
+_TEXT = 600
 _BUSY = "while True: pass"
 #: Options of the gate where none is given.
 NARROW = ("--workload", "pointwise")
@@ -123,6 +125,7 @@ def differences(first: Judged, other: Judged) -> Difference:
     if problems:
         return [], problems
     sides = [by_subject(run.verdicts) for run in (first, other)]
+    seen = [_actual(run.verdicts) for run in (first, other)]
     found: list[str] = []
     untold: list[str] = []
     for about in sorted({*sides[0], *sides[1]}):
@@ -131,6 +134,8 @@ def differences(first: Judged, other: Judged) -> Difference:
             untold.append(f"{subject_text(about)}: {said_text(one)} and {said_text(two)}")
         elif one != two:
             found.append(f"{subject_text(about)}: {said_text(one - two)} -> {said_text(two - one)}")
+            texts = [side.get(about, "nothing") for side in seen]
+            found[-1] += f"\n        {texts[0]}\n        {texts[1]}" * (texts[0] != texts[1])
     return [*found, *_unlike_answers(first.answers, other.answers)], untold
 
 
@@ -168,6 +173,15 @@ def by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
         )
         said.setdefault(about, Counter())[says] += 1
     return said
+
+
+def _actual(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """The subject of a verdict -> the texts of what was seen; they are shown, and not compared."""
+    texts: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        about = json.dumps([verdict[name] for name in _ABOUT], sort_keys=True)
+        texts.setdefault(about, []).append(str(verdict.get("actual", "")))
+    return {about: "; ".join(each)[:_TEXT] for about, each in texts.items()}
 
 
 def subject_text(about: str) -> str:

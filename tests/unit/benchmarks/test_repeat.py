@@ -54,6 +54,11 @@ def test_every_field_of_a_judgement_is_compared(changed: dict[str, Any]) -> None
     assert not untold
 
 
+def test_a_difference_shows_what_both_runs_have_seen() -> None:
+    found, _ = compared([ONE], [ONE | {"code": "PG504", "actual": "no space left"}])
+    assert found[0].splitlines()[1:] == ["        words", "        no space left"]
+
+
 @pytest.mark.parametrize(
     "sides",
     [
