@@ -4,6 +4,7 @@ new process.
 
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,14 @@ def note(line, cwd):
     return run(line, cwd)
 
 cpp_builder.run_compile_cmd = note
+"""
+# Another child has a temporary file in the same folder.
+OF_ANOTHER = """
+import os, threading
+from torch._inductor import codecache
+folder = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "aa")
+os.makedirs(os.path.join(folder, f".{os.getpid()}.{threading.get_ident()}.tmp"))
+codecache.write_atomic(os.path.join(folder, "mine"), "text", make_dirs=True)
 """
 BUILDING = "CppBuilder.build = lambda self: build(self)\n"
 DEFINING = """
@@ -99,6 +108,18 @@ def ask(torch, runner, kept):
         )
 
     return put
+
+
+def test_the_temporary_file_of_another_child_is_not_touched(
+    ask: Any, kept: Path, torch: str, tmp_path: Path
+) -> None:
+    """Children have the same process number, which torch names temporary files by."""
+    patch = tmp_path / "patch.py"
+    patch.write_text(OF_ANOTHER)
+    cache = own_folder(kept, torch)
+    answer = ask("observe", str(patch), env={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    assert "failure" not in answer
+    assert (cache / "aa" / "mine").read_text() == "text"
 
 
 def test_a_process_started_afresh_is_given_what_a_fork_is_given(ask):

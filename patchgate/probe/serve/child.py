@@ -73,12 +73,13 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
             caches = filter(None, (headers, *map(os.environ.get, CACHES), request.get("libraries")))
             note_opened_files(ends.opened, (os.path.dirname(folder), *caches))
     except Exception as error:  # nothing of the patch has run
-        failure = exception_failure(error, None)
-        failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}
-        write_reply({"failure": failure}, ends.reply)
+        _blame_machine("no sandbox", error, ends)
     try:
         # After the confinement: torch starts threads, and one Landlock confines one thread.
-        handler = _prepare(request, folder, headers)
+        try:
+            handler = _prepare(request, folder, headers)
+        except OSError as error:  # other children use the same folders
+            _blame_machine("not prepared", error, ends)
         # Last, so that no module of the project stands in for one of Python's; and not in the
         # unconfined server.
         sys.path += request.get("import_path", [])
@@ -90,6 +91,13 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
         reply = {"failure": exception_failure(error, request.get("patch"))}
     used = os.times()
     write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
+
+
+def _blame_machine(what: str, error: Exception, ends: Ends) -> NoReturn:
+    """Reply that a step before the patch has failed, which is never held against the patch."""
+    failure = exception_failure(error, None)
+    failure |= {"cause": "machine", "signature": f"{what}: {failure['signature']}"}
+    write_reply({"failure": failure}, ends.reply)
 
 
 def _detach(ends: Ends) -> None:
@@ -134,11 +142,17 @@ def _prepare(request: Request, folder: str, headers: str) -> _Handler:
         return handler
     from torch._inductor import codecache
 
-    from patchgate.probe.serve.cpp_builds import build_kernels_together, builds_kernels, use_header
+    from patchgate.probe.serve.cpp_builds import (
+        build_kernels_together,
+        builds_kernels,
+        use_header,
+        write_apart,
+    )
 
     codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = own, f"{own}/locks"
     if builds_kernels(request):
         use_header(headers)
+        write_apart(os.environ[CACHES[0]])
         build_kernels_together()
     return handler
 

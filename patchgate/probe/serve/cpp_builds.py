@@ -178,6 +178,26 @@ _CHOICE = """
 """
 
 
+def write_apart(folder: str) -> None:
+    """From now on each file of Inductor's is made in a folder of its own below `folder`.
+
+    Torch names a temporary file by its process and thread, and puts it next to the file. In their
+    namespaces all children have the same number: two that write one kernel would take away each
+    other's.
+    """
+    write = codecache.write_atomic
+
+    def write_atomic(path_: str, content: str | bytes, make_dirs: bool = False, **how: Any) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            made = os.path.join(own, os.path.basename(path_))
+            write(made, content, **how)
+            if make_dirs:
+                os.makedirs(os.path.dirname(path_), exist_ok=True)
+            os.replace(made, path_)
+
+    codecache.write_atomic = write_atomic
+
+
 def build_kernels_together() -> None:
     """From now on build a module's kernels before it is loaded; without effect if a patch replaces
     the building.
