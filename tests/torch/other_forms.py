@@ -12,6 +12,7 @@ from patchgate.probe.numerics.sample_calls import Sample
 from patchgate.probe.numerics.sample_differences import departure
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
+MANY = torch.arange(-4.0, 5.0)
 TEXT = "def program(a, b):\n    return a.mean(), a[b]\n"
 INPUTS = (torch.rand(300).requires_grad_(), torch.tensor([2, 0]))
 
@@ -41,6 +42,10 @@ print(
             "near": [
                 departure({"output": [ONE * factor]}, {"output": [ONE]})["is_near"]
                 for factor in (1.0001, 2.0, float("nan"))
+            ],
+            "gross": [
+                departure({"output": [after]}, {"output": [MANY]})["is_gross"]
+                for after in (MANY.flip(0), MANY * 1.4, MANY * torch.inf, MANY)
             ],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),

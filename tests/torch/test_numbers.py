@@ -38,6 +38,7 @@ def test_of_results_of_another_form_only_those_are_shown(torch: str, run: Run) -
     assert found["fewer"] == "output: 1 in place of 2 tensors"
     assert found["digits"] == "output: 1.0000001, not 1"
     assert found["near"] == [True, False, False]
+    assert found["gross"] == [True, False, False, False]
     assert found["drawn"]
     assert found["length"] < 250 < 2500 < found["values"]
 

@@ -18,7 +18,8 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     **{"c": (1, 6), "m": (6, 6), "n": (6, 6)},
     **dict.fromkeys(("v", "w", "center", "spread"), (6,)),
     **dict.fromkeys(("q", "k", "u"), (2, 3, 3, 8)),
-    **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3)},
+    # Twice as many rows as the columns of three products: passes join products of many rows alone.
+    **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3), "rows": (36, 6)},
 }
 # These are run with gradients too.
 _TRAINED = """
@@ -82,6 +83,23 @@ return (f.gelu(f.linear(a, m, v)), f.gelu(f.linear(a, m), approximate="tanh") * 
 )
 
 return a @ m + b, (a @ m) * 0.5 + b, b - a @ m, (a @ m).sum(-1), a @ m.t(), (m @ a.t()).t()
+
+# products of one input, whose results are used in another order than they are made in
+f = torch.nn.functional
+x, y, z = f.linear(rows, m[:2], v[:2]), f.linear(rows, n, w), f.linear(rows, m[2:5], v[2:5])
+return torch.cat([y, z, x], -1).sin()
+
+x, y, z = rows @ m[:, :2], rows @ n, rows @ m[:, 3:]
+return torch.cat([z, x, y], 1) * 2
+
+f = torch.nn.functional
+x, y, z = f.linear(rows, m, v), f.linear(rows, n, w), f.linear(rows, m.t(), w)
+return torch.stack([z, x, y], 1).tanh()
+
+f = torch.nn.functional
+x, y, z = f.linear(rows, m), f.linear(rows, n[:2]), f.linear(rows, m[1:])
+x, y, z = torch.cat([torch.cat([y, x], -1), z], -1).split([3, 6, 4], -1)
+return f.linear(y, n, v) - z.sum(-1, keepdim=True), x
 """
 _OTHERS = """
 # norms, written out

@@ -24,6 +24,9 @@ INFINITE = 1e30
 _LONGEST = 1 << 20
 # Results that differ by at most this share of their size are near: rounded, or approximated.
 _NEAR = 1e-3
+# Results that differ by more than this share of their size are no approximation, if they are finite
+# and are so many numbers.
+_GROSS, _FEW = 0.5, 8
 # An element may differ by this times the move of its row when inputs move by their last digit.
 _MOVES = 16
 #: Part of results -> the moves of the elements of each tensor.
@@ -61,6 +64,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             rounded += 0 < found["excess"] <= 1
             if found["excess"] > 1:
                 where = {"at": at, "way": way, "offer": offer, "sample": text}
+                where["is_graph"] = ours["is_graph"][at]
                 written = ours["drawn" if found.get("is_cast") else "programs"]
                 program = "" if offer or way == "simulated" else written[at]
                 differing.append({**where, "program": program, **found})
@@ -155,6 +159,7 @@ def departure(
             "raises": True,
         }
     largest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
+    is_gross = False
     for part, expected in before.items():
         got = after.get(part, [])
         left = [
@@ -171,12 +176,22 @@ def departure(
             moves = spread[part][number] if spread else torch.zeros(())
             known = exact[part][number] if exact and exact.get(part) else None
             excess, at = _excess(a, b, _MOVES * moves, known)
+            is_gross = is_gross or (excess > 1 and _is_gross(a, b, _MOVES * moves))
             if excess > largest["excess"]:
                 one, other = (t.flatten()[at].item() for t in (a, b))
                 what = f"{part}: {told_apart(one, other)}"
                 is_near = b.is_floating_point() and abs(one - other) <= _NEAR * abs(other)
                 largest = {"excess": excess, "what": what, "raises": False, "is_near": is_near}
-    return largest
+    return {**largest, "is_gross": is_gross}
+
+
+def _is_gross(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> bool:
+    if not before.is_floating_point() or before.numel() < _FEW:
+        return False
+    one, other = after.double(), before.double()
+    limit = _GROSS * other.norm() + moves.expand_as(other).norm()
+    # A comparison with NaN is False.
+    return bool((one - other).norm() > limit) and bool(one.isfinite().all())
 
 
 def told_apart(one: complex, other: complex) -> str:

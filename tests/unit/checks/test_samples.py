@@ -30,7 +30,10 @@ FAILS = {
 
 
 def judge(
-    differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30
+    differing: list[dict[str, Any]],
+    numerics: Numerics = Numerics.ROUNDING,
+    judged: int = 30,
+    name: str = "lowering",
 ) -> dict[str, Any]:
     patch = Patch(
         id="mine",
@@ -49,8 +52,7 @@ def judge(
         "unjudged": [],
     }
     return {
-        verdict.code: verdict
-        for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
+        verdict.code: verdict for verdict in judge_samples(CASE, patch, {name: ["add"]}, metrics)
     }
 
 
@@ -76,6 +78,21 @@ def test_wrong_numbers_and_failures_are_told_apart(differing, numerics, codes):
     assert all(
         (verdict.colour is Colour.GREEN) == (code == "PG514") for code, verdict in verdicts.items()
     )
+
+
+@pytest.mark.parametrize(
+    ("gross", "name", "codes"),
+    [
+        ({"is_gross": True, "is_graph": True}, "torch._inductor.fx_passes.b2b_gemm", ["PG512"]),
+        ({"is_gross": True, "is_graph": True}, "torch.optim.Adam.step", ["PG514"]),
+        ({"is_gross": True, "is_graph": False}, "torch._inductor.fx_passes.b2b_gemm", ["PG514"]),
+        ({"is_gross": False, "is_graph": True}, "torch._inductor.fx_passes.b2b_gemm", ["PG514"]),
+    ],
+)
+def test_a_pass_that_changes_numbers_may_not_move_programs_by_half_of_their_size(
+    gross, name, codes
+):
+    assert [*judge([{**WRONG, **gross}], Numerics.CHANGES, name=name)] == codes
 
 
 def test_a_sample_that_differs_is_shown():
