@@ -11,7 +11,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -105,7 +105,12 @@ def infer_claims(
         (*_options(tree, usages), *_environment(tree), *_compiles(tree)),
         key=lambda effect: effect.line,
     )
-    holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
+    # `decompositions[op] = f`
+    unnamed = tuple(node.lineno for node, _ in _assigned(tree) if isinstance(node, ast.Subscript))
+    lines = {change.line for change in (*targets, *effects)} | {*unnamed}
+    if not lines:  # `register_lowering(op)(f)`
+        lines = {call.span.line for usage in usages.values() for call in usage.calls}
+    holds_on, applies_to = _applies_to(tree, releases, lines, file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
     scopes = [name for name in apply if is_scope(text, name)]
     scope, docstring = _scope(tree, usages), ast.get_docstring(tree)
@@ -118,10 +123,7 @@ def infer_claims(
         applies_to=applies_to,
         scope=scope,
         effects=tuple(effects),
-        # `decompositions[op] = f`
-        unnamed=tuple(
-            node.lineno for node, _ in _assigned(tree) if isinstance(node, ast.Subscript)
-        ),
+        unnamed=unnamed,
         holds_on=holds_on,
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
@@ -323,15 +325,15 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
 
 
 def _applies_to(
-    tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred], file: Path | None
+    tree: ast.Module, releases: Sequence[Release], lines: Set[int], file: Path | None
 ) -> tuple[tuple[str, ...], Inferred | None]:
-    """The releases on which the patch does something, and a specifier for them if a version check
-    decides it.
+    """The releases on which a statement of `lines` changes torch, and a specifier for them if a
+    version check decides it.
 
     One release is read under other version numbers, as the gate runs one torch under others: then
     the version alone decides, not the names that a release has.
     """
-    lines, own = {change.line for change in changes}, OwnFiles()
+    own = OwnFiles()
 
     def usage(release: Release) -> Usage:
         return interpret(tree, release, file, own)
@@ -358,8 +360,8 @@ def _comparisons(tree: ast.Module) -> list[int]:
 
 
 def _reachable_lines(usage: Usage) -> set[int]:
-    replaced = {each.span.line for each in usage.rebindings if each.reachable}
-    return replaced | {each.span.line for each in usage.references if each.reachable}
+    uses = (*usage.rebindings, *usage.references, *usage.calls)
+    return usage.reached | {each.span.line for each in uses if each.reachable}
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:

@@ -273,6 +273,8 @@ class Usage:
     #: Missing names for which the patch asks with `hasattr`.
     tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
+    #: The first lines of the file's statements that run in the release.
+    reached: set[int] = field(default_factory=set)
     #: The file imports a package of a vendor, which adds names to torch.
     extended_by_vendor: bool = False
     #: Another file of the project imports one: it brings public names.

@@ -227,6 +227,8 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
     ended, here = None, state
     for at, statement in enumerate(statements):
         check_time()
+        if here.reachable and not here.inlined:
+            here.usage.reached.add(statement.lineno)
         end = execute(
             statement,
             here.having(passing=True)

@@ -128,6 +128,32 @@ def test_an_entry_of_a_table_has_no_name_yet(guess):
         "import torch\nfrom torch._inductor import decomposition\ndecomposition.decompositions[1] = print\n"
     )
     assert (found.unnamed, found.targets) == ((3,), ())
+    text = manifest_text(found, "mine.py", "mine", "patchgate gate mine.py", [])
+    assert "# mine.py:3 writes into a table of torch: such an entry has a name" in text
+    assert "No name of torch is assigned" not in text
+
+
+_WITHIN = 'if Version("2.11") <= Version(torch.__version__) < Version("2.12.1"):\n'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "    decomposition.decompositions[torch.ops.aten.gelu.default] = print\n",
+        "    decompositions[torch.ops.aten.gelu.default] = print\n",
+        "    @lowering.register_lowering(torch.ops.aten.gelu.default)\n    def mine(x):\n        return x\n",
+        "    lowering.register_lowering(torch.ops.aten.gelu.default)(print)\n",
+    ],
+)
+def test_a_version_check_around_an_entry_of_a_table_gives_the_releases(guess, change):
+    head = (
+        f"{HEAD}from torch._inductor import decomposition, lowering\n"
+        "from torch._inductor.decomposition import decompositions\n"
+    )
+    assert guess(f"{head}{_WITHIN}{change}").applies_to.value == ">=2.11,<2.12.1"
+    # Another call below the check decides nothing.
+    outside = change.replace("\n    ", "\n").lstrip()
+    assert guess(f"{head}{_WITHIN}    print()\n{outside}").applies_to is None
 
 
 @pytest.mark.parametrize(
