@@ -32,12 +32,26 @@ from patchgate.runner.request_costs import note_cost
 
 FAMILY = "cache"
 _REMEDY = (
-    "Add a digest of the patch's text to the cache key, as fixtures/patches/vllm-42686-corrected "
-    "does. It wraps"
-    " `torch._inductor.codecache.FxGraphHashDetails.__init__` and names it in `targets`."
-    " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread "
+    "Add a digest of the patch's text to the cache key: let a wrapper of "
+    "`torch._inductor.codecache.FxGraphHashDetails.__init__` set an attribute to it, and name that "
+    "in `targets`. `patchgate explain PG701` has the lines to paste. "
+    "`torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread "
     "only."
 )
+_PASTE = """Paste:
+        import hashlib
+        from torch._inductor.codecache import FxGraphHashDetails
+
+        original = FxGraphHashDetails.__init__
+        DIGEST = hashlib.sha256(open(__file__, "rb").read()).hexdigest()
+
+
+        def keyed(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            self.my_patch = DIGEST  # every attribute is part of the key
+
+
+        FxGraphHashDetails.__init__ = keyed"""
 CODES = (
     *read_codes(f"""
 PG701 stale cached code hides the patch
@@ -47,6 +61,7 @@ PG701 stale cached code hides the patch
     files, but not what was replaced in memory. Measurements with such a cache are invalid, and
     every user of the shared cache gets the wrong kernels.
     Fix: {_REMEDY}
+    {_PASTE}
 PG702 the patch switches the cache off
     With the patch, the cache refuses graphs (bypass) that it accepts without it. A note if only
     AOTAutograd's cache does, which takes no `autograd.Function`, and Inductor's accepts them.

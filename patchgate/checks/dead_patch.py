@@ -107,7 +107,7 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     release, as `together`.
     """
     (call,) = part.claims.apply
-    say = partial(verdict, case=case, fact=call, where=f"{display_path(part.path)}:1", item="parts")
+    say = partial(verdict, case=case, fact=call, where=part.place, item="parts")
     ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
     if not ran:
         failure = failure_of(next(iter(alone.values())))

@@ -98,11 +98,12 @@ def _claimed(patch: Patch, answer: Answer) -> set[str]:
 
 
 def assignment_place(patch: Patch, *names: str) -> str:
-    """The line of the patch that assigns the first of `names` that it contains; line 1 if it
-    contains none.
+    """The line of the patch that assigns the first of `names` that it contains; if it contains
+    none, the line that first changes torch.
     """
     lines = (_assignment_line(patch.source, name) for name in names)
-    return f"{display_path(patch.path)}:{next(filter(None, lines), 1)}"
+    line = next(filter(None, lines), 0)
+    return f"{display_path(patch.path)}:{line}" if line else patch.place
 
 
 def _assignment_line(source: str, name: str) -> int:

@@ -16,7 +16,6 @@ from patchgate.checks.framework import (
     Kind,
     Patch,
     Verdicts,
-    display_path,
     failure_of,
     judge_failed,
     read_codes,
@@ -79,7 +78,7 @@ def judge_hooks(
         count = unpatched["called"][name]
         times = {1: "once", 2: "twice"}.get(count, f"{count} times")
         actual = f"called {times} without the patch, never with it"
-        kind, place = Kind.REGRESSED, f"{display_path(patch.path)}:1"
+        kind, place = Kind.REGRESSED, patch.place
         if name in own or name in patched["replaced"]:
             kind, actual = Kind.WARNING, f"{actual}: the patch sets a pass of its own in its place"
         yield verdict("PG804", kind, case, name, "called", actual, place, item="hook")
@@ -87,7 +86,7 @@ def judge_hooks(
     if changed:
         call, given, got = changed[0]
         is_own = all({*options} <= {*own} for _, options, _ in changed)
-        kind, place = Kind.WARNING if is_own else Kind.REGRESSED, f"{display_path(patch.path)}:1"
+        kind, place = Kind.WARNING if is_own else Kind.REGRESSED, patch.place
         told: tuple[str, ...] = (_shown(got),)
         if len(changed) > 1:
             told += (f"other values in {len(changed) - 1} more ways to call it",)

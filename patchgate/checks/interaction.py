@@ -17,7 +17,6 @@ from patchgate.checks.framework import (
     Kind,
     Patch,
     Verdicts,
-    display_path,
     failure_of,
     fault_of,
     read_codes,
@@ -81,7 +80,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verd
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures
-    place = f"{display_path(patch.path)}:1"
+    place = patch.place
     say = partial(verdict_of, FAMILY, case=case, expected="both in place", where=place)
     undone = [
         say(
@@ -103,7 +102,7 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verd
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures
-    place, fact = f"{display_path(patch.path)}:1", f"next to {other.id}"
+    place, fact = patch.place, f"next to {other.id}"
     say = partial(verdict_of, FAMILY, case=case, fact=fact, where=place)
     last, first = (answer["facts"] for answer in orders)
     names = [name for name in sorted({*last, *first}) if last.get(name) != first.get(name)]
@@ -120,4 +119,4 @@ def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdict
         fault = fault_of(None, failure)
         if failure and fault:
             say = partial(verdict_of, FAMILY, "PG813", fault.kind, case, order, item="applied")
-            yield say("works as alone", failure.text, f"{display_path(patch.path)}:1")
+            yield say("works as alone", failure.text, patch.place)

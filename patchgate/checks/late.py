@@ -16,7 +16,6 @@ from patchgate.checks.framework import (
     Patch,
     Verdict,
     Verdicts,
-    display_path,
     held_against,
     read_codes,
     verdict_of,
@@ -57,7 +56,7 @@ def judge_late(
     patch: Patch, unpatched: Observation, patched: Observation, late: Observation
 ) -> Verdict:
     """PG821 if the facts differ from those with the patch imported first."""
-    case, place = late.case, f"{display_path(patch.path)}:1"
+    case, place = late.case, patch.place
     say = partial(verdict, case=case, fact=case.name, expected=_EXPECTED)
     if late.failure:
         code, kind, where = held_against(late.failure, "PG821", place)

@@ -23,7 +23,6 @@ from patchgate.checks.framework import (
     Patch,
     Verdict,
     Verdicts,
-    display_path,
     failure_of,
     failure_text,
     fault_of,
@@ -231,7 +230,7 @@ def judge_plain_run(
     if alone:
         actual = f"torch without the patch differs too: {'; '.join(alone)}"
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
-    place = f"{display_path(patch.path)}:1"
+    place = patch.place
     share = patched[1].get("differing", 0.0)
     return verdict("PG225", Kind.REGRESSED, case, "", expected, tuple(found), place, share=share)
 

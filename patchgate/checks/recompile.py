@@ -16,7 +16,6 @@ from patchgate.checks.framework import (
     Kind,
     Patch,
     Verdicts,
-    display_path,
     failure_of,
     judge_failed,
     read_codes,
@@ -84,7 +83,7 @@ def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answe
 
     A further graph in the first call is a graph break, which the graph check judges.
     """
-    place = f"{display_path(patch.path)}:1"
+    place = patch.place
     sides = failure_of(unpatched), failure_of(patched)
     failed = judge_failed(
         FAMILY, ("PG413", "PG419"), case, sides, "runs, as unpatched", place=place

@@ -17,6 +17,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
+from patchgate.inputs.patch_source import line_of_change
 from patchgate.inputs.toml import line_of
 from patchgate.model.budgets import BUDGETS
 from patchgate.model.facts import UNPATCHED, parse_predicate
@@ -269,12 +270,17 @@ class Patch:
         """True if `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
         return SpecifierSet(self.claims.applies_to or "").contains(version, prereleases=True)
 
+    @property
+    def place(self) -> str:
+        """The file:line at which the patch first changes torch."""
+        return f"{display_path(self.path)}:{line_of_change(self.source)}"
+
     def place_of(self, *key: str) -> str:
         """The file:line of a key of the manifest; the file if the manifest lacks the key, and the
-        patch if there is no manifest.
+        line that first changes torch if there is no manifest.
         """
         if self.manifest is None:
-            return f"{display_path(self.path)}:1"
+            return self.place
         file = Path(self.manifest)
         text = file.read_text("utf-8") if file.is_file() else ""
         line = line_of(text, key)

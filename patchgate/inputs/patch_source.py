@@ -158,6 +158,49 @@ def mentioned_operators(tree: ast.Module) -> list[str]:
     return list(dict.fromkeys(name for name in (*written, *methods) if "." in name))
 
 
+@functools.lru_cache(maxsize=64)
+def line_of_change(source: str) -> int:
+    """The first line that assigns to something of torch; without one, the first that calls a
+    function of torch as a statement or as a decorator. 1 if there is neither.
+    """
+    try:
+        tree = parse(source)
+        known = _imported(tree)
+        written, called = list[int](), list[int]()
+        for node in ast.walk(tree):
+            written += [each.lineno for each in _written_to(node) if _dotted(_owner(each), known)]
+            called += [each.lineno for each in _called_alone(node) if _dotted(each, known)]
+    except (Unreadable, RecursionError):
+        return 1
+    return min(written or called, default=1)
+
+
+def _written_to(node: ast.AST) -> Iterator[ast.expr]:
+    """`a.b = f`, `a.b[key] = f` and `setattr(a, "b", f)`."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+        yield node
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and node.args:
+        yield node.args[0]
+
+
+def _called_alone(node: ast.AST) -> Iterator[ast.expr]:
+    """The functions of a statement `f(op)(g)` and of decorators `@f(op)`."""
+    calls: list[ast.expr] = getattr(node, "decorator_list", [])
+    for each in [node.value] if isinstance(node, ast.Expr) else calls:
+        called = each
+        while isinstance(called, ast.Call):
+            called = called.func
+        if called is not each:
+            yield called
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    """The name or attribute below all subscripts: `a.b` of `a.b[key]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
 def _imported(tree: ast.Module) -> dict[str, str]:
     """Imported name -> the full name that it stands for, below torch or `operator`."""
     known: dict[str, str] = {}

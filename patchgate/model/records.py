@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -329,16 +330,19 @@ class Code:
     why: str  #: why it matters
     fix: str  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
+    paste: str = ""  #: lines for the patch that do it
 
 
 def read_codes(text: str) -> tuple[Code, ...]:
-    """Read codes from a text: `PG101 title`, and indented below it the event, `Why: ...` and `Fix:
-    ...`.
+    """Read codes from a text: `PG101 title`, and indented below it the event, `Why: ...`, `Fix:
+    ...`, and in some `Paste:` with lines of a patch.
     """
     codes = []
     for block in re.split(r"\n(?=PG\d)", text.strip()):
         heading, _, body = block.partition("\n")
         code, _, title = heading.partition(" ")
+        body, _, paste = body.partition("    Paste:\n")
         what, why, fix = re.split(r" (?:Why|Fix): ", " ".join(body.split()))
-        codes.append(Code(code=code, title=title, what=what, why=why, fix=fix))
+        lines = dedent(paste).rstrip()
+        codes.append(Code(code=code, title=title, what=what, why=why, fix=fix, paste=lines))
     return tuple(codes)

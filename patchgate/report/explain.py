@@ -36,8 +36,10 @@ def show_code(console: Console, code: Code) -> None:
         ("what", code.what),
         ("why", code.why),
         ("fix", next_step(code.fix, code.commands)),
+        ("paste", code.paste),
     ):
-        console.print(labelled(label, text))
+        if text:
+            console.print(labelled(label, text))
     example = example_of(code.code)
     if example:
         for label, text in _example_fields(example):
@@ -150,6 +152,8 @@ def render_catalogue() -> Iterator[str]:
             "",
             f"Fix: {fix}",
         )
+        if code.paste:
+            yield from ("", "```python", *code.paste.splitlines(), "```")
         example = example_of(code.code)
         if example:
             place = f" at {example.where}" if example.where else ""

@@ -1,5 +1,7 @@
 """`patchgate explain` as it is typed."""
 
+import ast
+
 from expecttest import assert_expected_inline
 
 from patchgate.checks.framework.find_checks import every_code
@@ -31,3 +33,14 @@ error: explain: no such code
   next: patchgate explain PG301
 """,
     )
+
+
+def test_lines_to_paste_are_printed_as_lines_of_a_patch(command):
+    _, printed, _ = command("explain", "PG701")
+    lines = printed[printed.index("  paste ") :].splitlines()
+    text = "\n".join(
+        line[8:]
+        for line in lines[: lines.index(" " * 8 + "FxGraphHashDetails.__init__ = keyed") + 1]
+    )
+    assert ast.parse(text)
+    assert "fixtures/" not in printed[: printed.index("  paste ")]

@@ -11,6 +11,7 @@ import pytest
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import (
     Unreadable,
+    line_of_change,
     mentioned_operators,
     parse,
     read_lossy,
@@ -85,3 +86,27 @@ def test_a_file_that_cannot_be_read_is_reported_with_its_path(folder):
 def test_operators_that_a_source_mentions(source, names):
     assert set(names) <= {*mentioned_operators(parse(source))}
     assert bool(names) is bool(mentioned_operators(parse(source)))
+
+
+_HEAD = '"""A sentence."""\nimport torch\nfrom torch._inductor import config, decomposition\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("aten = torch.ops.aten\ndecomposition.decompositions[aten.gelu.default] = print\n", 5),
+        ("def install():\n    config.post_grad_custom_post_pass = print\n", 5),
+        ("mine = decomposition.decompositions\nmine[1] = print\n", 5),
+        ('x = 1\nsetattr(config, "joint_custom_pre_pass", print)\n', 5),
+        # An assignment tells more than a call.
+        ("torch.manual_seed(0)\n\nconfig.debug = True\n", 6),
+        ("x = 1\n@decomposition.register_decomposition(1)\ndef mine(x):\n    return x\n", 5),
+        ("x = 1\ndecomposition.register_decomposition(1)(print)\n", 5),
+        # Its own tensor is nothing of torch.
+        ("x = torch.ones(2)\nx[0] = 2\nx.mine = 1\nprint(x)\n", 1),
+        ("def broken(:\n", 1),
+        ("", 1),
+    ],
+)
+def test_the_place_of_a_patch_is_the_line_that_first_changes_torch(text, line):
+    assert line_of_change(f"{_HEAD}{text}") == line

@@ -184,6 +184,9 @@ PG999 another
     What.
     Why: why.
     Fix: fix it: so.
+    Paste:
+        def mine():
+            return 1
 """
     first, second = read_codes(text)
     assert first == Code(
@@ -194,6 +197,7 @@ PG999 another
         fix="nothing.",
     )
     assert (second.code, second.fix) == ("PG999", "fix it: so.")
+    assert (first.paste, second.paste) == ("", "def mine():\n    return 1")
     with pytest.raises(ValueError, match="unpack"):
         read_codes("PG999 a title\n    What.\n    Fix: fix it.")
 
