@@ -41,12 +41,13 @@ PG512 other results for samples of the operator
     under autocast, masks that are written between two calls, dropout with one seed, random numbers
     that are drawn again, tensors that are sent to another process, also from each of two equal
     GPUs, which are simulated. What draws random numbers must have the gradient that its own results
-    have with the same seed. A pass meets small programs, and formulas with other numbers than its
+    have with the same seed; so must small programs with dropout, where a patch acts on the graphs
+    of forward and backward. A pass meets small programs, and formulas with other numbers than its
     own. Of a patch that changes how code is made the code for a simulated GPU is run too. On some,
     outputs, gradients or changed inputs are neither what torch computes without the patch nor what
     eager mode computes, by more than rounding explains; nor are they nearer to the exact ones in
-    half precision. A patch that claims `numerics = "changes"` may do so, but no pass may
-    move a result of a small program by more than half of its size.
+    half precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a
+    result of a small program by more than half of its size.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
@@ -73,6 +74,7 @@ _NEAR = (
     "The results are near: look for a constant with too few digits, an intermediate in a narrower"
     " dtype than the arguments, or an approximation."
 )
+_DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
 # Words of a difference -> the next step, if that of the code does not fit.
 _NEXT = {
     "autograd formula|derivative .*not implemented|not require grad": (
@@ -104,6 +106,13 @@ _OPERATOR = re.compile(
 # Passes, their tables of patterns, and options that hold a pass: they may act on any graph.
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
+)
+# Functions and options that decide what a backward gets of its forward, and how random numbers are
+# drawn there.
+_JOINT = re.compile(
+    r"^torch\.(?:_functorch\.(?:partitioners|config|_aot_autograd|_activation_checkpointing)\."
+    r"|_inductor\.(?:inductor_prims\.|config\.fallback_random|compile_fx\.\w*(?:joint|partition))"
+    r"|_prims\.rng_prims\.)"
 )
 # Functions of training, which wrap operators: optimizers, autocast, state of modules.
 _TRAINING = re.compile(
@@ -245,20 +254,23 @@ print(torch.compile(call)(given()))
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made. `names` are changed ones: operators, functions that
-    handle them, or options that hold a pass; `passes` and `training` are some of these. `offers`
-    are backends and passes that nothing calls by itself.
+    handle them, or options that hold a pass; `passes`, `joint` and `training` are some of these.
+    `offers` are backends and passes that nothing calls by itself.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
     )
     replaced = (*applied.get("changed", ()), *applied.get("edited", ()))
-    changed = dict.fromkeys((*replaced, *filter(_PASS.match, options)))
+    held = (name for name in options if _PASS.match(name) or _JOINT.match(name))
+    changed = dict.fromkeys((*replaced, *held))
     passes = [*filter(_PASS.match, changed)]
+    joint = [name for name in changed if _JOINT.match(name) and name not in passes]
     training = [*filter(_TRAINING.match, changed)]
-    known = {*passes, *training, *filter(_is_operator, changed)}
+    known = {*passes, *joint, *training, *filter(_is_operator, changed)}
     return {
         "names": [name for name in changed if name in known],
         "passes": passes,
+        "joint": joint,
         "training": training,
         "offers": [*applied.get("offers", ())],
     }
@@ -415,5 +427,7 @@ def _advice(sample: Mapping[str, Any]) -> str | None:
         return _FORM
     if sample.get("is_near"):
         return _NEAR
+    if "slope of its results" in sample["sample"]:
+        return _DRAWN
     fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
     return next(fits, None)

@@ -153,6 +153,7 @@ class RunOffers(Compile):
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
     passes: list[str]  #: Those of `names` that any graph may reach.
+    joint: list[str]  #: Those that decide what a backward gets of its forward.
     training: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
     offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.

@@ -85,7 +85,7 @@ from patchgate.probe.numerics.sample_differences import (
     is_repeated,
     moved,
 )
-from patchgate.probe.numerics.training_programs import training_programs
+from patchgate.probe.numerics.training_programs import drawing_programs, training_programs
 from patchgate.probe.numerics.weight_programs import weight_programs
 from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
@@ -146,7 +146,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
         # Torch traces few programs wrongly: these are compiled without the patch too.
-        is_pass_alone = {*names} <= {*request["passes"]}
+        is_pass_alone = {*names} <= {*request["passes"], *request["joint"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
@@ -283,10 +283,12 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     """Name -> the source of its samples, and the samples of each source, the closest first."""
     training, passes = request["training"], [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
-    apart = {*training, *passes}
+    joint = [*request["joint"], *request["passes"]]
+    apart = {*training, *passes, *joint}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
+    drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
@@ -294,7 +296,9 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         if name in training:
             of_name = around
         elif name in passes:
-            of_name = programs
+            of_name = programs | drawing
+        elif name in joint:
+            of_name = drawing
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
@@ -375,6 +379,12 @@ def _training(names: Sequence[str]) -> list[Sample]:
     ]
 
 
+def _drawing() -> list[Sample]:
+    """Programs that draw random numbers: their gradients are the slopes of their results."""
+    generator = torch.Generator().manual_seed(SEED)
+    return [Sample(text, args, {}, how=SLOPE) for text, args in drawing_programs(generator)]
+
+
 def _programs(mentions: Sequence[str]) -> list[Sample]:
     """Programs of the operators that are mentioned, then all others, first those that call a
     mentioned one.
@@ -426,7 +436,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # If all traces are unchanged, only code can be wrong.
         few = _COMPILED // 2 if now else _COMPILED
-        others = [i for i in range(len(samples)) if i not in telling]
+        # Each slope is a compile of its own.
+        others = [i for i, s in enumerate(samples) if i not in telling and s.how != SLOPE]
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
@@ -504,7 +515,7 @@ def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -
     all others of that kind in their order: alone it would be another graph.
     """
     first = [*differing[:_TELLING]]
-    sized = [i for i, each in enumerate(samples) if each.is_program and each.how]
+    sized = [i for i, each in enumerate(samples) if each.is_program and each.how not in ("", SLOPE)]
     return first if {*sized}.isdisjoint(first) else [*({*first} - {*sized}), *sized]
 
 
@@ -590,7 +601,9 @@ def _call(
     """
     function: Callable[..., Any]
     if sample.is_program:
-        return function_of(sample.function, compiler)
+        function = function_of(sample.function, compiler)
+        # Its slope is measured by many calls of the compiled function.
+        return around_calls(compiler(function), SLOPE) if sample.how == SLOPE else function
     if sample.is_making:
         return made_tensors(sample)
     if sample.function.startswith("op_db:"):
@@ -651,7 +664,8 @@ def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
 
     `is_drawn`: floats are drawn from a seed, because only a dtype or a shape matters.
     """
-    if any(f"{function.__name__}(" in sample.function for function in OF_SENDING):
+    is_sent = any(f"{function.__name__}(" in sample.function for function in OF_SENDING)
+    if is_sent or sample.how == SLOPE:
         return ""
     literal = _drawn if is_drawn else _literal
     seeded = "    torch.manual_seed(0)\n" if is_drawn else ""
@@ -848,6 +862,10 @@ def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[i
 
 def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:
     torch._dynamo.reset()
+    if any(sample.is_program and sample.how == SLOPE for sample in samples):
+        with torch.random.fork_rng(devices=[]):
+            compiler = functools.partial(torch.compile, backend=backend, dynamic=False)
+            return _results(samples, _call_all, compiler)
     dynamic = any(sample.first for sample in samples)
     compiled = torch.compile(_call_all, backend=backend, dynamic=dynamic)
     with shape_config.patch(use_duck_shape=False):  # sizes that are equal now may change apart
@@ -885,9 +903,28 @@ def _without_code(graph: Any, inputs: Any) -> Any:
             mode = compile_fx.fake_tensor_prop(graph, inputs)
         with V.set_fake_mode(mode):
             compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
+        _draw_from_seeds(graph)
         return make_boxed_func(FakesHeld(graph).run if calls_own_operators(graph) else graph)
 
     return compile_fx.compile_fx(graph, inputs, inner_compile=run_graph)
+
+
+def _draw_from_seeds(graph: torch.fx.GraphModule) -> None:
+    """Let random numbers depend on their seed, as in code: a backward may draw those of the forward
+    again.
+    """
+    from torch._inductor import inductor_prims
+
+    for node in graph.graph.find_nodes(op="call_function", target=inductor_prims.random):
+        node.target = _drawn_from_seed
+    graph.recompile()
+
+
+def _drawn_from_seed(size: Sequence[int], seed: torch.Tensor, mode: str) -> torch.Tensor:
+    found: torch.Tensor = getattr(torch, mode)(
+        size, generator=torch.Generator().manual_seed(int(seed))
+    )
+    return found
 
 
 def _compiled(

@@ -196,6 +196,18 @@ for each in settings:
     found += [*p, *(x for one in o.state.values() for x in one.values())]
 return found
 """
+# These draw random numbers; their results are smooth, so that slopes can be measured.
+_DRAWN = """
+f = torch.nn.functional
+x = a + f.dropout(f.layer_norm(a, (6,), v, w).sin(), 0.25)
+return x * v + f.dropout(f.gelu(x @ m), 0.4)
+
+x = (q @ k.mT * 0.3).softmax(-1)
+return torch.nn.functional.dropout(x, 0.25) @ u
+
+x = torch.where(torch.rand_like(a) > 0.3, a.sin(), a * 0.5)
+return x + a.exp() * torch.randn_like(a), torch.bernoulli(torch.full_like(b, 0.6)) * b.cos()
+"""
 # These need gradients of another kind, or a loss that they call.
 _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
@@ -211,6 +223,11 @@ def training_programs(
         for program in written_programs(text, generator, trained=is_compiled):
             if wanted and not wanted.isdisjoint(_codes_run(*program)):
                 yield program, is_compiled
+
+
+def drawing_programs(generator: torch.Generator) -> list[Program]:
+    """Programs that draw random numbers, whose tensors have a gradient."""
+    return [*written_programs(_DRAWN, generator, trained=True)][1::2]
 
 
 def _named(name: str) -> Any:

@@ -129,6 +129,7 @@ def test_one_sample_of_several_replaced_names_is_shown_once():
         ({**WRONG, "is_near": True}, "digits"),
         ({**WRONG, "what": "gradient: 1, not 2"}, "backward"),
         ({**WRONG, "what": "input: 1, not 2"}, "arguments and the module's state"),
+        ({**WRONG, "sample": "return x: its gradient is the slope of its results"}, "seed"),
         (FAILS, "Accept every argument"),
         (
             {**FAILS, "what": "raises RuntimeError: no autograd formula was registered"},
@@ -156,6 +157,17 @@ def test_an_option_that_holds_a_pass_is_replaced_and_another_option_is_not():
     ]
     names = sampled_names({"changed": [], "effects": effects})
     assert names["names"] == names["passes"] == options[:1]
+
+
+def test_what_decides_what_is_saved_for_a_backward_acts_on_both_graphs():
+    replaced = [
+        "torch._functorch.partitioners.min_cut_rematerialization_partition",
+        "torch._inductor.fx_passes.replace_random.replace_random_passes",
+        "torch._functorch.apis.vmap",
+    ]
+    names = sampled_names({"changed": replaced, "effects": []})
+    assert (names["joint"], names["passes"]) == (replaced[:1], replaced[1:2])
+    assert names["names"] == [*names["passes"], *names["joint"]][::-1]
 
 
 def test_what_was_not_judged_is_named_with_its_reason():
