@@ -47,7 +47,8 @@ PG512 other results for samples of the operator
     outputs, gradients or changed inputs are neither what torch computes without the patch nor what
     eager mode computes, by more than rounding explains; nor are they nearer to the exact ones in
     half precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a
-    result of a small program by more than half of its size.
+    result of a small program by more than half of its size. Or an output shares memory with an
+    input, or with an output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason.
@@ -88,6 +89,9 @@ _NEXT = {
     "^gradient": (
         "Correct the backward of the replacement, and leave in it every argument that needs a "
         "gradient."
+    ),
+    "shares its memory": (
+        "Return a copy where the original does: a caller may write to what is returned."
     ),
     "^(input|state)": "Leave the arguments and the module's state as the original leaves them.",
 }
@@ -309,10 +313,8 @@ def judge_samples(
         failing = [each for each in found if each["raises"]]
         wrong = [each for each in found if not each["raises"]]
         if patch.claims.numerics is Numerics.CHANGES:
-            is_pass = offer or any(map(_PASS.match, operators))
-            wrong = [
-                each for each in wrong if each.get("is_missing") or (is_pass and _is_gross(each))
-            ]
+            is_pass = bool(offer) or any(map(_PASS.match, operators))
+            wrong = [each for each in wrong if _is_no_approximation(each, is_pass)]
             failing = [each for each in failing if not each.get("is_cast")]
         formed = [each for each in failing if each.get("is_form") and not offer]
         failing = [each for each in failing if each not in formed]
@@ -347,9 +349,12 @@ def judge_samples(
     ]
 
 
-def _is_gross(sample: Mapping[str, Any]) -> bool:
-    """True for a small program whose results are others, and no approximation."""
-    return bool(sample.get("is_gross") and sample.get("is_graph"))
+def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:
+    """True where a claim of other numbers explains nothing: a gradient is missing, memory is
+    shared, or a small program has other results with a pass.
+    """
+    is_gross = is_pass and sample.get("is_gross") and sample.get("is_graph")
+    return bool(sample.get("is_missing") or sample.get("is_shared") or is_gross)
 
 
 # A count that grew -> the code of the check that judges it in workloads, and its name.

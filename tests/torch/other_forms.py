@@ -1,5 +1,5 @@
-"""Run by the Python of a torch row: the text on results of another dtype or shape, and a program
-whose numbers are drawn, as JSON.
+"""Run by the Python of a torch row: the text on results of another dtype or shape, or that share
+memory; and a program whose numbers are drawn; as JSON.
 """
 
 import json
@@ -9,12 +9,22 @@ import torch
 
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
-from patchgate.probe.numerics.sample_differences import departure
+from patchgate.probe.numerics.sample_differences import departure, shared_memory
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
 TEXT = "def program(a, b):\n    return a.mean(), a[b]\n"
 INPUTS = (torch.rand(300).requires_grad_(), torch.tensor([2, 0]))
+
+
+def shared(one: list[torch.Tensor], given: list[torch.Tensor]) -> str:
+    """The text on results that share memory, next to copies of them."""
+    results = [
+        {"output": each, "input": given, "shared": [shared_memory(each, given)]}
+        for each in (one, [tensor.clone() for tensor in one])
+    ]
+    assert not departure(*results[::-1])["what"]  # copies do no harm
+    return str(departure(*results)["what"])
 
 
 def what(after: list[torch.Tensor], before: list[torch.Tensor]) -> str:
@@ -46,6 +56,11 @@ print(
             "gross": [
                 departure({"output": [after]}, {"output": [MANY]})["is_gross"]
                 for after in (MANY.flip(0), MANY * 1.4, MANY * torch.inf, MANY)
+            ],
+            "shared": [
+                shared([MANY[:4], MANY[3:]], []),
+                shared([ONE, MANY[1:]], [HALF, MANY[:2]]),
+                shared([MANY[::2], MANY[1::2]], [MANY[:0]]),
             ],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),

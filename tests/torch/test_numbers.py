@@ -31,7 +31,9 @@ def _printed(python: str, script: str) -> dict[str, Any]:
     return answer
 
 
-def test_of_results_of_another_form_only_those_are_shown(torch: str, run: Run) -> None:
+def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
+    torch: str, run: Run
+) -> None:
     found = _printed(run.rows[torch], "other_forms.py")
     assert found["alone"] == "output: float16[2], not float32[2]"
     assert found["one of three"] == "output 2 of 3: float16[2], not float32[2]"
@@ -39,6 +41,8 @@ def test_of_results_of_another_form_only_those_are_shown(torch: str, run: Run) -
     assert found["digits"] == "output: 1.0000001, not 1"
     assert found["near"] == [True, False, False]
     assert found["gross"] == [True, False, False, False]
+    pairs = ("output 1 shares its memory with output 2", "output 2 shares its memory with input 2")
+    assert [each.partition(":")[0] for each in found["shared"]] == [*pairs, ""]
     assert found["drawn"]
     assert found["length"] < 250 < 2500 < found["values"]
 

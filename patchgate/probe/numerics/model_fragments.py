@@ -2,7 +2,8 @@
 equal small calls, constants, casts, views, values that are written or used twice.
 
 Fragments are separated by empty lines and read inputs by name. None has a result that Inductor
-itself changes, as a cast to half precision and back, or zero times a possible NaN.
+itself changes, as a cast to half precision and back, or zero times a possible NaN; or a result
+that is an input there, as a sum with zeros is.
 """
 
 from __future__ import annotations
@@ -250,8 +251,8 @@ x = a.masked_fill(a > 0.5, float("inf"))
 return torch.where(a > 0.5, 0.0, x), x.softmax(-1), torch.nan_to_num(x), x.sum(0), x.relu()
 
 x = torch.zeros(4, 6)
-return (a + x, a * x, torch.ones_like(a) * a, torch.full((4, 6), 2.0) * a,
-    a - torch.zeros_like(a), torch.zeros(4, 1) + i
+return (-(a + x), a * x, -(torch.ones_like(b) * b), torch.full((4, 6), 2.0) * a,
+    -(d - torch.zeros_like(d)), torch.zeros(4, 1) + i
 )
 
 return (torch.arange(6) + i, torch.arange(6.0) * a, torch.eye(4) @ a, a.tril(), a.triu(1),
@@ -353,6 +354,28 @@ return a.sum(0), b
 x = a * 2
 y = x.relu_()
 return y, x, x[0].add_(1), x
+
+# copies: an input or a result is written after it was copied, or by the caller
+x = a.clone()
+a.add_(1)
+return x * 2, x, a
+
+x, y, z = a.t().contiguous(), b.detach().clone(), d[1:].clone()
+a.mul_(2)
+b[0].zero_()
+d.copy_(e)
+return x, y, z, y.t()
+
+x, y = a.clone(), a.view(24).clone()
+return x, a, y, a.t().contiguous(), b.detach().clone(), b[1:], c.expand(4, 6).contiguous()
+
+x = a * 2
+y = x.clone()
+x[0] += 1
+return x, y, y + 1
+
+x = a.tanh()
+return x, x.clone(), x.view(24), x.t().contiguous(), (x + 1).clone().sum(0), (x * 3).clone()
 
 x = torch.empty_like(a).fill_(2)
 x[:2] += a[:2]

@@ -80,10 +80,12 @@ from patchgate.probe.numerics.sample_compiles import (
 )
 from patchgate.probe.numerics.sample_differences import (
     Counts,
+    Results,
     Spread,
     departure,
     is_repeated,
     moved,
+    shared_memory,
 )
 from patchgate.probe.numerics.training_programs import drawing_programs, training_programs
 from patchgate.probe.numerics.weight_programs import weight_programs
@@ -127,8 +129,6 @@ _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|schedul
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 # Names that act only in a compile.
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
-#: Part ("output", "gradient", "input", "state") -> its tensors.
-Results = dict[str, list[torch.Tensor]]
 T = TypeVar("T")
 
 
@@ -766,7 +766,7 @@ def _results(
     compiler: Callable[[Any], Any] = as_it_is,
 ) -> list[Results]:
     """Run samples: the outputs of each, gradients along one direction, tensors that were passed,
-    and state of its module.
+    state of its module, and which of them share memory.
     """
     modules = [around_module(sample.module(), sample.how) for sample in samples]
     functions = [_call(*each, compiler) for each in zip(samples, modules, strict=True)]
@@ -793,9 +793,26 @@ def _results(
             "gradient": [*map(_plain, grads)],
             "input": [*map(_plain, tensors_in(call))],
             "state": [*map(_plain, module.buffers() if module else [])],
+            "shared": [_shared(sample, out, [*tensors_in(call), *_tensors_of(module)])],
         }
-        for out, grads, call, module in zip(outputs, gradients, given, modules, strict=True)
+        for sample, out, grads, call, module in zip(
+            samples, outputs, gradients, given, modules, strict=True
+        )
     ]
+
+
+def _shared(sample: Sample, outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The memory that outputs share. A pass may make one of two equal calls: what outputs share
+    with each other is looked at only where a program copies.
+    """
+    found = shared_memory(outputs, others)
+    if sample.is_program and ".clone()" not in sample.function:
+        found[:, : len(outputs)] = False
+    return found
+
+
+def _tensors_of(module: Any) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()] if module else []
 
 
 def _plain(value: Any) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ _RTOL = {
 }
 #: The excess of an exception, another shape or dtype, or another integer.
 INFINITE = 1e30
+# The excess of memory that is shared: other numbers tell more.
+_SHARED = 2.0
 _LONGEST = 1 << 20
 # Results that differ by at most this share of their size are near: rounded, or approximated.
 _NEAR = 1e-3
@@ -29,6 +32,8 @@ _NEAR = 1e-3
 _GROSS, _FEW = 0.5, 8
 # An element may differ by this times the move of its row when inputs move by their last digit.
 _MOVES = 16
+#: Part ("output", "gradient", "input", "state", "shared") -> its tensors.
+Results = dict[str, list[torch.Tensor]]
 #: Part of results -> the moves of the elements of each tensor.
 Spread = Mapping[str, Sequence[torch.Tensor]]
 #: The numbers of graphs and of breaks in each of Dynamo's steps.
@@ -108,6 +113,10 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     if found["excess"] <= 1 or at not in ours[way]:
         return found
     before = ours[way][at]
+    if not isinstance(before, str):
+        shared = _shared_by_either(eager, before)
+        eager, before = eager | shared, before | shared
+        found = departure(after, eager, spread, exact)
     if not is_repeated(eager, before):
         raises = isinstance(before, str)
         why = f"raises {before}" if raises else "differs from eager mode"
@@ -161,6 +170,8 @@ def departure(
     largest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
     is_gross = False
     for part, expected in before.items():
+        if part == "shared":
+            continue
         got = after.get(part, [])
         left = [
             [i for i, t in enumerate(tensors) if not _is_missing(t)] for tensors in (got, expected)
@@ -182,7 +193,67 @@ def departure(
                 what = f"{part}: {told_apart(one, other)}"
                 is_near = b.is_floating_point() and abs(one - other) <= _NEAR * abs(other)
                 largest = {"excess": excess, "what": what, "raises": False, "is_near": is_near}
+    if largest["excess"] <= 1 and (what := _more_shared(after, before)):
+        largest = {"excess": _SHARED, "what": what, "raises": False, "is_shared": True}
     return {**largest, "is_gross": is_gross}
+
+
+def shared_memory(outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """For each output: which later outputs and which other tensors change when it is written? Those
+    with an element at the same place in memory.
+    """
+    tensors = [*outputs, *others]
+    spans = [_span(each) for each in tensors]
+    found = torch.zeros(len(outputs), len(tensors), dtype=torch.bool)
+    for row, column in itertools.product(range(len(outputs)), range(len(tensors))):
+        (first, end), (other_first, other_end) = spans[row], spans[column]
+        if row < column and max(first, other_first) < min(end, other_end):
+            found[row, column] = not _bytes(tensors[row]).isdisjoint(_bytes(tensors[column]))
+    return found
+
+
+def _span(value: Any) -> tuple[int, int]:
+    """The address of the first byte of a tensor, and the one after its last; 0 and 0 for anything
+    else, and for no elements.
+    """
+    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+    if not is_strided or not value.numel():
+        return 0, 0
+    last = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+    return value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()
+
+
+def _bytes(value: torch.Tensor) -> set[int]:
+    """The addresses of the bytes of a tensor's elements."""
+    places = torch.zeros(value.shape, dtype=torch.int64)
+    for dim, step in enumerate(value.stride()):
+        along = torch.arange(value.shape[dim]) * step
+        places += along.reshape(-1, *(1 for _ in value.shape[dim + 1 :]))
+    size, start = value.element_size(), value.data_ptr()
+    first = (start + at * size for at in places.flatten().tolist())
+    return {byte for at in first for byte in range(at, at + size)}
+
+
+def _shared_by_either(one: Results, other: Results) -> Results:
+    pairs = zip(one.get("shared", []), other.get("shared", []), strict=False)
+    return {"shared": [a | b if a.shape == b.shape else a for a, b in pairs]}
+
+
+def _more_shared(after: Results, before: Results) -> str:
+    """The first output that shares memory in the first results alone; empty if there is none. To
+    share less does no harm.
+    """
+    for got, expected in zip(after.get("shared", []), before.get("shared", []), strict=False):
+        if got.shape == expected.shape and (more := got & ~expected).any():
+            row, column = more.nonzero()[0].tolist()
+            names = [
+                f"{part} {number + 1}"
+                for part in ("output", "input")
+                for number in range(len(after[part]))
+            ]
+            other = names[column] if column < len(names) else "the module's state"
+            return f"output {row + 1} shares its memory with {other}: a write to one changes both"
+    return ""
 
 
 def _is_gross(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) -> bool:

@@ -63,6 +63,7 @@ def judge(
         ([WRONG], Numerics.BIT_IDENTICAL, ["PG512"]),
         ([WRONG], Numerics.CHANGES, ["PG514"]),
         ([{**WRONG, "is_missing": True}], Numerics.CHANGES, ["PG512"]),  # a gradient
+        ([{**WRONG, "is_shared": True}], Numerics.CHANGES, ["PG512"]),  # memory
         ([FAILS], Numerics.CHANGES, ["PG513"]),
         ([{**FAILS, "is_cast": True}], Numerics.ROUNDING, ["PG513"]),
         ([{**FAILS, "is_cast": True}], Numerics.CHANGES, ["PG514"]),
@@ -128,6 +129,7 @@ def test_one_sample_of_several_replaced_names_is_shown_once():
         (WRONG, "An argument that the replacement"),
         ({**WRONG, "is_near": True}, "digits"),
         ({**WRONG, "what": "gradient: 1, not 2"}, "backward"),
+        ({**WRONG, "what": "output 1 shares its memory with output 2"}, "Return a copy"),
         ({**WRONG, "what": "input: 1, not 2"}, "arguments and the module's state"),
         ({**WRONG, "sample": "return x: its gradient is the slope of its results"}, "seed"),
         (FAILS, "Accept every argument"),
