@@ -1,5 +1,5 @@
 """Run by the Python of a torch row: the text on results of another dtype or shape, or that share
-memory; and a program whose numbers are drawn; as JSON.
+memory; a program whose numbers are drawn, and one whose middle values are read again; as JSON.
 """
 
 import json
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
 from patchgate.probe.numerics.sample_differences import departure, shared_memory
@@ -15,6 +16,8 @@ ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
 TEXT = "def program(a, b):\n    return a.mean(), a[b]\n"
 INPUTS = (torch.rand(300).requires_grad_(), torch.tensor([2, 0]))
+CHAIN = "def program(a):\n    x = a.exp()\n    return x.sin(), torch.relu(x + a)\n"
+WRITES = "def program(a):\n    x = a.exp()\n    x.add_(1)\n    return x.sin()\n"
 
 
 def shared(one: list[torch.Tensor], given: list[torch.Tensor]) -> str:
@@ -62,6 +65,8 @@ print(
                 shared([ONE, MANY[1:]], [HALF, MANY[:2]]),
                 shared([MANY[::2], MANY[1::2]], [MANY[:0]]),
             ],
+            "middle": [text for text, _ in with_readers([(CHAIN, (MANY,)), (CHAIN, (MANY,))])],
+            "without": [*with_readers([(WRITES, (MANY,)), (TEXT, INPUTS)])],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),
             "values": len(program_of(sample)),

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.formula_programs import formula_programs
+from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operators import Calls, operator_in, operators_by_name, stem
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.numerics.sample_calls import (
@@ -71,7 +72,9 @@ class _Call:
 
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: of one operator and of two in a row, in turns."""
+    """Texts of programs and their inputs: of one operator, of two in a row, and of two whose middle
+    value is read again, in turns.
+    """
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
     infos = operators_by_name(words.values(), op_db())
@@ -86,8 +89,10 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     alone = itertools.chain(drawn, *map(_of_one, mentioned))
     pairs = list(itertools.permutations(mentioned, 2))
     random.Random(seed).shuffle(pairs)
-    rows = itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS)
-    turns = itertools.zip_longest(_formulas(words.values(), seed), alone, rows)
+    rows = list(itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS))
+    formulas = list(_formulas(words.values(), seed))
+    read = itertools.chain(with_readers(formulas), with_readers(rows))
+    turns = itertools.zip_longest(formulas, alone, rows, read)
     yield from (program for turn in turns for program in turn if program)
 
 
@@ -252,8 +257,7 @@ def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:
         for at in range(min(2, len(other.tensors))):
             names = [*rest[:at], "x", *rest[at:]]
             inputs = [*one.tensors, *other.tensors[:at], *other.tensors[at + 1 :]]
-            used = ", x" if at or len(first) % 2 else ""
-            body = f"x = {one.on(_LETTERS)}\nreturn {other.on(names)}{used}"
+            body = f"x = {one.on(_LETTERS)}\nreturn {other.on(names)}"
             program = _program(body, inputs)
             if len(inputs) <= len(_LETTERS) and _run(program) is not None:
                 return program

@@ -34,6 +34,7 @@ from patchgate.probe.numerics.eager_samples import (
 )
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
+from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operators import (
     module_in,
     modules_that_call,
@@ -119,6 +120,8 @@ _TRIED, _DRAWN, _SLOPES = 24, 6, 3
 _PARTS, _CALLERS = 12, 3
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
+# Programs of which middle values are read again.
+_READ = 10
 # Programs that are run with what a patch offers.
 _OFFERED = 40
 # The most elements of the tensors of a program that a report writes out.
@@ -387,7 +390,7 @@ def _drawing() -> list[Sample]:
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
     """Programs of the operators that are mentioned, then all others, first those that call a
-    mentioned one.
+    mentioned one; of the first, middle values are read again.
     """
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
@@ -395,6 +398,9 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     if mentioned:
         order = by_mention([program for program, _ in others], mentions)
         others = [others[at] for at in order[:_PROGRAMS]]
+    once = (program for program, how in others if not how)
+    read = [(program, "") for program in itertools.islice(with_readers(once), _READ)]
+    others = [*others[:_READ], *read, *others[_READ:]]
     return [Sample(text, args, {}, how=how) for (text, args), how in (*mentioned, *others)]
 
 
