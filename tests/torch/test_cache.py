@@ -50,6 +50,7 @@ from torch._inductor import codecache
 folder = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "aa")
 os.makedirs(os.path.join(folder, f".{os.getpid()}.{threading.get_ident()}.tmp"))
 codecache.write_atomic(os.path.join(folder, "mine"), "text", make_dirs=True)
+codecache.write_atomic(os.path.join(codecache._HEADER_DIR, "of-a-header"), b"text", make_dirs=True)
 """
 BUILDING = "CppBuilder.build = lambda self: build(self)\n"
 DEFINING = """

@@ -152,7 +152,7 @@ def _prepare(request: Request, folder: str, headers: str) -> _Handler:
     codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = own, f"{own}/locks"
     if builds_kernels(request):
         use_header(headers)
-        write_apart(os.environ[CACHES[0]])
+        write_apart()
         build_kernels_together()
     return handler
 

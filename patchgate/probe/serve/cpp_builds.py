@@ -45,6 +45,8 @@ _COMPILER = (
     "GCC_EXEC_PREFIX",
     "LD_PRELOAD",
 )
+# The permissions of a file that Inductor writes: other children read it.
+_READABLE = 0o644
 # The includes that torch asks for, as text -> the file's name.
 _names: dict[str, str] = {}
 _asked: set[str] = set()
@@ -178,22 +180,23 @@ _CHOICE = """
 """
 
 
-def write_apart(folder: str) -> None:
-    """From now on each file of Inductor's is made in a folder of its own below `folder`.
+def write_apart() -> None:
+    """From now on a temporary file of Inductor's has a name that no other file has.
 
-    Torch names a temporary file by its process and thread, and puts it next to the file. In their
-    namespaces all children have the same number: two that write one kernel would take away each
-    other's.
+    Torch names it by its process and thread. In their namespaces all children have the same
+    numbers: two that write one kernel would take away each other's.
     """
-    write = codecache.write_atomic
 
-    def write_atomic(path_: str, content: str | bytes, make_dirs: bool = False, **how: Any) -> None:
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            made = os.path.join(own, os.path.basename(path_))
-            write(made, content, **how)
-            if make_dirs:
-                os.makedirs(os.path.dirname(path_), exist_ok=True)
-            os.replace(made, path_)
+    def write_atomic(path_: str, content: str | bytes, make_dirs: bool = False, **_: Any) -> None:
+        folder = os.path.dirname(path_) or "."
+        if make_dirs:
+            os.makedirs(folder, exist_ok=True)
+        descriptor, made = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
+        data = content if isinstance(content, bytes) else content.encode()
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.chmod(made, _READABLE)
+        os.replace(made, path_)
 
     codecache.write_atomic = write_atomic
 
