@@ -7,7 +7,9 @@ Rare imports are made at their place: half of the second that a run takes is Pyt
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +27,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import MATRIX, user_cache
 from patchgate.model.text import counted
 from patchgate.model.versions import allowed_releases
-from patchgate.report.lint import render_findings, render_usage
+from patchgate.report.lint import LintProgress, render_findings, render_usage
 
 Paths = Annotated[tuple[Path, ...], argument(required=True, metavar="PATH...")]
 Spec = Annotated[
@@ -97,6 +99,7 @@ def lint(
             jobs=1 if available is not None else jobs or min(4, os.cpu_count() or 1),
             since=_since(since),
             installed=_installed(),
+            watched=partial(LintProgress, sys.stderr),
         )
         if write_baseline is not None:
             _write_baseline(write_baseline, report)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,10 +122,11 @@ def walk(
         files, own = [*alone, *below], OwnFiles()
         ranges = _Ranges(path=path.resolve(), releases=releases, whole=whole, since=since)
         result.files += len(files)
+        texts = {each: read_lossy(each) for each in files}
         if below:
-            own.set_in = _set_in(files)
-            own.extended_by_vendor = any(imports_vendor(read_lossy(each)) for each in files)
-        for file in [*alone, *(each for each in _touching(files) if each not in alone)]:
+            own.set_in = _set_in(texts)
+            own.extended_by_vendor = any(map(imports_vendor, texts.values()))
+        for file in [*alone, *(each for each in _touching(texts) if each not in alone)]:
             walked = file not in alone
             allowed, judged, later = ranges.of(file.parent if walked else None)
             place = Place(
@@ -217,21 +218,18 @@ def _files_below(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
+def _set_in(texts: Mapping[Path, str]) -> dict[str, set[Path]]:
     """Map `Owner.name` to the files of the project that set it; tests restore such names."""
     found: dict[str, set[Path]] = {}
-    for file in (each for each in files if not is_of_tests(each)):
-        for owner, name, holder, text in (
-            _SET.findall(read_lossy(file)) if file.suffix == ".py" else ()
-        ):
+    for file in (each for each in texts if each.suffix == ".py" and not is_of_tests(each)):
+        for owner, name, holder, text in _SET.findall(texts[file]):
             if owner not in ("self", "cls"):
                 found.setdefault(f"{owner or holder}.{name or text}", set()).add(file.resolve())
     return found
 
 
-def _touching(files: Sequence[Path]) -> list[Path]:
+def _touching(texts: Mapping[Path, str]) -> list[Path]:
     """The files that use torch's compiler, and the files that import its names from them."""
-    texts = {file: read_lossy(file) for file in files}
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {
         file: _NAME.findall(" ".join(map(" ".join, _FROM_TORCH.findall(texts[file]))))
@@ -250,7 +248,7 @@ def _touching(files: Sequence[Path]) -> list[Path]:
                 ):
                     touching.add(file)
                     break
-    return [file for file in files if file in touching]
+    return [file for file in texts if file in touching]
 
 
 def _touches(text: str, *, diff: bool) -> bool:

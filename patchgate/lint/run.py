@@ -9,14 +9,15 @@ import ast
 import gc
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from mmap import mmap
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -77,6 +78,17 @@ _WORTH = 200_000
 _OBJECTS = 300_000
 
 
+class HowFar(NamedTuple):
+    """How many files are judged, and the share of all work that this was."""
+
+    done: int
+    total: int
+    share: float
+
+
+Watched = Callable[[Callable[[], HowFar]], AbstractContextManager[object]]
+
+
 @record
 class Report:
     """The result of lint: the files and releases that it read, and the findings in the order of the
@@ -116,13 +128,15 @@ def lint(
     jobs: int = 1,
     since: str = "",
     installed: str = "",
+    watched: Watched = nullcontext,
 ) -> Report:
     """Return the findings for every patch at `paths`; `matrix` has the releases of a project
     without a range.
 
     A patch is judged on the releases that its project supports and its manifest claims, on all if
-    `whole`, and on none older than `since`. Up to `jobs` processes share large folders. A fault on
-    the `installed` release is broken now. Raises UsageError for a path that does not exist.
+    `whole`, and on none older than `since`. Up to `jobs` processes share large folders, and
+    `watched` is entered while they work. A fault on the `installed` release is broken now. Raises
+    UsageError for a path that does not exist.
     """
     found = walk(paths, releases, whole=whole, since=since)
     judge = partial(
@@ -133,7 +147,8 @@ def lint(
         until=process_time() + _SECONDS_OF_ALL,
     )
     with rare_collections():
-        findings = [each for of_place in shared_out(judge, found.places, jobs) for each in of_place]
+        by_place = shared_out(judge, found.places, jobs, watched)
+        findings = [each for of_place in by_place for each in of_place]
     return Report(
         files=tuple(place.name for place in found.places),
         releases=tuple(found.versions),
@@ -416,28 +431,42 @@ def rare_collections() -> Iterator[None]:
 
 
 def shared_out(
-    judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int
+    judge: Callable[[Place], Answer],
+    places: Sequence[Place],
+    jobs: int,
+    watched: Watched = nullcontext,
 ) -> list[Answer]:
     """Return `judge(place)` for each place, in order. Processes share the work: as many as are
-    allowed and worth their start.
+    allowed and worth their start. `watched` is entered while they work.
     """
     sizes = [each.file.stat().st_size for each in places]
-    judge = partial(_judged_tidily, judge)
+    weights = [size + _WORTH // 20 for size in sizes]
     jobs = min(jobs, 1 + sum(sizes) // _WORTH, len(places))
-    if jobs < 2 or "fork" not in get_all_start_methods():
-        return [judge(each) for each in places]
-    shares: list[list[int]] = [[] for _ in range(jobs)]
-    loads = [0] * jobs
+    if "fork" not in get_all_start_methods():
+        jobs = 1
+    shares: list[list[int]] = [[] for _ in range(max(jobs, 1))]
+    loads = [0] * len(shares)
     for at in sorted(range(len(places)), key=lambda each: -sizes[each]):
         least = loads.index(min(loads))
         shares[least].append(at)
-        loads[least] += sizes[at] + _WORTH // 20
+        loads[least] += weights[at]
+    judged = mmap(-1, len(places) + 1)  # which places are judged; shared with the other processes
+
+    def judge_at(at: int) -> Answer:
+        answer = _judged_tidily(judge, places[at])
+        judged[at] = 1
+        return answer
+
+    def how_far() -> HowFar:
+        done = [at for at in range(len(places)) if judged[at]]
+        return HowFar(len(done), len(places), sum(weights[at] for at in done) / sum(weights))
+
     # The first share is judged here, and also the share of a process that died.
     fork = get_context("fork")
     answers: dict[int, Answer] = {}
 
     def work(share: list[int], into: Connection) -> None:
-        into.send([judge(places[at]) for at in share])
+        into.send([judge_at(at) for at in share])
 
     ends = [fork.Pipe(duplex=False) for _ in shares[1:]]
     workers = [
@@ -448,12 +477,13 @@ def shared_out(
         for worker, (_, into) in zip(workers, ends, strict=True):
             worker.start()
             into.close()
-        answers.update((at, judge(places[at])) for at in shares[0])
-        for share, (out_of, _) in zip(shares[1:], ends, strict=True):
-            told: list[Answer] = []
-            with suppress(EOFError):
-                told = out_of.recv()
-            answers.update(zip(share, told or [judge(places[at]) for at in share], strict=True))
+        with watched(how_far):  # it may start a thread, which no fork may meet
+            answers.update((at, judge_at(at)) for at in shares[0])
+            for share, (out_of, _) in zip(shares[1:], ends, strict=True):
+                told: list[Answer] = []
+                with suppress(EOFError):
+                    told = out_of.recv()
+                answers.update(zip(share, told or map(judge_at, share), strict=True))
     finally:
         for worker in workers:
             worker.kill()
@@ -462,8 +492,13 @@ def shared_out(
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """Judge a place; all objects of a large file are dropped before the next one."""
+    """Judge a place; all objects of a large file are dropped before the next one, and those that
+    were there before are not looked at.
+    """
+    if place.file.stat().st_size <= _WORTH:
+        return judge(place)
+    gc.freeze()
     answer = judge(place)
-    if place.file.stat().st_size > _WORTH:
-        gc.collect()
+    gc.collect()
+    gc.unfreeze()
     return answer

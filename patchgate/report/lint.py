@@ -7,15 +7,18 @@ All forms give a finding the same words: its message, its releases, the fix.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from patchgate.lint.findings import Finding, Severity, When, first_after
 from patchgate.lint.rules import CODES
-from patchgate.lint.run import Report
-from patchgate.model.text import counted, escape_control
+from patchgate.lint.run import HowFar, Report
+from patchgate.model.text import counted, escape_control, time_text
 from patchgate.model.versions import in_order, show_releases
 from patchgate.report.github import among_commands, annotation
 from patchgate.report.sarif import Place, Result, render_sarif, sarif_result
@@ -29,6 +32,41 @@ _JSON_SCHEMA = 1
 _AROUND = 100
 # Places that one line names.
 _FIRST = 3
+
+
+class LintProgress:
+    """Shows on `stream` how far lint is: a line in a terminal, elsewhere one each 15 s."""
+
+    def __init__(self, stream: TextIO, how_far: Callable[[], HowFar], every: float = 0) -> None:
+        self._stream, self._how_far, self._is_terminal = stream, how_far, stream.isatty()
+        self._every = every or (1 if self._is_terminal else 15)
+        self._began, self._over = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _repeat(self) -> None:
+        """`15 s: 310 of 1127 files, about 40 s left`."""
+        shown = False
+        while not self._over.wait(self._every):
+            done, total, share = self._how_far()
+            elapsed = time.monotonic() - self._began
+            left = f", about {time_text(elapsed / share - elapsed)} left" if share else ""
+            line = f"{time_text(elapsed)}: {done} of {total} files{left}"
+            shown = self._is_terminal
+            self._write(f"\r\x1b[K{line}" if shown else f"{line}\n")
+        if shown:
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def render_findings(report: Report, form: str, *, details: bool = False) -> str:

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from patchgate.inputs.patch_source import nodes_in
-from patchgate.lint.index.read_module import DEFINITIONS, FunctionDefinition, last_name, nodes_of
+from patchgate.lint.index.read_module import DEFINITIONS, FunctionDefinition, last_name
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     attribute,
@@ -694,10 +694,17 @@ def _names(node: ast.expr) -> set[str]:
 def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
     """Each function of a file -> the names in it, and the private attributes."""
     found: dict[ast.AST, set[str]] = {}
-    for function in nodes_of(tree):
-        if isinstance(function, (*DEFINITIONS, ast.Lambda)):
-            nodes = nodes_of(function)
-            found[function] = {each.id for each in nodes if isinstance(each, ast.Name)}
-            attributes = (each.attr for each in nodes if isinstance(each, ast.Attribute))
-            found[function].update(name for name in attributes if name.startswith("_"))
+    todo: list[tuple[ast.AST, tuple[set[str], ...]]] = [(tree, ())]
+    while todo:
+        node, around = todo.pop()
+        if isinstance(node, (*DEFINITIONS, ast.Lambda)):
+            found[node] = set()
+            around = (*around, found[node])
+        elif isinstance(node, ast.Name):
+            for names in around:
+                names.add(node.id)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            for names in around:
+                names.add(node.attr)
+        todo += [(each, around) for each in ast.iter_child_nodes(node)]
     return found

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from toytorch import TORCHES
 from patchgate.lint import run
 from patchgate.lint.find_patches import Place
 from patchgate.lint.interpret.values import OwnFiles
+from patchgate.report.lint import LintProgress
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +49,34 @@ def test_what_a_dead_process_was_to_judge_is_judged_here(folder: Path) -> None:
     answers = run.shared_out(judge, places, 3)
     assert [name for name, _ in answers] == [f"p{at}.py" for at in range(7)]
     assert {is_here for _, is_here in answers} == {True, False}
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_all_processes_say_how_far_they_are(folder: Path, jobs: int) -> None:
+    seen = []
+
+    @contextmanager
+    def watched(how_far: Callable[[], run.HowFar]) -> Iterator[None]:
+        yield
+        seen.append(how_far())
+
+    run.lint([folder], TORCHES, jobs=jobs, watched=watched)
+    assert seen == [(7, 7, 1.0)]
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(False, "1 of 4 files, about "), (True, "\r")])
+def test_a_long_lint_shows_how_far_it_is(is_terminal: bool, shown: str) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    with LintProgress(stream, lambda: run.HowFar(1, 4, 0.5), every=0.01):
+        time.sleep(0.2)
+    text = stream.getvalue()
+    assert shown in text
+    assert text.endswith("\r\x1b[K" if is_terminal else " left\n")
+
+
+def test_a_short_lint_shows_nothing() -> None:
+    stream = io.StringIO()
+    with LintProgress(stream, lambda: run.HowFar(1, 4, 0.5)):
+        pass
+    assert stream.getvalue() == ""
