@@ -43,7 +43,9 @@ _OWN_FACTOR = 2.0
 CODES = (
     *read_codes(f"""
 PG501 not bit-identical
-    The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
+    The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit. It
+    is a note where they differ in the sign of zeros alone (or in the bits of NaN), and the manifest
+    does not state the claim.
     Why: Any job that compares sampled text or checksums exactly can flip.
     Fix: If the change is acceptable, claim `numerics = "rounding"` in the manifest and say so in
     the pull request. If not, correct the patch.
@@ -317,6 +319,10 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
         f"{share:.1%} of {elements:.0f} elements differ bit for bit",
         f"largest difference {metrics['largest']:.6g} ({_ulps_text(metrics['ulps'])})",
     ]
+    if _is_of_zeros(metrics):
+        found = [
+            f"{share:.1%} of {elements:.0f} elements differ only in the sign of zero or in NaN"
+        ]
     if metrics.get("diverges_at"):
         found.append(f"first difference at {metrics['diverges_at']}")
     if nondeterministic:
@@ -325,6 +331,8 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
     if code == "PG505":
         expected += f", at most {claims.largest_ulps or _ULPS:g} ulps"
     kind = Kind.REGRESSED if code else Kind.PASS
+    if code and _is_of_zeros(metrics) and not nondeterministic and not patch.states_numerics:
+        kind = Kind.WARNING
     place, code = where if code else None, code or "PG503"
     return verdict(code, kind, case, fact, expected, tuple(found), place, share=share)
 
@@ -385,8 +393,15 @@ def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts
         yield replace(_behaviour(case, "small inputs", expected, small, lost, where), share=share)
 
 
+def _is_of_zeros(metrics: Answer) -> bool:
+    """True if the outputs differ, and all are equal as numbers: no comparison of values sees it."""
+    return bool(metrics["differing"] > 0 and metrics.get("is_equal"))
+
+
 def _broken_text(patch: Patch, metrics: Answer) -> str:
     broken = _broken_claim(patch, metrics)
+    if _is_of_zeros(metrics) and not patch.states_numerics:
+        return ""
     return f"{metrics['differing']:.1%} differ, {_ulps_text(metrics['ulps'])}" if broken else ""
 
 

@@ -34,7 +34,7 @@ from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 CODES = read_codes("""
-PG512 other results for samples of the operator
+PG512 other results for samples of what the patch replaces
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
     derivatives, a loss of one of several results, modules with hooks, copies of modules, training
@@ -51,26 +51,35 @@ PG512 other results for samples of the operator
     input, or with an output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
-    not use or pass on is the most frequent reason.
-PG513 another outcome for samples of the operator: an error, or another dtype or shape
-    Samples of an operator that the patch replaces raise, or give another shape or dtype, with the
-    patch, and compile and run without it; also after a call in inference mode, in a backward
-    outside of the autocast of its forward, or as a copy. A refused second derivative is not judged.
-    Another dtype is allowed to a patch that claims `numerics = "changes"`.
+    not use or pass on is the most frequent reason. Of a pass, compile the small program that is
+    shown.
+PG513 another outcome for samples of what the patch replaces: an error, or another dtype or shape
+    Samples of an operator that the patch replaces, or small programs that meet its pass, raise, or
+    give another shape or dtype, with the patch, and compile and run without it; also after a call
+    in inference mode, in a backward outside of the autocast of its forward, or as a copy. A refused
+    second derivative is not judged. Another dtype is allowed to a patch that claims
+    `numerics = "changes"`.
     Why: Users whose model calls the operator like this get an error where it worked.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
     is not handled.
-PG514 samples of the operator as without the patch
-    Every sample of the replaced operators gives what it gives without the patch, but for rounding.
+PG514 samples of what the patch replaces as without it
+    Every sample of the replaced operators, and every small program for a pass, gives what it gives
+    without the patch, but for rounding.
     Why: Samples reach arguments, dtypes and strides that workloads do not.
     Fix: Nothing to do.
-PG515 samples of the operator were not judged
+PG515 samples of what the patch replaces were not judged
     torch's samples could not be made or compiled here, or torch has no samples of the replaced
     names.
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
+#: What the probe calls the samples of a pass.
+PROGRAMS = "small programs"
 _FORM = "Give results the dtype and shape that they have without the patch."
+_PROGRAM = (
+    "Compile the small program that is shown, with the pass: it matches more than it may, or what "
+    "it puts in place is not the same for these arguments."
+)
 _NEAR = (
     "The results are near: look for a constant with too few digits, an intermediate in a narrower"
     " dtype than the arguments, or an approximation."
@@ -323,6 +332,7 @@ def judge_samples(
             _red,
             case=case,
             judged=metrics["judged"],
+            is_pass={*ran.split(", ")} == {PROGRAMS},
             place=offer_place(patch, offer) if offer else place,
             program="" if offer else program,
         )
@@ -404,6 +414,7 @@ def _red(
     case: Case,
     fact: str,
     judged: int,
+    is_pass: bool,
     place: str,
     program: str,
 ) -> Iterator[Verdict]:
@@ -420,11 +431,11 @@ def _red(
         is_written = program and found[0].get("program")
         as_program = [f"the shortest as a program: {program}"] if is_written else []
         actual = f"{len(own)} of {judged} samples differ: {first}", *others, *as_program
-        expected, advice = "as without the patch or in eager mode", _advice(found[0])
+        expected, advice = "as without the patch or in eager mode", _advice(found[0], is_pass)
         yield verdict(code, Kind.REGRESSED, case, fact, expected, actual, place, advice=advice)
 
 
-def _advice(sample: Mapping[str, Any]) -> str | None:
+def _advice(sample: Mapping[str, Any], is_pass: bool) -> str | None:
     """The next step for a sample that differs; None if that of the code fits."""
     if sample["offer"]:
         return None
@@ -435,4 +446,4 @@ def _advice(sample: Mapping[str, Any]) -> str | None:
     if "slope of its results" in sample["sample"]:
         return _DRAWN
     fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
-    return next(fits, None)
+    return next(fits, _PROGRAM if is_pass else None)

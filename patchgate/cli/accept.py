@@ -76,7 +76,8 @@ def accept(
                 next="review the lines above, then run it again with --yes",
             )
         click.confirm(f"write {count}?", abort=True)
-    write_changes(changes, text, golden)
+    patches = dict.fromkeys(each.case.patch for each in observed if each.case.patch)
+    write_changes(changes, text, golden, patches)
     click.echo(f"{count} written below {display_path(golden)}; commit them")
 
 

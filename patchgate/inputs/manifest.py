@@ -290,5 +290,10 @@ class Patch:
     @property
     def stated_numerics(self) -> str:
         """`numerics = "rounding"`, and whether it is stated or the default."""
-        is_there = self.place_of("numerics").partition(".toml:")[2]
-        return f'numerics = "{self.claims.numerics.value}"{"" if is_there else " (by default)"}'
+        default = "" if self.states_numerics else " (by default)"
+        return f'numerics = "{self.claims.numerics.value}"{default}'
+
+    @property
+    def states_numerics(self) -> bool:
+        """True if a line of the manifest states its numerics."""
+        return bool(self.place_of("numerics").partition(".toml:")[2])

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from patchgate.checks.framework.find_checks import REST, all_checks
+from patchgate.checks.framework.find_checks import REST, Check, all_checks
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.paths import display_path
 from patchgate.model.records import Colour, Command, Kind, Verdict, Workload
 from patchgate.model.text import counted
@@ -86,8 +87,23 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
         torches=_share(run.rows, {*run.torches, *run.torches_left_out}),
         devices=_share(run.devices, run.project.judged_devices),
         checks=(len(checks), len(all_checks())),
+        without=tuple(_without(run, checks)),
         command=Command(name="gate", arguments=(shlex.quote(display_path(Path(run.patch))),)),
     )
+
+
+def _without(run: Run, checks: Iterable[Check]) -> Iterator[str]:
+    """The checks that the workloads of `--workload` leave out, as a whole gate judges them."""
+    known = workloads_with(Path(run.patch), run.project) if run.workloads else {}
+    kinds, all_kinds = (
+        {kind for name in names if name in known for kind in known[name].checks}
+        for names in (run.workloads, run.premerge)
+    )
+    for check in checks if run.workloads else ():
+        has_none = "workload" in check.axes and check.workloads in all_kinds - kinds
+        is_other = check.workload and check.workload not in run.workloads
+        if is_other or (has_none and check.devices(run)):
+            yield check.name
 
 
 def _workloads_of(verdicts: Iterable[Verdict]) -> tuple[set[str], set[str]]:
@@ -157,7 +173,10 @@ def share_text(view: RunView, look: QuickLook) -> str:
     of_workloads = f" in {judged} of {wanted} workloads{unable}"
     parts = [*[of_workloads] * bool(judged or look.unable), *narrowed]
     where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
-    return where + f", {view.unjudged} not judged" * bool(view.unjudged)
+    where += f", {view.unjudged} not judged" * bool(view.unjudged)
+    more = f" and {len(look.without) - _NAMED} more" * (len(look.without) > _NAMED)
+    names = ", ".join(look.without[:_NAMED])
+    return where + f", without the checks {names}{more}" * bool(names)
 
 
 def _not_judged(

@@ -43,6 +43,7 @@ class QuickLook:
     devices: tuple[int, int]
     checks: tuple[int, int]
     command: Command  #: judges all of it
+    without: tuple[str, ...] = ()  #: checks that none of the judged workloads is for
     unable: int = 0  #: workloads that cannot run here, with or without the patch
 
 

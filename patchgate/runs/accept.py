@@ -5,7 +5,7 @@ Only cases that were observed are touched: a partial run removes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -193,13 +193,16 @@ def _is_a_record(observation: Observation) -> bool:
     return fault_of(*(sides[::-1] if observation.case.patch else sides)) is not Fault.MACHINE
 
 
-def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
-    """Write the reason into golden/HISTORY.md, then every change; after a kill, the next call
-    continues with the same reason.
+def write_changes(
+    changes: Sequence[Change], reason: str, folder: Path, patches: Iterable[str] = ()
+) -> None:
+    """Write the reason and the patches into golden/HISTORY.md, then every change; after a kill, the
+    next call continues with the same reason.
     """
     history = folder / HISTORY
     before = read_text(history) if history.is_file() else "# Why golden changed\n\n"
-    names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
+    files = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
+    names = ", ".join([*patches, files])
     entry = f"- {date.today().isoformat()} {reason} ("
     if not before.splitlines()[-1].startswith(entry):
         write_atomically(history, f"{before}{entry}{names})\n")

@@ -75,6 +75,7 @@ def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, 
         "elements": sum(tensor.numel() for tensor in ours["compiled"]),
         "differing": share_differing(ours["compiled"], theirs["compiled"]),
         "largest": _largest(ours["compiled"], theirs["compiled"]),
+        "is_equal": _is_equal(ours["compiled"], theirs["compiled"]),
         "ulps": ulps(theirs["compiled"], ours["compiled"]),
         "repeats": {
             name: share_differing(side["compiled"], side["again"]) == 0
@@ -105,6 +106,13 @@ def share_differing(left: Outputs, right: Outputs) -> float:
         if a.numel()
     )
     return differing / elements if elements else 0.0
+
+
+def _is_equal(left: Outputs, right: Outputs) -> bool:
+    """True if all elements are equal as numbers, as 0.0 and -0.0 are; NaN equals NaN."""
+    return _same_layout(left, right) and all(
+        bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in zip(left, right, strict=True)
+    )
 
 
 def _largest(left: Outputs, right: Outputs) -> float:
@@ -195,9 +203,11 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
 def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
     """The mismatch, and the difference of the outputs if both sides have some."""
     before, after = ours["compiled"], theirs.get("compiled", "nothing")
-    metrics: dict[str, Any] = {"mismatch": _mismatch(ours, theirs), "differing": 0.0, "ulps": 0.0}
+    metrics: dict[str, Any] = {"mismatch": _mismatch(ours, theirs), "differing": 0.0}
+    metrics |= {"ulps": 0.0, "is_equal": True}
     if not isinstance(before, str) and not isinstance(after, str) and _same_layout(before, after):
         metrics |= {"differing": share_differing(before, after), "ulps": ulps(after, before)}
+        metrics["is_equal"] = _is_equal(before, after)
     return metrics
 
 

@@ -191,7 +191,7 @@ def departure(
             if excess > largest["excess"]:
                 one, other = (t.flatten()[at].item() for t in (a, b))
                 what = f"{part}: {told_apart(one, other)}"
-                is_near = b.is_floating_point() and abs(one - other) <= _NEAR * abs(other)
+                is_near = b.is_floating_point() and abs(one - other) < _NEAR * abs(other)
                 largest = {"excess": excess, "what": what, "raises": False, "is_near": is_near}
     if largest["excess"] <= 1 and (what := _more_shared(after, before)):
         largest = {"excess": _SHARED, "what": what, "raises": False, "is_shared": True}

@@ -105,6 +105,21 @@ def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_d
     assert judge(swapped | {"error_patched": error})[1].code == code
 
 
+@pytest.mark.parametrize("manifest", ["", "patch.toml"])
+def test_another_sign_of_zero_alone_is_red_only_against_a_stated_claim(manifest, tmp_path):
+    if manifest:
+        (tmp_path / manifest).write_text('numerics = "bit-identical"\n')
+        manifest = str(tmp_path / manifest)
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title=""), manifest=manifest)
+    zeros = {"differing": 0.107, "is_equal": True, "ulps": 0.0}
+    zeros["small"] = {"one row": zeros | {"mismatch": ""}}
+    bits, _, _, few = judge_numbers(CASE, patch, SAME | zeros)
+    assert bits.actual == "10.7% of 1000 elements differ only in the sign of zero or in NaN"
+    red = (Colour.RED, "PG506") if manifest else (Colour.GREY, "PG503")
+    assert (bits.code, bits.colour, few.code) == ("PG501", *red)
+    assert judge_numbers(CASE, patch, SAME | ROUNDED)[0].colour is Colour.RED
+
+
 def test_one_unit_is_no_plural():
     assert judge(ROUNDED | {"ulps": 1.0})[0].actual.endswith("(1 ulp)")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from patchgate.checks.framework.find_checks import Instance
-from patchgate.checks.samples import ask_samples, judge_samples, sampled_names
+from patchgate.checks.samples import PROGRAMS, ask_samples, judge_samples, sampled_names
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Colour, Kind, Numerics
 
@@ -54,6 +54,14 @@ def judge(
     return {
         verdict.code: verdict for verdict in judge_samples(CASE, patch, {name: ["add"]}, metrics)
     }
+
+
+def test_the_next_step_for_a_pass_is_its_small_program():
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
+    metrics = {"judged": 20, "differing": [WRONG], "grown": [], "settings": []}
+    (verdict,) = judge_samples(CASE, patch, {"config.pass": [PROGRAMS]}, metrics)
+    assert verdict.advice.startswith("Compile the small program that is shown")
+    assert judge([WRONG])["PG512"].advice.startswith("Call the operator")
 
 
 @pytest.mark.parametrize(

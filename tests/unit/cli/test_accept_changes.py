@@ -161,6 +161,13 @@ def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
     assert (change.path.read_text(), (folder / HISTORY).read_text()) == (before, history)
 
 
+def test_the_history_names_the_patches_and_the_files(folder):
+    changes = plan_changes([seen(loads=6, patch="mine")], RELEASES, folder)
+    write_changes(changes, "fewer loads", folder, ["mine"])
+    entry = (folder / HISTORY).read_text().splitlines()[-1]
+    assert entry.endswith(f" fewer loads (mine, {len(changes)} files)")
+
+
 def test_every_reason_is_kept_in_the_history(folder):
     accept(folder, seen(loads=6), seen(workload="mlp", loads=1), reason="first")
     accept(folder, seen(loads=7), reason="second")

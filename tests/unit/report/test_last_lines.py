@@ -182,9 +182,26 @@ def test_a_quick_look_says_of_how_much(folder):
     run, verdicts = look_at(Kind.PASS, Kind.INFRA, **NARROWED["--workload"] | NARROWED["--torch"])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == (
-        "QUICK LOOK: no problem in 1 of 3 workloads on 1 of 2 releases, 1 not judged."
-        " Not a gate result; run: patchgate gate mine.py"
+        "QUICK LOOK: no problem in 1 of 3 workloads on 1 of 2 releases, 1 not judged, without the checks"
+        " tokens, ranks. Not a gate result; run: patchgate gate mine.py"
     )
+
+
+def test_a_quick_look_at_a_workload_names_the_checks_that_it_leaves_out(folder):
+    run, verdicts = look_at(
+        Kind.PASS, workloads=("pointwise",), premerge=("pointwise", "residual_chain")
+    )
+    look = quick_look_of(run, verdicts)
+    assert look
+    assert {"cache", "triton_cache"} <= {*look.without}
+    assert {"kernels", "parity", "effects", "latency"}.isdisjoint(look.without)
+    assert f"releases, without the checks {', '.join(look.without[:4])}" in count_line(
+        view(verdicts, run.torches, look)
+    )
+    run, verdicts = look_at(Kind.PASS, **NARROWED["--check"])
+    look = quick_look_of(run, verdicts)
+    assert look
+    assert look.without == ()
 
 
 def test_a_quick_look_that_needs_no_workload_counts_none(folder):
@@ -265,5 +282,5 @@ def test_a_workload_that_fails_without_the_patch_too_is_none_that_was_judged() -
     run, verdicts = look_at(Kind.ASSUMED, **NARROWED["--workload"])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown).startswith(
-        "QUICK LOOK: no problem in 0 of 3 workloads (1 cannot run here) on 1 of 1 releases."
+        "QUICK LOOK: no problem in 0 of 3 workloads (1 cannot run here) on 1 of 1 releases,"
     )
