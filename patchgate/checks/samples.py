@@ -73,7 +73,7 @@ PG515 samples of what the patch replaces were not judged
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
-#: What the probe calls the samples of a pass.
+#: The probe gives the samples of a pass this name.
 PROGRAMS = "small programs"
 _FORM = "Give results the dtype and shape that they have without the patch."
 _PROGRAM = (

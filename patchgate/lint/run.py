@@ -439,17 +439,8 @@ def shared_out(
     """Return `judge(place)` for each place, in order. Processes share the work: as many as are
     allowed and worth their start. `watched` is entered while they work.
     """
-    sizes = [each.file.stat().st_size for each in places]
-    weights = [size + _WORTH // 20 for size in sizes]
-    jobs = min(jobs, 1 + sum(sizes) // _WORTH, len(places))
-    if "fork" not in get_all_start_methods():
-        jobs = 1
-    shares: list[list[int]] = [[] for _ in range(max(jobs, 1))]
-    loads = [0] * len(shares)
-    for at in sorted(range(len(places)), key=lambda each: -sizes[each]):
-        least = loads.index(min(loads))
-        shares[least].append(at)
-        loads[least] += weights[at]
+    weights = [each.file.stat().st_size + _WORTH // 20 for each in places]
+    shares = _shares(weights, jobs)
     judged = mmap(-1, len(places) + 1)  # which places are judged; shared with the other processes
 
     def judge_at(at: int) -> Answer:
@@ -462,7 +453,7 @@ def shared_out(
         return HowFar(len(done), len(places), sum(weights[at] for at in done) / sum(weights))
 
     # The first share is judged here, and also the share of a process that died.
-    fork = get_context("fork")
+    fork = get_context("fork" if len(shares) > 1 else None)
     answers: dict[int, Answer] = {}
 
     def work(share: list[int], into: Connection) -> None:
@@ -489,6 +480,20 @@ def shared_out(
             worker.kill()
             worker.join()
     return [answers[at] for at in range(len(places))]
+
+
+def _shares(weights: Sequence[int], jobs: int) -> list[list[int]]:
+    """The places of each process, of about equal weight; the heaviest come first."""
+    if "fork" not in get_all_start_methods():
+        jobs = 1
+    jobs = min(jobs, 1 + sum(weights) // _WORTH, len(weights))
+    shares: list[list[int]] = [[] for _ in range(max(jobs, 1))]
+    loads = [0] * len(shares)
+    for at in sorted(range(len(weights)), key=lambda each: -weights[each]):
+        least = loads.index(min(loads))
+        shares[least].append(at)
+        loads[least] += weights[at]
+    return shares
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:

@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 
-from patchgate.inputs.patch_source import nodes_of
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
+from patchgate.model.syntax_tree import nodes_of
 
 Calls = list[tuple[str, CallSite]]
 # Only calls inside functions that fill a table by their own name are kept; there are too many
