@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -18,6 +18,7 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.records import Colour
+from patchgate.model.text import counted
 from patchgate.report.last_lines import quick_look_of, share_text
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run, runs_in
@@ -28,6 +29,7 @@ from patchgate.runs.accept import (
     project_of,
     refuse_edited,
     refuse_failing,
+    refuse_stopped,
     refuse_unattended,
     refuse_unobserved,
     verdicts_of,
@@ -54,10 +56,12 @@ def accept(
     for run in runs:
         refuse_edited(run)
         refuse_failing(run)
+        refuse_stopped(run)
     golden = project_of(runs[0]).golden_folder
     observed = [observation for run in runs for observation in observations_of(run)]
     refuse_unobserved(observed, runs[0])
-    changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
+    releases = [row.torch for row in load_matrix()]
+    changes = plan_changes(observed, releases, golden, _narrow(runs))
     if not changes:
         click.echo("golden already says what the last run observed")
         return
@@ -66,7 +70,8 @@ def accept(
     for line in (line for run in runs for line in _caveats(run)):
         click.echo(line)
     text = parse_reason(reason)
-    count = f"{sum(len(change.facts) for change in changes)} facts in {len(changes)} files"
+    facts = counted(sum(len(change.facts) for change in changes), "fact")
+    count = f"{facts} in {counted(len(changes), 'file')}"
     if not yes:
         if not has_terminal():
             raise UsageError(
@@ -81,6 +86,17 @@ def accept(
     click.echo(f"{count} written below {display_path(golden)}; commit them")
 
 
+def _narrow(runs: Sequence[Run]) -> set[str]:
+    """The patches of runs that left out what is judged before a merge."""
+    return {
+        observation.case.patch
+        for run in runs
+        if run.is_narrowed
+        for observation in observations_of(run)
+        if observation.case.patch
+    }
+
+
 def _caveats(run: Run) -> Iterator[str]:
     """Lines about what else a person accepts with a run: what is red in it, what it left out."""
     verdicts, name = verdicts_of(run), display_path(Path(run.patch))
@@ -88,8 +104,11 @@ def _caveats(run: Run) -> Iterator[str]:
     if red:
         yield f"{name}: the run is red ({', '.join(red)}); only facts stop being red"
     look = quick_look_of(run, verdicts)
+    shown = view(verdicts, run.torches, look)
+    if shown.is_idle or shown.without_effect:
+        yield f"{name}: the patch changed nothing that was judged"
     if look:
-        share = share_text(view(verdicts, run.torches, look), look)
+        share = share_text(shown, look)
         yield f"{name}: a quick look, judged{share}; all else stays as it is recorded"
 
 

@@ -182,13 +182,25 @@ def accepted_path(folder: Path) -> Path:
 
 
 def load_accepted(folder: Path) -> GoldenFile:
-    """The patches whose facts were accepted, each with one fact whose ranges are the releases."""
+    """The patches whose facts were accepted, each with one fact whose ranges are the releases; one
+    fact for each workload on a device, where only these were.
+    """
     return read_golden(accepted_path(folder), "accepted patches", "each release")
 
 
-def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
-    """True if facts of a patch were accepted on a release."""
-    return any(release in span for span in accepted.sections.get(patch, {}).get(_ACCEPTED, {}))
+def is_accepted(
+    accepted: GoldenFile, patch: str, release: str, workload: str = "", device: str = ""
+) -> bool:
+    """True if facts of a patch were accepted on a release: those of all workloads, or those of this
+    one on this device.
+    """
+    section = accepted.sections.get(patch, {})
+    names = (_ACCEPTED, _accepted_name(workload, device))
+    return any(release in span for name in names for span in section.get(name, {}))
+
+
+def _accepted_name(workload: str, device: str) -> str:
+    return f"{_ACCEPTED}.{workload}.{device}"
 
 
 def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -> str | None:
@@ -211,13 +223,27 @@ def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -
 
 
 def with_accepted(
-    accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
+    accepted: GoldenFile,
+    observations: Iterable[Observation],
+    releases: Sequence[str],
+    narrow: Collection[str] = (),
 ) -> GoldenFile:
-    """`accepted` and the patches that were observed, on their releases."""
-    found = GoldenFile(accepted.workload, accepted.device, dict(accepted.sections))
-    observed = sorted({(one.case.patch, one.case.torch) for one in observations if one.case.patch})
-    for patch, torch in observed:
-        _put(found, patch, torch, {_ACCEPTED: 1}, releases, keep=())
+    """`accepted` and the patches that were observed, on their releases: of `narrow` patches only
+    the workloads that were observed.
+    """
+    sections = {name: dict(section) for name, section in accepted.sections.items()}
+    found = GoldenFile(accepted.workload, accepted.device, sections)
+    observed: dict[tuple[str, str], Facts] = {}
+    for case in (one.case for one in observations):
+        if case.patch:
+            name = _accepted_name(case.workload, case.device)
+            observed.setdefault((case.patch, case.torch), {})[name] = 1
+    for (patch, torch), own in sorted(observed.items()):
+        is_narrow = patch in narrow
+        if is_narrow and is_accepted(found, patch, torch):
+            continue
+        keep = {*found.sections.get(patch, {})} - {*own} if is_narrow else set[str]()
+        _put(found, patch, torch, own if is_narrow else {_ACCEPTED: 1}, releases, keep=keep)
     return found
 
 

@@ -5,7 +5,7 @@ Only cases that were observed are touched: a partial run removes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -31,8 +31,9 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Colour, Command, Observation, Verdict, record
+from patchgate.model.records import Colour, Command, Kind, Observation, Verdict, record
 from patchgate.runner.cache_keys import text_digest
+from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"
@@ -100,6 +101,22 @@ def observations_of(run: Run) -> list[Observation]:
     ]
 
 
+def refuse_stopped(run: Run) -> None:
+    """Raises UsageError if the run ended before it had judged all: what it left out is not known to
+    anybody who accepts it.
+    """
+    verdicts = verdicts_of(run)
+    left = sum(verdict.kind is Kind.STOPPED for verdict in verdicts)
+    if left:
+        done = len(Journal(Path(run.folder)).cells())
+        raise UsageError(
+            f"the run stopped after {done} of {done + left} checks",
+            where=display_path(Path(run.folder)),
+            got="facts of a part that nobody has chosen",
+            next=run.again,
+        )
+
+
 def refuse_unobserved(observed: Sequence[Observation], run: Run) -> None:
     """Raises UsageError if no case gave facts that golden could record."""
     if not any(map(_is_a_record, observed)):
@@ -144,10 +161,13 @@ def refuse_unattended(environment: Mapping[str, str]) -> None:
 
 
 def plan_changes(
-    observations: Sequence[Observation], releases: Sequence[str], folder: Path
+    observations: Sequence[Observation],
+    releases: Sequence[str],
+    folder: Path,
+    narrow: Collection[str] = (),
 ) -> list[Change]:
     """The files that promoting `observations` would change; a case that was not observed keeps its
-    facts.
+    facts. Of `narrow` patches other workloads were not judged.
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
     recorded = [*filter(_is_a_record, observations)]
@@ -164,9 +184,9 @@ def plan_changes(
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
-    # From now on, each change of these patches' facts is red.
+    # From now on, each change of these facts is red.
     before = load_accepted(folder)
-    after = with_accepted(before, recorded, releases)
+    after = with_accepted(before, recorded, releases, narrow)
     if facts := tuple(_changed_facts(before, after, releases)):
         text = format_golden(after)
         changes.append(Change(path=accepted_path(folder), after=text, facts=facts))

@@ -451,9 +451,12 @@ class CheckContext:
         device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
         return self.golden(observed.case.workload, device)
 
-    def is_accepted(self, release: str) -> bool:
-        """True if facts of the patch were accepted on a release."""
-        return is_accepted(self._accepted, self.patch.id, release)
+    def is_accepted(self, observed: Observation, release: str) -> bool:
+        """True if facts of the patch were accepted on a release, of the workload that was observed
+        on its device.
+        """
+        of = self._golden_of(observed)
+        return is_accepted(self._accepted, self.patch.id, release, of.workload, of.device)
 
     def observe_unpatched(self, case: Case) -> Observation:
         """The facts of a workload without the patch."""

@@ -63,7 +63,7 @@ class Compared:
     recorded: Expectation  #: of the patched case
     recorded_unpatched: Expectation
     release: str  #: the release of the record; not the case's torch for a nightly build
-    accepted: bool = True  #: facts of the patch were accepted on that release
+    accepted: bool = True  #: facts of the patch with this workload were accepted on that release
     budgets: Mapping[str, Budget] = field(default_factory=dict)  #: of costs, by name
     advice: str = ""  #: for a fact that has changed
     commands: tuple[Command, ...] = ()  #: for such a fact; the last one repeats the run
@@ -85,7 +85,7 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             recorded=recorded,
             recorded_unpatched=recorded_unpatched,
             release=release,
-            accepted=context.is_accepted(release),
+            accepted=context.is_accepted(unpatched, release),
             budgets=context.patch.claims.budgets,
             advice=f"compare the generated code below {display_path(run.folder)}/code",
             commands=(
@@ -191,7 +191,7 @@ def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
     ]
     if len(order) > _SHOWN:
         changes.append(f"and {len(order) - _SHOWN} more facts")
-    expected = "nothing is accepted of this patch yet, and no cost is worse beyond its limit"
+    expected = "nothing of this patch is accepted here yet, and no cost is worse beyond its limit"
     return _verdict(check, Kind.FIRST, compared, "changes", expected, tuple(changes))
 
 
@@ -202,7 +202,7 @@ def _expected(
         cost = cost_of(fact)
         limit = f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun}"
         than = f"than without the patch, {format_value(before)}"
-        return f"{limit} {than} (nothing is accepted of this patch yet)"
+        return f"{limit} {than} (nothing of this patch is accepted here yet)"
     patched, unpatched = format_value(held.patched), format_value(held.unpatched)
     if kind is Kind.DRIFTED:
         return f"{patched} (unpatched recorded {unpatched}, now {format_value(before)})"

@@ -55,7 +55,7 @@ golden/stack.h200.txt
 def test_with_a_reason_golden_and_its_history_are_written(observed):
     result = accept("--reason", "first", "--yes")
     assert result.exit_code == 0
-    assert result.output.splitlines()[-1] == "1 facts in 1 files written below golden; commit them"
+    assert result.output.splitlines()[-1] == "1 fact in 1 file written below golden; commit them"
     assert {path.name for path in (observed / "golden").iterdir()} == {
         "stack.h200.txt",
         "HISTORY.md",
@@ -160,7 +160,7 @@ def test_results_that_are_no_plain_files_are_refused(observed, command, damage, 
 @pytest.mark.parametrize(("typed", "written"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_person_is_asked_before_anything_is_written(observed, monkeypatch, typed, written):
     monkeypatch.setattr("patchgate.cli.accept.has_terminal", lambda: True)
-    assert "write 1 facts in 1 files? [y/N]" in accept("--reason", "first", typed=typed).output
+    assert "write 1 fact in 1 file? [y/N]" in accept("--reason", "first", typed=typed).output
     assert (observed / "golden").exists() is written
 
 
@@ -192,7 +192,7 @@ def test_what_else_a_person_accepts_is_said_in_a_line(observed, kinds, given, sa
     ]
     save_verdicts(observed / "out", found)
     printed = accept("--reason", "first", "--yes").output
-    assert printed.split("6\n")[1].partition("1 facts in")[0] == said
+    assert printed.split("6\n")[1].partition("1 fact in")[0] == said
 
 
 def test_facts_that_no_run_compares_are_not_accepted(observed):
@@ -244,3 +244,24 @@ def test_a_patch_that_does_not_run_has_no_facts_to_accept(observed, kind, refuse
     assert (observed / "golden").exists() is not refused
     if refused:
         assert (result.exception.where, result.exception.got) == ("mine.py:3", actual)
+
+
+def test_a_run_that_was_stopped_is_not_accepted(observed):
+    case = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
+    stopped = [
+        Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item=f"x{number}")
+        for number in range(3)
+    ]
+    save_verdicts(observed / "out", stopped)
+    refused = accept("--reason", "first", "--yes").exception
+    assert refused.what == "the run stopped after 0 of 3 checks"
+    assert str(refused.next).startswith("patchgate gate ")
+    assert not (observed / "golden").exists()
+
+
+def test_it_is_said_if_the_patch_changed_nothing(observed):
+    case = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
+    idle = Verdict(code="PG518", kind=Kind.WARNING, check="parity", case=case, item="stack.cpu")
+    save_verdicts(observed / "out", [idle])
+    printed = accept("--reason", "first", "--yes").output
+    assert "mine.py: the patch changed nothing that was judged\n" in printed

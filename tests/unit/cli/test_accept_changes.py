@@ -1,6 +1,7 @@
 """Promoting to golden: what is planned, shown and written, and where it is refused."""
 
 import os
+from functools import partial
 
 import pytest
 from expecttest import assert_expected_inline
@@ -138,6 +139,23 @@ def test_a_patch_that_changes_no_fact_is_accepted_too(folder):
     assert not golden.is_accepted(known, "mine", "2.12.1")
     assert not golden.is_accepted(known, "another", "2.11.0")
     assert accept(folder, seen(patch="mine", loads=6)) == []
+
+
+def test_of_a_narrow_run_only_the_judged_workloads_are_accepted(folder):
+    both = seen(loads=6), seen(patch="mine", loads=4)
+    write_changes(plan_changes(both, RELEASES, folder, {"mine"}), "why", folder)
+    known = partial(golden.is_accepted, golden.load_accepted(folder), "mine", "2.11.0")
+    assert known("stack", "h200")
+    assert not known("stack", "cpu")
+    assert not known("mlp", "h200")
+    more = seen(workload="mlp", loads=1), seen(patch="mine", workload="mlp", loads=1)
+    write_changes(plan_changes(more, RELEASES, folder, {"mine"}), "why", folder)
+    known = partial(golden.is_accepted, golden.load_accepted(folder), "mine", "2.11.0")
+    assert known("stack", "h200") and known("mlp", "h200")
+    # A whole gate accepts all, and a narrow one afterwards takes nothing back.
+    accept(folder, *both)
+    assert plan_changes(more, RELEASES, folder, {"mine"}) == []
+    assert golden.is_accepted(golden.load_accepted(folder), "mine", "2.11.0", "chain", "cpu")
 
 
 def test_a_golden_file_that_cannot_be_read_stops_everything(folder):

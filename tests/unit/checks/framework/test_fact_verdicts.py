@@ -156,7 +156,7 @@ def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, co
         ({"now": (5, 5)}, "4 (unpatched recorded 6, now 5)", "5"),
         (
             {"held": (None, None)},
-            "nothing is accepted of this patch yet, and no cost is worse beyond its limit",
+            "nothing of this patch is accepted here yet, and no cost is worse beyond its limit",
             "loads.max 6 -> 4",
         ),
         (
