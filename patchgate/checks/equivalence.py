@@ -139,6 +139,6 @@ def _change_of_tokens(before: Figures, after: Figures) -> tuple[str, ...]:
     if not after["changed_tokens"]:
         return ()
     return (
-        f"{after['changed_tokens']} of {after['tokens']} tokens depend on the form, "
-        f"{before['changed_tokens']} without the patch (chosen by random weights)",
+        f"{after['changed_tokens']} of {after['tokens']} tokens, which heads with random weights "
+        f"draw, differ between the forms, {before['changed_tokens']} without the patch",
     )

@@ -103,6 +103,13 @@ _NEXT = {
         "Return a copy where the original does: a caller may write to what is returned."
     ),
     "^(input|state)": "Leave the arguments and the module's state as the original leaves them.",
+    r"\bnan\b": (
+        "Look for a comparison that NaN fails, as `x > 0` does, or for an operation that makes NaN "
+        "of an infinity: the result must be NaN where the original's is."
+    ),
+    r"\binf\b": (
+        "Look for an intermediate that overflows, or a division by zero, that the original has not."
+    ),
 }
 # The words of a sample for how it was run.
 _RUN = re.compile(", (in eager mode|on the simulated GPU)$")

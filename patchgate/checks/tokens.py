@@ -91,8 +91,8 @@ def _changes(counts: Counts) -> str:
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     return (
         f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change, "
-        f"in {counts['changed_sequences']} of {counts['sequences']} texts (of many texts in "
-        f"{low:.1%} to {high:.1%})"
+        f"in {counts['changed_sequences']} of {counts['sequences']} texts (of all texts "
+        f"{low:.1%} to {high:.1%}, with 95% confidence)"
     )
 
 

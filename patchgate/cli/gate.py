@@ -29,9 +29,10 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.torch_range import default_releases, source_of_releases
 from patchgate.model.exit_code import is_partial
 from patchgate.model.paths import CORPUS
+from patchgate.report.formats import JudgedPatch
 from patchgate.report.next_commands import is_through_nox
 from patchgate.report.progress import RunProgress
-from patchgate.report.terminal import stdout_console
+from patchgate.report.terminal import show_answer, stdout_console
 from patchgate.report.view import changes_of_red
 from patchgate.runner.leftovers import temporary_files_below
 from patchgate.runner.results_folder import results_folder, seconds_before
@@ -41,7 +42,9 @@ from patchgate.runner.run_settings import (
 )
 from patchgate.runs.gate import (
     Environments,
+    JudgedRun,
     PlannedRun,
+    Turn,
     judge_runs,
     planned_run,
 )
@@ -137,7 +140,12 @@ def gate(
 
     progress = partial(_progress, workers=workers, cells=verbose, form=form)
     judge = partial(
-        judge_runs, folder=Path(folder), workers=workers, progress=progress, failed=show_failure
+        judge_runs,
+        folder=Path(folder),
+        workers=workers,
+        progress=progress,
+        ended=partial(_ended, form=form),
+        failed=show_failure,
     )
     # However this run ends, it never shows results that an earlier one left in its folder.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
@@ -185,13 +193,25 @@ def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
     return code
 
 
-def _progress(run: Run, patch: Patch, *, workers: int, cells: bool, form: str) -> RunProgress:
+def _progress(
+    run: Run, patch: Patch, turn: Turn, *, workers: int, cells: bool, form: str
+) -> RunProgress:
     """Print the first line of a run, and return what shows how far it is."""
     file = None if form == "text" else sys.stderr
-    click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
+    which = f"{turn}: " if turn.of > 1 else ""
+    click.echo(f"patchgate {__version__}: {which}{_first_line(run, patch)}", file=file)
     before = seconds_before(Path(run.folder))
-    waits = f"starting torch {', '.join(run.torches)}"
-    return RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits)
+    waits, later = f"starting torch {', '.join(run.torches)}", turn.of - turn.number
+    return RunProgress(
+        stdout_console(file), before, workers=workers, cells=cells, waits=waits, later=later
+    )
+
+
+def _ended(judged: JudgedRun, turn: Turn, *, form: str) -> None:
+    """Print the answer of a patch after which another one is judged."""
+    if turn.number < turn.of:
+        console = stdout_console(None if form == "text" else sys.stderr)
+        show_answer(console, f"{turn}, {judged.patch.id}", JudgedPatch(**judged._asdict()).view)
 
 
 def _first_line(run: Run, patch: Patch) -> str:

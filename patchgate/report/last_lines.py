@@ -134,6 +134,8 @@ def count_line(view: RunView) -> str:
     notes = view.counts[Colour.GREY] - view.unjudged
     grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
     none = "nothing red, as the patch changes nothing here" if view.is_idle else "nothing red"
+    if view.without_effect:
+        none = f"nothing red, but {_without_effect_text(view)}"
     counts = [red if view.causes else none, f"{view.counts[Colour.GREEN]} green"]
     return ", ".join([*counts, *(f"{count} {what}" for count, what in grey if count)])
 
@@ -153,10 +155,18 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     patchgate gate PATCH`.
     """
     found = "the patch changes nothing; judged" if view.is_idle else "no problem"
+    if view.without_effect:
+        found = f"{_without_effect_text(view)}; judged"
     return (
         f"QUICK LOOK: {found}{share_text(view, look)}. Not a gate result; run: "
         f"{typed(look.command)}"
     )
+
+
+def _without_effect_text(view: RunView) -> str:
+    """Says that nothing was judged, and in which check the patch acted, if that is known."""
+    acts = f", only for the {view.acts_in}" * bool(view.acts_in)
+    return f"the patch acted in no judged workload{acts} (PG518)"
 
 
 def share_text(view: RunView, look: QuickLook) -> str:
@@ -192,13 +202,16 @@ def _not_judged(
         more = f" and {len(unable) - _NAMED} more" * (len(unable) > _NAMED)
         yield f"{', '.join(unable[:_NAMED])}{more}, which cannot run here with or without the patch"
     unmeasured = [verdict.actual for verdict in verdicts if verdict.fact == REST]
-    rest = len(workloads.keys() - names - ({*run.premerge} if unmeasured else set()))
-    if run.workloads:
-        yield f"{rest} other workloads (this run has `--workload`)"
-    elif rest and run.project.chosen_workloads:
-        yield f"{rest} workloads that `workloads` of the table leaves out"
+    left = workloads.keys() - names
+    of_gate = left if run.workloads and run.nightly else left & {*run.premerge}
+    if run.workloads and of_gate:
+        skipped = counted(len(of_gate), "other workload")
+        yield f"{skipped} of a whole gate (this run has `--workload`)"
+    rest = len(left - of_gate)
+    if rest and run.project.chosen_workloads:
+        yield f"{counted(rest, 'workload')} that `workloads` of the table leaves out"
     elif rest and not run.nightly:
-        yield f"{rest} workloads that only `--nightly` judges"
+        yield f"{counted(rest, 'workload')} that only `--nightly` judges"
     if run.checks:
         others = [
             check.name

@@ -66,7 +66,9 @@ class TimeLeft:
 
 
 class RunProgress(Progress):
-    """Shows how far one run is; `before` are the seconds of each cell in the last run."""
+    """Shows how far one run is; `before` are the seconds of each cell in the last run, and `later`
+    is the number of patches that are judged after this one.
+    """
 
     def __init__(
         self,
@@ -76,10 +78,11 @@ class RunProgress(Progress):
         workers: int,
         cells: bool,
         waits: str,
+        later: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.console, self.cells, self.waits, self._clock = console, cells, waits, clock
-        self.total = self.done = 0
+        self.total, self.done, self._later = 0, 0, later
         self._left = TimeLeft(before, workers, clock)
         self._began, self._over = clock(), threading.Event()
         self._running: dict[str, None] = {}
@@ -130,9 +133,13 @@ class RunProgress(Progress):
         self._show()
 
     def left(self) -> str:
-        """`about 40 s left`."""
+        """`about 40 s left`; `..., about 4 min for all patches` before others, each of which may
+        take as long as this one.
+        """
         seconds = self._left.seconds()
-        return f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
+        own = f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
+        every = seconds + self._later * (self._clock() - self._began + seconds)
+        return own + f", about {time_text(every)} for all patches" * bool(self._later)
 
     def _repeat(self) -> None:
         """Show that the run goes on, even if no cell begins or ends."""

@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import IO
 
 from rich.box import SIMPLE_HEAD
@@ -48,6 +48,8 @@ _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 _NAMES = 44
 # The most characters of a line of source with a caret below, and behind its place.
 _SOURCE, _INLINE = 70, 90
+# The columns between two of the matrix, and of a heading that is folded.
+_GAP, _HEADING = 2, 10
 # Columns of a label, and of a log, which is not 80 wide.
 _LABEL, _LOG = 7, 140
 # Grey kinds that have a line of their own.
@@ -85,7 +87,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     if view.stopped and not view.causes:  # nothing to act on: the last line says how far it came
         console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
         return
-    console.print(_matrix(view))
+    console.print(_matrix(view, console.width))
     # The heading of its column says where it does not apply.
     replaces = [effect.text for effect in view.replaces if effect.applies or len(view.torches) == 1]
     heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
@@ -120,6 +122,13 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
 
 
+def show_answer(console: Console, heading: str, view: RunView) -> None:
+    """Print the counts of one of several patches, and a line for each problem."""
+    console.print(Text(escape_control(f"{heading}: {count_line(view)}"), _STYLES[view.colour]))
+    for problem in _problems(view) if view.causes else ():
+        print_line(console, problem, _STYLES[Colour.RED])
+
+
 def _problems(view: RunView) -> Iterator[str]:
     """A line for each cause: its code, the place, the title of the code, and the evidence."""
     places = [(group.evidence.where or "-").rpartition("/")[2] for group in view.causes]
@@ -144,14 +153,19 @@ def _cut(lines: Sequence[str], most: int) -> Iterator[str]:
         yield f"and {len(lines) - most} more, in the report"
 
 
-def _matrix(view: RunView) -> Table:
-    """The items that are red or not judged, and a row of counts for all others."""
+def _matrix(view: RunView, width: int) -> Table:
+    """The items that are red or not judged, and a row of counts for all others.
+
+    Where they would leave too little of `width` for the names, headings have several lines.
+    """
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("check", no_wrap=True)
     table.add_column("item", overflow="fold")  # the only one that may give way
-    for column in view.columns:
-        table.add_column(column, no_wrap=True)
     opened = [line for line in view.lines if _is_open(line)]
+    names = [max((len(name) for name in each), default=0) for each in _names(opened)]
+    is_narrow = sum(names) + sum(len(column) + _GAP for column in view.columns) + _GAP > width
+    for column in view.columns:
+        table.add_column(fill(column, _HEADING) if is_narrow else column, no_wrap=True)
     before = ""
     for line in opened[:_ROWS]:
         check = line.check if line.check != before else ""
@@ -169,6 +183,10 @@ def _matrix(view: RunView) -> Table:
         cells = [_sum_text([line.cells[at] for line in rest]) for at in range(len(view.torches))]
         table.add_row(Text("others" if opened else "all"), Text(escape_control(checks)), *cells)
     return table
+
+
+def _names(lines: Sequence[MatrixLine]) -> tuple[list[str], list[str]]:
+    return [line.check for line in lines], [line.item for line in lines]
 
 
 def _is_open(line: MatrixLine) -> bool:

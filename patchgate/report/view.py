@@ -21,6 +21,9 @@ from patchgate.runner.run_results import QuickLook
 
 # The most characters of a text that is shown whole.
 LONG = 240
+# The code of a workload whose numbers were compared, although no line of the patch ran for it; and
+# those of a check that calls what the patch replaces without a workload.
+_NOT_ACTED, _RAN = "PG518", ("PG512", "PG513", "PG514")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -103,6 +106,8 @@ class RunView:
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
     done: int | None = None  #: how many cells were judged; None if that is not known
+    without_effect: bool = False  #: the patch ran for no judged workload, and changed none
+    acts_in: str = ""  #: the check in which it acted then
     quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property
@@ -180,7 +185,25 @@ def view(
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
+        without_effect=_is_without_effect(verdicts),
+        acts_in=next((v.item for v in verdicts if v.code in _RAN), ""),
         quick_look=quick_look,
+    )
+
+
+def _is_without_effect(verdicts: Sequence[Verdict]) -> bool:
+    """True if no line of the patch ran where numbers were compared, and nothing changed anywhere.
+
+    Numbers of a simulated device are those of code that the facts compare.
+    """
+    idle = {v.case.device for v in verdicts if v.code == _NOT_ACTED}
+    return bool(idle) and not any(
+        v.colour is Colour.RED
+        or v.share
+        or is_change(v)
+        or v.kind in (Kind.FIRST, Kind.KNOWN)
+        or (v.fact == "bits" and v.case.device in idle)
+        for v in verdicts
     )
 
 

@@ -108,6 +108,16 @@ class JudgedRun(NamedTuple):
     verdicts: list[Verdict]
 
 
+class Turn(NamedTuple):
+    """The place of a run among those that are carried out one after another."""
+
+    number: int = 1
+    of: int = 1
+
+    def __str__(self) -> str:
+        return f"patch {self.number} of {self.of}"
+
+
 class Cell(NamedTuple):
     """One instance of a check."""
 
@@ -361,12 +371,13 @@ def judge_runs(
     *,
     folder: Path,
     workers: int,
-    progress: Callable[[Run, Patch], AbstractContextManager[Progress]],
+    progress: Callable[[Run, Patch, Turn], AbstractContextManager[Progress]],
+    ended: Callable[[JudgedRun, Turn], None],
     failed: Callable[[BaseException], None],
     servers: Servers | None = None,
 ) -> list[JudgedRun]:
-    """The verdicts of each run below `folder`. If a signal or a fault ends one, the others do not
-    begin; `failed` gets the error.
+    """The verdicts of each run below `folder`; `ended` gets each as soon as it is judged. If a
+    signal or a fault ends one, the others do not begin; `failed` gets the error.
     """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
@@ -374,7 +385,7 @@ def judge_runs(
     # They run no patch themselves, so starting torch once is enough for several.
     is_shared = not servers and len(runs) > 1 and all(runs[0].run.rows.values())
     with running_servers(runs[0].run.rows) if is_shared else nullcontext(servers) as shared:
-        for run, patch in runs:
+        for number, (run, patch) in enumerate(runs, 1):
             try:
                 failure = syntax_failure(patch, run.rows.values())
                 put_aside(Path(run.folder))  # a judgement of `--watch` has left results
@@ -386,11 +397,12 @@ def judge_runs(
                 else:
                     # An earlier patch may have ended a server.
                     asked = shared if shared and shared.are_serving() else None
-                    with progress(run, patch) as shown:
+                    with progress(run, patch, Turn(number, len(runs))) as shown:
                         verdicts = judge_patch(
                             run, patch, workers=workers, progress=shown, servers=asked
                         )
                 judged.append(JudgedRun(run, patch, verdicts))
+                ended(judged[-1], Turn(number, len(runs)))
             except UsageError:
                 raise
             except (KeyboardInterrupt, Exception) as error:
@@ -398,9 +410,8 @@ def judge_runs(
                 if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
                     sys.exit(MACHINE)
                 judged.append(JudgedRun(run, patch, load_verdicts(Path(run.folder))))
-                for rest, its_patch in runs[len(judged) :]:
-                    verdicts = leave_partial(rest, its_patch, ended_by(error))
-                    judged.append(JudgedRun(rest, its_patch, verdicts))
+                rest = runs[len(judged) :]
+                judged += [JudgedRun(*each, leave_partial(*each, ended_by(error))) for each in rest]
                 break
     for name in ("unpatched", "patched", "cpp"):
         prune(_KEPT / name, "*/*", _KEPT_BYTES)

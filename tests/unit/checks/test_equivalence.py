@@ -60,7 +60,7 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed():
 def test_the_difference_of_both_sides_is_shown():
     verdict = judge(SAME, ROUNDED, Numerics.BIT_IDENTICAL)
     assert verdict.actual == (
-        "7 of 1024 tokens depend on the form, 0 without the patch (chosen by random weights); 0.0% -> 33.0% of the elements differ;"
+        "7 of 1024 tokens, which heads with random weights draw, differ between the forms, 0 without the patch; 0.0% -> 33.0% of the elements differ;"
         " the two forms differ by at most 0 -> 0.003"
     )
     assert (verdict.subject, verdict.where) == ("chain.cpu batch and single rows", "patch.toml")

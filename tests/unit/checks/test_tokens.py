@@ -68,7 +68,8 @@ def test_a_flip_is_red_unless_it_is_claimed(counts, numerics, code, kind):
 
 def test_the_sentence_that_a_maintainer_needs():
     assert judge(SOME).actual == (
-        "1.6% of 4096 tokens change, in 3 of 64 texts (of many texts in 1.6% to 12.9%);"
+        "1.6% of 4096 tokens change, in 3 of 64 texts (of all texts 1.6% to 12.9%, with 95% "
+        "confidence);"
         " probability that an exact-text test fails: 4.7% (1.6% to 13.2%) over 64 tokens,"
         " 52.8% (22.5% to 89.0%) over 1000 tokens; first: sequence 17, token 12: 92 -> 40"
     )

@@ -353,12 +353,15 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
     assert {(tuple(run.problems), run.devices) for run in project} == {
         (("2.10.1",), ("npu", "cpu"))
     }
+    assert "patch 1 of 2, one: nothing red, 1 green" in printed.splitlines()
+    assert "patch 2 of 2, two" not in printed
     assert printed.splitlines()[-1] == "2 patches, results below .patchgate/gate; exit code 1"
     page = command("report", "--html", "page.html")[1].splitlines()[-1]
     assert page == "2 patches, results below .patchgate/gate, page.html; exit code 1"
     assert command("report")[0] == 1
     assert str(project[0].again) == "patchgate gate engine/one.py"
-    assert command("gate", "engine/one.py")[0] == 0
+    status, printed, _ = command("gate", "engine/one.py")
+    assert (status, "patch 1 of" in printed) == (0, False)
     assert not (folder / ".patchgate/gate/two").exists()
 
 

@@ -92,8 +92,13 @@ def test_the_counts_are_by_cause_and_colour(kinds: list[Kind], line: str) -> Non
             "not judged: h200 (this run has `--device`)",
         ),
         (
-            {"devices": ("cuda", "h200", "cpu"), "workloads": ("stack",)},
-            "not judged: 2 other workloads (this run has `--workload`)",
+            {
+                "devices": ("cuda", "h200", "cpu"),
+                "workloads": ("stack",),
+                "premerge": ("stack", "chain"),
+            },
+            "not judged: 1 other workload of a whole gate (this run has `--workload`); 1 workload "
+            "that only `--nightly` judges",
         ),
         (
             {"devices": ("cuda", "h200", "cpu"), "project": Project(workloads=("stack", "own"))},
@@ -284,3 +289,39 @@ def test_a_workload_that_fails_without_the_patch_too_is_none_that_was_judged() -
     assert count_line(shown).startswith(
         "QUICK LOOK: no problem in 0 of 3 workloads (1 cannot run here) on 1 of 1 releases,"
     )
+
+
+def _unacted(**given: Any) -> Verdict:
+    return verdict(Kind.WARNING, "PG518", "parity", subject="stack.cpu", **given)
+
+
+def test_a_patch_that_acted_nowhere_is_named_in_the_last_lines():
+    same = verdict(Kind.PASS, "PG300", before="1", after="1")
+    shown = view([_unacted(), same], ["2.9.0"])
+    assert count_line(shown) == (
+        "nothing red, but the patch acted in no judged workload (PG518), 1 green, 1 grey note"
+    )
+    ran = verdict(Kind.PASS, "PG514", "parity", subject="samples of gelu")
+    assert "no judged workload, only for the samples (PG518)" in count_line(
+        view([_unacted(), ran], ["2.9.0"])
+    )
+    run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, workloads=("stack",))
+    verdicts = [_unacted(), same]
+    narrowed = view(verdicts, ["2.9.0"], quick_look_of(replace(run, checks=("parity",)), verdicts))
+    assert count_line(narrowed).startswith(
+        "QUICK LOOK: the patch acted in no judged workload (PG518); judged in 1 of 1 workloads by "
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        verdict(Kind.PASS, "PG503", "parity", subject="chain.cpu bits"),
+        verdict(Kind.PASS, "PG300", before="1", after="2"),
+        verdict(Kind.FIRST, "PG303", subject="stack.h200 changes"),
+        verdict(Kind.REGRESSED, "PG701", "cache"),
+    ],
+)
+def test_a_patch_that_acted_somewhere_is_not_said_to_act_nowhere(other):
+    assert "acted in no" not in count_line(view([_unacted(), other], ["2.9.0"]))
+    assert "acted in no" not in count_line(view([other], ["2.9.0"]))

@@ -36,6 +36,7 @@ def made(
     terminal: bool = False,
     cells: bool = False,
     clock: Clock | None = None,
+    later: int = 0,
 ) -> tuple[RunProgress, io.StringIO]:
     file = io.StringIO()
     console = Console(file=file, width=110 if terminal else 80, force_terminal=terminal)
@@ -45,6 +46,7 @@ def made(
         workers=2,
         cells=cells,
         waits="starting torch 2.11.0",
+        later=later,
         clock=clock or Clock(),
     )
     return progress, file
@@ -174,3 +176,14 @@ def test_in_a_terminal_a_bar_shows_what_runs_and_is_gone_at_the_end():
 )
 def test_times_are_rounded(seconds, text):
     assert time_text(seconds) == text
+
+
+def test_before_other_patches_the_time_for_all_is_named():
+    clock = Clock()
+    progress, _ = made(clock=clock, later=2)
+    clock.now = 20.0
+    progress.planned(CELLS)
+    assert progress.left() == "about 10 s left, about 70 s for all patches"
+    for cell in NAMES[:-1]:
+        end(progress, cell)
+    assert progress.left().startswith("finishing, about ")

@@ -68,8 +68,7 @@ all     machine, api, gate, kernels, graph, ...   197 ok   196 ok
 replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0, 2.12.1)
 
 judged: 2 workloads on h200 (simulated), cpu (codegen); torch 2.11.0, 2.12.1
-not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
-`--workload`)
+not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
 nothing red, 393 green; exit code 0""",
     )
 
@@ -167,8 +166,7 @@ they are recorded together with the changes of cause 1, by its command
         gated_sum
 
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
-not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
-`--workload`)
+not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
 1. PG301 gated_sum.h200.2.11.0.fused_norm.py kernel facts changed: gated_sum.h200: memory.peak 21,0~
 1 cause, 8 red results, 32 green, 4 grey notes; exit code 1""",
     )
@@ -211,8 +209,7 @@ not judged: PG809 reach could not be judged: calls on torch 2.11.0: no workload 
 patch
   next: Read the failure, and run the gate again.
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
-not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
-`--workload`)
+not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
 1. PG103 PG103-missing-attribute.py:9 attribute used by the patch is missing: attribute StorageBox.~
 1 cause, 4 red results, 14 green, 2 not judged; exit code 1""",
     )

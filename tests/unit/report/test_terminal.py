@@ -167,3 +167,11 @@ def test_a_line_is_quoted_of_the_repositorys_sources_only(
     red = next(verdict for verdict in verdicts if verdict.code == "PG201")
     text = printed(show_run, "mine", view([replace(red, where=f"{place}:1")], ["2.9.0"]))
     assert ("SECRET" in text) is quoted
+
+
+def test_in_a_narrow_terminal_headings_give_way_before_names(verdicts):
+    odd = [replace(each, applies=each.torch != "2.12.1") for each in verdicts]
+    text = printed(show_run, "mine", view(odd, ["2.9.0", "2.12.1"]), width=48)
+    assert "machine, graph" in text and "stack.h200 " in text
+    assert "(does not" in text and "(does not apply)" not in text
+    assert "(does not apply)" in printed(show_run, "mine", view(odd, ["2.9.0", "2.12.1"]), width=90)

@@ -161,8 +161,8 @@ def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, co
         ),
         (
             {"held": (None, None), "fact": "bytes.total", "now": (100, 111)},
-            "at most 10.0% more bytes moved than without the patch, 100 (nothing is accepted of "
-            "this patch yet)",
+            "at most 10.0% more bytes moved than without the patch, 100 (nothing of this patch "
+            "is accepted here yet)",
             "111",
         ),
         ({"now": (6, None)}, "4 (unpatched 6)", "absent"),
