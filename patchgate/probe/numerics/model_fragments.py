@@ -40,6 +40,10 @@ return w @ u
 w = torch.softmax((q * 0.5) @ k.transpose(2, 3) + m[:3, :3], -1, dtype=torch.float32)
 return torch.einsum("bhst,bhtd->bhsd", w, u)
 
+x = torch.where(torch.arange(3)[:, None] == 1, float("nan"), q)
+w = (x @ k.mT).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf")).softmax(-1)
+return w @ u, torch.nn.functional.scaled_dot_product_attention(x, k, u)
+
 w = torch.nn.functional.scaled_dot_product_attention
 return w(q, k, u), w(q, k, u, is_causal=True), w(q, k, u, attn_mask=m[:3, :3], scale=0.7)
 
@@ -82,6 +86,8 @@ f = torch.nn.functional
 return (f.gelu(f.linear(a, m, v)), f.gelu(f.linear(a, m), approximate="tanh") * b,
     f.linear(a, m).t()
 )
+
+return a @ m + v.double(), v + (a.double() @ m.double()), p @ m.to(p.dtype) + v, a @ m + w
 
 return a @ m + b, (a @ m) * 0.5 + b, b - a @ m, (a @ m).sum(-1), a @ m.t(), (m @ a.t()).t()
 

@@ -1,5 +1,6 @@
-"""Small programs that compile a module with a backend and call it again with other weights: written
-in place, loaded, replaced, or those of another module of the class.
+"""Small programs that call what a backend has compiled again: with other weights, which are written
+in place, loaded, replaced, or those of another module of the class; with other random numbers; and
+next to another graph of the same form.
 
 Programs are separated by empty lines and read inputs by name, as fragments of models do.
 """
@@ -33,6 +34,19 @@ layer.load_state_dict({"weight": n, "bias": v * 2})
 found.append(call(a))
 layer.weight.data, layer.bias = m * 3, w.clone()
 return *found, call(a), compiled(other)(a), layer.weight.grad
+
+def scaled(x, y):
+    return torch.tanh(x) * y
+def moved(x, y):
+    return torch.sin(x) + y
+call, other = compiled(scaled), compiled(moved)
+return call(a, b), other(a, b), call(b, a), other(b, a)
+
+def noisy(x):
+    return x + torch.randn(x.shape)
+call = compiled(noisy)
+moves = (call(a) - call(a)).abs().amax(), (call(b) - call(b)).abs().amax()
+return tuple((each > 0.01).float() for each in moves)
 """
 
 
