@@ -49,6 +49,7 @@ from patchgate.runs.gate import (
     planned_run,
 )
 from patchgate.runs.plan import (
+    devices_here,
     environments_for,
     installable,
     known_checks,
@@ -119,7 +120,7 @@ def gate(
             patch="",
             rows={},
             project=project,
-            devices=known_devices(project, list(loaded), devices, names),
+            devices=devices_here(project, known_devices(project, list(loaded), devices, names)),
             workloads=names,
             checks=known_checks(checks),
             others=tuple(map(installable, others)),

@@ -49,6 +49,8 @@ from patchgate.runs.gate import Environments, syntax_failure
 
 #: Gets a line for each environment that is made.
 Say = Callable[[str], None]
+# A driver of NVIDIA's, of AMD's or of Windows below Linux has one of these.
+_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _REQUIRES = "--requires 'transformers>=4.50'"
 _FORM = "--row 2.11.0=path/to/python"
 
@@ -154,6 +156,23 @@ def known_devices(
         own = [each.workload for each in all_checks().values() if each.workload]
         only_known(workloads, known + own, "workload", "--workload")
         only_known(project.chosen_workloads, known, "workload", project.where("workloads"))
+    return names
+
+
+def devices_here(project: Project, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The devices.
+
+    Raises UsageError for a real one if this machine has no driver of a GPU: all else would be
+    judged first, and torch's own error is about a process of ours.
+    """
+    real = [name for name in names if load_profile(name, project.profiles)["kind"] == "real"]
+    if real and not any(map(os.path.exists, _DRIVERS)):
+        raise UsageError(
+            "no GPU on this machine",
+            where="--device",
+            got=real[0],
+            next="leave it out: kernels are judged on a simulated GPU; or see: patchgate doctor",
+        )
     return names
 
 

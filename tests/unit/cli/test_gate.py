@@ -11,12 +11,14 @@ from types import SimpleNamespace
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.inputs.project import Project
 from patchgate.lint.index.release import releases
+from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
-from patchgate.runs import gate
+from patchgate.runs import gate, plan
 
 
 @pytest.mark.parametrize(
@@ -595,3 +597,15 @@ def test_what_another_python_can_read_is_no_typo(command, folder, monkeypatch):
     (folder / "mine.py").write_text("y = {\n")
     command("gate", "mine.py", "--row", "2.11.0=/bin/true")
     assert judged == [("2.11.0",)]
+
+
+@pytest.mark.parametrize(("driver", "code"), [("", 2), ("driver", 0)])
+def test_a_real_device_needs_the_driver_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: str, code: int
+) -> None:
+    (tmp_path / "driver").touch()
+    monkeypatch.setattr(plan, "_DRIVERS", (str(tmp_path / (driver or "none")),))
+    project = Project()
+    assert plan.devices_here(project, ("h200", "cpu")) == ("h200", "cpu")
+    with nullcontext() if code == 0 else pytest.raises(UsageError, match="no GPU"):
+        assert plan.devices_here(project, ("h200", "cuda")) == ("h200", "cuda")
