@@ -27,7 +27,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.exit_code import exit_code
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Command, Kind, Observation, Verdict
-from patchgate.model.results import JudgedCell
+from patchgate.model.results import JudgedCell, Progress
 from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings
 from patchgate.runner.files_read import note_read
@@ -404,15 +404,20 @@ def test_results_of_a_patch_that_is_edited_meanwhile_are_of_neither_text(
 def test_what_is_red_before_an_edit_is_the_answer(
     judge: Judge, run: Run, edits_at: int, code: int
 ) -> None:
-    asked = []
+    asked, first_ended = [], threading.Event()
+
+    class Noted(Progress):
+        def ended(self, cell: JudgedCell) -> None:
+            first_ended.set()
 
     def edits(context: CheckContext, at: Instance) -> list[Verdict]:
         asked.append(at.case.torch)
         if len(asked) == edits_at:
+            assert edits_at == 1 or first_ended.wait(60)
             Path(run.patch).write_text("# edited\n")
         return [verdict(Kind.REGRESSED if len(asked) == 1 else Kind.PASS)]
 
-    verdicts = judge(edits, rows=TWO, workers=1)
+    verdicts = judge(edits, rows=TWO, workers=1, progress=Noted())
     assert verdicts[-1].actual.endswith("mine.py, or its manifest, was edited during the run")
     assert exit_code(verdicts) == code
 
