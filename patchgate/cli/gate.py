@@ -53,7 +53,6 @@ from patchgate.runs.plan import (
     environments_for,
     installable,
     known_checks,
-    known_devices,
     load_patches,
     requirements_of,
     with_requirements,
@@ -120,7 +119,7 @@ def gate(
             patch="",
             rows={},
             project=project,
-            devices=devices_here(project, known_devices(project, list(loaded), devices, names)),
+            devices=devices_here(project, list(loaded), devices, names),
             workloads=names,
             checks=known_checks(checks),
             others=tuple(map(installable, others)),
@@ -139,15 +138,7 @@ def gate(
             for path, patch in loaded.items()
         ]
 
-    progress = partial(_progress, workers=workers, cells=verbose, form=form)
-    judge = partial(
-        judge_runs,
-        folder=Path(folder),
-        workers=workers,
-        progress=progress,
-        ended=partial(_ended, form=form),
-        failed=show_failure,
-    )
+    judge = _judging(Path(folder), workers, form, verbose=verbose)
     # However this run ends, it never shows results that an earlier one left in its folder.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
         if watch:
@@ -205,6 +196,18 @@ def _progress(
     waits, later = f"starting torch {', '.join(run.torches)}", turn.of - turn.number
     return RunProgress(
         stdout_console(file), before, workers=workers, cells=cells, waits=waits, later=later
+    )
+
+
+def _judging(folder: Path, workers: int, form: str, *, verbose: bool) -> Judge:
+    """Judge runs one after the other, and show how far each is."""
+    return partial(
+        judge_runs,
+        folder=folder,
+        workers=workers,
+        progress=partial(_progress, workers=workers, cells=verbose, form=form),
+        ended=partial(_ended, form=form),
+        failed=show_failure,
     )
 
 

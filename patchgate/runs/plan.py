@@ -159,12 +159,15 @@ def known_devices(
     return names
 
 
-def devices_here(project: Project, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The devices.
+def devices_here(
+    project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The devices of `known_devices`, to be judged on this machine.
 
-    Raises UsageError for a real one if this machine has no driver of a GPU: all else would be
-    judged first, and torch's own error is about a process of ours.
+    Raises UsageError for a real one if there is no driver of a GPU: all else would be judged first,
+    and torch's own error is about a process of ours.
     """
+    names = known_devices(project, patches, given, workloads)
     real = [name for name in names if load_profile(name, project.profiles)["kind"] == "real"]
     if real and not any(map(os.path.exists, _DRIVERS)):
         raise UsageError(

@@ -606,6 +606,6 @@ def test_a_real_device_needs_the_driver_of_a_gpu(
     (tmp_path / "driver").touch()
     monkeypatch.setattr(plan, "_DRIVERS", (str(tmp_path / (driver or "none")),))
     project = Project()
-    assert plan.devices_here(project, ("h200", "cpu")) == ("h200", "cpu")
+    assert plan.devices_here(project, [], ("h200", "cpu"), ()) == ("h200", "cpu")
     with nullcontext() if code == 0 else pytest.raises(UsageError, match="no GPU"):
-        assert plan.devices_here(project, ("h200", "cuda")) == ("h200", "cuda")
+        assert plan.devices_here(project, [], ("h200", "cuda"), ()) == ("h200", "cuda")
