@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import indent
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import (
@@ -25,6 +26,7 @@ from patchgate.checks.samples import sampled_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import nodes_in
 from patchgate.model.facts import changed_facts, check_of
+from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.cache_keys import files_digest
@@ -38,20 +40,8 @@ _REMEDY = (
     "`torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread "
     "only."
 )
-_PASTE = """Paste:
-        import hashlib
-        from torch._inductor.codecache import FxGraphHashDetails
-
-        original = FxGraphHashDetails.__init__
-        DIGEST = hashlib.sha256(open(__file__, "rb").read()).hexdigest()
-
-
-        def keyed(self, *args, **kwargs):
-            original(self, *args, **kwargs)
-            self.my_patch = DIGEST  # every attribute is part of the key
-
-
-        FxGraphHashDetails.__init__ = keyed"""
+# A file, so that a test runs these lines.
+_KEYED = (PACKAGE / "checks" / "cache_key.txt").read_text("utf-8")
 CODES = (
     *read_codes(f"""
 PG701 stale cached code hides the patch
@@ -61,7 +51,8 @@ PG701 stale cached code hides the patch
     files, but not what was replaced in memory. Measurements with such a cache are invalid, and
     every user of the shared cache gets the wrong kernels.
     Fix: {_REMEDY}
-    {_PASTE}
+    Paste:
+{indent(_KEYED, " " * 8)}
 PG702 the patch switches the cache off
     With the patch, the cache refuses graphs (bypass) that it accepts without it. A note if only
     AOTAutograd's cache does, which takes no `autograd.Function`, and Inductor's accepts them.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchgate.checks.framework.find_checks import every_code
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
@@ -109,6 +110,16 @@ def ask(torch, runner, kept):
         )
 
     return put
+
+
+def test_a_patch_with_the_lines_to_paste_has_a_key_of_its_own(ask: Any, tmp_path: Path) -> None:
+    """It finds nothing that was stored without it, where the same patch without them does."""
+    ask("cached", None, tag="")
+    assert ask("cached", STORING, tag="")["answers"]["hit"] == 1
+    patch = tmp_path / "patch.py"
+    patch.write_text(every_code()["PG701"].paste + "\n\n\n" + Path(STORING).read_text("utf-8"))
+    answers = ask("cached", str(patch), tag="")["answers"]
+    assert (answers["hit"], answers["miss"]) == (0, 1)
 
 
 def test_the_temporary_file_of_another_child_is_not_touched(

@@ -40,10 +40,6 @@ return w @ u
 w = torch.softmax((q * 0.5) @ k.transpose(2, 3) + m[:3, :3], -1, dtype=torch.float32)
 return torch.einsum("bhst,bhtd->bhsd", w, u)
 
-x = torch.where(torch.arange(3)[:, None] == 1, float("nan"), q)
-w = (x @ k.mT).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf")).softmax(-1)
-return w @ u, torch.nn.functional.scaled_dot_product_attention(x, k, u)
-
 w = torch.nn.functional.scaled_dot_product_attention
 return w(q, k, u), w(q, k, u, is_causal=True), w(q, k, u, attn_mask=m[:3, :3], scale=0.7)
 
