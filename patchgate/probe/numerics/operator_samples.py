@@ -442,8 +442,9 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # If all traces are unchanged, only code can be wrong.
         few = _COMPILED // 2 if now else _COMPILED
-        # Each slope is a compile of its own.
-        others = [i for i, s in enumerate(samples) if i not in telling and s.how != SLOPE]
+        others = [i for i in range(len(samples)) if i not in telling]
+        # Each slope is a compile of its own: one, where there is nothing else.
+        others = [i for i in others if samples[i].how != SLOPE] or others[:1]
         chosen = [*differing, *others[: max(few - len(differing), 0)]]
         groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
         compiled = _compiled(samples, groups) if written["compiles"] else {}
