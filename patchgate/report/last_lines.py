@@ -164,7 +164,7 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
 
 
 def _without_effect_text(view: RunView) -> str:
-    """Says that nothing was judged, and in which check the patch acted, if that is known."""
+    """A sentence for a patch that acted in no judged workload; it names the check that it met."""
     acts = f", only for the {view.acts_in}" * bool(view.acts_in)
     return f"the patch acted in no judged workload{acts} (PG518)"
 
