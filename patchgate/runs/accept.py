@@ -112,7 +112,7 @@ def refuse_stopped(run: Run) -> None:
         raise UsageError(
             f"the run stopped after {done} of {done + left} checks",
             where=display_path(Path(run.folder)),
-            got="facts of a part that nobody has chosen",
+            got="facts of the checks that had ended by then",
             next=run.again,
         )
 
