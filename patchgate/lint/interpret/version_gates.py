@@ -301,9 +301,10 @@ def traps_in(
         splits = symbol in _SPLITS_AFTER and _is_minor(second, first)
     splits = splits and {type(first), type(second)} != {str}
     kinds = {type(first), type(second)} if symbol in ("<", "<=", ">", ">=") else set()
-    textual, misorders = kinds == {str}, False
+    one, other = _as_text(first), _as_text(second)
+    textual, misorders = bool(kinds) and None not in (one, other), False
     if textual:
-        misorders = _misorders(symbol, first, second, results[FINAL])
+        misorders = _misorders(symbol, str(one), str(other), results[FINAL])
     elif float in kinds and kinds <= {float, int}:
         misorders = _misorders(
             symbol, _as_version(first, release), _as_version(second, release), results[FINAL]
@@ -317,6 +318,13 @@ def traps_in(
         nightly_below=symbol == "<" and not results[FINAL] and bool(results[NIGHTLY]),
         nightly_above=symbol == ">=" and bool(results[FINAL]) and not results[CANDIDATE],
     )
+
+
+def _as_text(value: object) -> str | None:
+    """A plain text, or the parts of one joined again: ["2", "9"] is 2.9. None for all else."""
+    if isinstance(value, (tuple, list)) and value and {*map(type, value)} == {str}:
+        return ".".join(value)
+    return str(value) if type(value) is str else None
 
 
 def _is_minor(bound: object, torch: object) -> bool:

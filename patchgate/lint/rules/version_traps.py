@@ -12,8 +12,9 @@ from patchgate.model.records import read_codes
 
 COMPARED_AS_TEXT, LOCAL_VERSION, PRERELEASE, SPLIT_MINOR = read_codes("""
 PG123 versions compared as text
-    A version check compares two plain strings by order, or a version that was made a number.
-    Why: As text, "2.9" is greater than "2.10"; as a number 2.10 is 2.1.
+    A version check compares two plain strings, or lists of strings, by order, or a version that was
+    made a number.
+    Why: As text, "2.9" is greater than "2.10", and "9" than "10"; as a number 2.10 is 2.1.
     Fix: Compare `packaging.version.Version` objects, or `torch.__version__` itself.
 PG124 local version compared
     The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.

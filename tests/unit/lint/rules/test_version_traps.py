@@ -12,6 +12,27 @@ def test_text_order_is_red_where_it_is_wrong() -> None:
     assert "PG123" not in codes('import torch\nif torch.__version__ < "2.9": pass\n')
 
 
+@pytest.mark.parametrize(
+    ("check", "is_red"),
+    [
+        ('torch.__version__.split(".")[:2] < ["2", "9"]', True),
+        ('tuple(torch.__version__.split(".")[:2]) >= ("2", "9")', True),
+        ('["2", "9"] <= torch.__version__.split(".")', True),
+        ('torch.__version__.split(".")[1] < "9"', True),
+        ('(torch.__version__.split(".")[0], torch.__version__.split(".")[1]) < ("2", "9")', True),
+        ('[int(part) for part in torch.__version__.split(".")[:2]] < [2, 9]', False),
+        ('tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 9)', False),
+        ("Version(torch.__version__).release[:2] < (2, 9)", False),
+        ('torch.__version__.split(".")[:2] == ["2", "9"]', False),
+    ],
+)
+def test_parts_of_a_version_are_compared_as_text_too(check: str, is_red: bool) -> None:
+    source = f"import torch\nfrom packaging.version import Version\nif {check}: pass\n"
+    red = [each for each in found(source) if "PG123 red" in each]
+    assert len(red) == is_red
+    assert "PG123" not in codes(source) or is_red
+
+
 def test_a_version_as_a_number_is_red_where_it_is_wrong() -> None:
     number = "float('.'.join(torch.__version__.split('.')[:2]))"
     wrong = [
