@@ -15,14 +15,7 @@ def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
 
     Files that the packages around it import first are left out: what they change is not its own.
     """
-    before: dict[Path, ast.Module] = {}
-    for folder in file.parents:
-        package = folder / "__init__.py"
-        if not package.is_file():
-            break
-        if package != file:
-            around = _read(package)
-            before |= {package: around} | _closure(package, around)
+    before = _around(file)
     if file in before:  # then these begin with the file itself
         before = {}
     return {
@@ -30,6 +23,24 @@ def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
         for path, read in _closure(file, tree).items()
         if path != file and path not in before
     }
+
+
+def files_run_by(file: Path, tree: ast.Module) -> set[Path]:
+    """The other files of its project that an import of `file` runs, those of its packages too."""
+    return {*_around(file), *_closure(file, tree)} - {file}
+
+
+def _around(file: Path) -> dict[Path, ast.Module]:
+    """The packages around a file, from the innermost, and what they import."""
+    found: dict[Path, ast.Module] = {}
+    for folder in file.parents:
+        package = folder / "__init__.py"
+        if not package.is_file():
+            break
+        if package != file:
+            read = _read(package)
+            found |= {package: read} | _closure(package, read)
+    return found
 
 
 def _closure(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:

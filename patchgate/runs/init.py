@@ -209,16 +209,16 @@ def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
 
 
 def _watched(source: Path, root: Path, own: str) -> list[str]:
-    """The patterns of the files next to the patch, at `own`, that decide results: its imports, the
-    project's table, and golden.
+    """The patterns of the files next to the patch, at `own`, that decide results: what its import
+    runs, the project's table, and golden.
     """
-    from patchgate.lint.imported_files import imported_files
+    from patchgate.lint.imported_files import files_run_by
 
     project = find_project(source)
-    imported: list[Path] = []
+    imported = set[Path]()
     with suppress(Unreadable):  # a verdict says so
         if source.suffix not in DIFFS:
-            imported = [*imported_files(source, parse(read_source(source)))]
+            imported = files_run_by(source, parse(read_source(source)))
     files = [*sorted(imported), table_file(project), project.golden_folder]
     names = [
         each.relative_to(root).as_posix() + "/**" * (each == project.golden_folder)
