@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from patchgate.cli.parameters import argument, option, options
-from patchgate.inputs.patch_source import source_and_manifest
+from patchgate.inputs.patch_source import refuse_empty, source_and_manifest
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
@@ -40,6 +40,7 @@ def init(
     project's table gets the patch, and .gitignore the results.
     """
     source, manifest = source_and_manifest(patch)
+    refuse_empty(source)
     command = gate_command(patch)
     texts = workflows(patch, source, workflow, force) if workflow else {}
     if workflow and manifest.exists():

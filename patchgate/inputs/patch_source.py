@@ -12,7 +12,9 @@ import functools
 import hashlib
 import io
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import tokenize
 import warnings
@@ -29,6 +31,8 @@ from patchgate.model.text import did_you_mean
 DIFFS = (".diff", ".patch")
 _FOLDER = "patchgate lint reads all of a folder; `patches` in a table names some"
 _FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
+# Importing these changes nothing of torch.
+_NO_PATCHES = {"torch", "triton", *sys.stdlib_module_names}
 # A larger file is not taken for a patch.
 _BYTES = 16 << 20
 
@@ -88,6 +92,40 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
             next=f"{_FOLDER}; or {_FORM}" if path.is_dir() else _FORM,
         )
     return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
+
+
+def refuse_empty(source: Path) -> None:
+    """Raises UsageError for a file that cannot change torch: it is empty, or has nothing except
+    comments, texts and imports of torch and the standard library.
+    """
+    try:
+        text = read_source(source)
+        if text.strip() and source.suffix in DIFFS:
+            return
+        is_idle = all(map(_is_idle, parse(text).body))
+    except Unreadable:  # a verdict says so
+        return
+    if is_idle:
+        path = display_path(source)
+        raise UsageError(
+            "no patch: nothing in this file changes torch",
+            where=path,
+            got="only comments, texts and imports" if text.strip() else "an empty file",
+            next=f"write the patch there, then: patchgate gate {shlex.quote(path)}",
+        )
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    """True for `pass`, for a text or another constant, and for an import of a module that is no
+    patch.
+    """
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom):
+        names = ["." * node.level + (node.module or "")]
+    found = {name.partition(".")[0] for name in names}
+    return isinstance(node, ast.Pass) or (bool(found) and found <= _NO_PATCHES)
 
 
 def read_source(path: Path) -> str:

@@ -32,13 +32,14 @@ from patchgate.inputs.models import (
     models_of,
 )
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.patch_source import refuse_empty, source_and_manifest
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.toml import tables_below
 from patchgate.inputs.torch_range import default_releases, torch_range
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder, refuse_links
-from patchgate.model.paths import display_path
+from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Command
 from patchgate.model.serialization import Invalid, read_requirement
 from patchgate.model.text import nearest
@@ -94,7 +95,7 @@ def load_patches(
 ) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
     """The given patches, or those of the table; and the patches that `with_models` returns.
 
-    Raises UsageError if there is no patch, or if two have one name.
+    Raises UsageError if there is no patch, if one is empty, or if two have one name.
     """
     project = project_around(given[0]) if given else find_project(Path.cwd())
     paths = list(given) or project.patch_paths()
@@ -118,7 +119,14 @@ def load_patches(
                 next="call one of the two otherwise",
             )
         named[patch.id] = path
+        _refuse_empty(path, patch)
     return with_models(project, workloads), loaded
+
+
+def _refuse_empty(path: Path, patch: Patch) -> None:
+    """Raises UsageError for a file without code, unless functions of other modules install it."""
+    if not any(":" in call.partition("(")[0] for call in patch.claims.apply):
+        refuse_empty(source_and_manifest(split_entry(path)[0])[0])
 
 
 def _no_patch(project: Project) -> UsageError:

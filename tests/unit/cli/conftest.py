@@ -21,7 +21,7 @@ def command(
     """Types a command: its exit code, what it printed, and what it said was wrong."""
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["patchgate", *arguments])

@@ -203,7 +203,7 @@ error: --device: no device `h20`
 
 
 def test_a_check_that_was_misspelt_is_named_with_what_was_meant(command, folder):
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
     status, _, said = command(
         "gate", "mine.py", "--problem", "2.11.0=no", "--check", "parity,latncy"
     )
@@ -580,6 +580,35 @@ def test_a_typo_ends_before_any_torch_is_installed_or_started(command, folder, m
     assert "PG210" in printed
     assert "mine.py:2" in printed
     assert (folder / ".patchgate" / "gate" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("", "an empty file"),
+        ("\n\n", "an empty file"),
+        ("# to do\n", "only comments, texts and imports"),
+        (
+            '"""Patch."""\n\nimport os\nfrom torch._inductor import ir\n',
+            "only comments, texts and imports",
+        ),
+        ("pass\n", "only comments, texts and imports"),
+    ],
+)
+@pytest.mark.parametrize("called", ["gate", "init"])
+def test_a_file_without_a_patch_ends_at_once(command, folder, called, text, got):
+    (folder / "mine.py").write_text(text)
+    status, printed, wrong = command(called, "mine.py")
+    told = "error: mine.py: no patch: nothing in this file changes torch"
+    step = "write the patch there, then: patchgate gate mine.py"
+    assert (status, printed, wrong) == (2, "", f"{told}\n  got:  {got}\n  next: {step}\n")
+    assert [path.name for path in folder.iterdir()] == ["mine.py"]
+
+
+@pytest.mark.parametrize("text", ["import engine.patches\n", "from . import patches\n", "x = 1\n"])
+def test_an_import_of_another_module_may_be_a_patch(command, folder, text):
+    (folder / "mine.py").write_text(text)
+    assert "no patch" not in command("gate", "mine.py", "--row", "2.11.0")[2]
 
 
 def test_what_another_python_can_read_is_no_typo(command, folder, monkeypatch):

@@ -126,13 +126,13 @@ targets = [
 
 
 def test_a_bare_file_gets_a_manifest_of_its_own_name(command, folder):
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
     assert command("init", "mine.py")[0] == 0
     assert load_claims(folder / "mine.toml") == Claims(title="mine")
 
 
 def test_nothing_is_replaced_unless_told(command, folder):
-    (folder / "mine.py").write_text('"""Mine."""\n')
+    (folder / "mine.py").write_text('"""Mine."""\nready = True\n')
     (folder / "mine.toml").write_text("not TOML at all")
     status, _, wrong = command("init", "mine.py")
     assert (status, (folder / "mine.toml").read_text()) == (2, "not TOML at all")
@@ -168,7 +168,7 @@ def test_bad_input_is_reported_by_its_place(command, folder, name, text, told):
 
 
 def test_a_folder_that_cannot_be_written_is_reported(command, folder, monkeypatch):
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
 
     def refuse(path, text):
         raise PermissionError(13, "Permission denied")
@@ -185,10 +185,10 @@ def test_a_folder_that_cannot_be_written_is_reported(command, folder, monkeypatc
 def repository(folder):
     (folder / ".git").mkdir()
     (folder / "patches" / "mine").mkdir(parents=True)
-    (folder / "patches" / "mine" / "patch.py").write_text("")
+    (folder / "patches" / "mine" / "patch.py").write_text("ready = True\n")
     (folder / "two words").mkdir()
     for path in ("patches/other.py", "two words/mine.py"):
-        (folder / path).write_text("")
+        (folder / path).write_text("ready = True\n")
     return folder
 
 
@@ -241,6 +241,7 @@ def test_a_workflow_judges_after_an_edit_of_what_the_patch_imports(command, repo
     gate = yaml.safe_load((repository / ".github" / "workflows" / "patchgate.yml").read_text())
     assert gate[True]["pull_request"]["paths"] == [
         "package/mine.*",
+        "package/__init__.py",
         "package/below.py",
         "package/cost.py",
         "package/table.py",
@@ -256,7 +257,7 @@ def test_a_second_patch_is_judged_too_and_the_first_still_is(command, repository
     (repository / "engine").mkdir()
     (repository / table / "patchgate.toml").write_text("patches = [\n    'one.py'\n]\n")
     for name in ("one.py", "two.py"):
-        (repository / table / name).write_text("")
+        (repository / table / name).write_text("ready = True\n")
     first, second = (str(Path(table, name)) for name in ("one.py", "two.py"))
     assert command("init", first, "--workflow", f"them/gate@{OLD}")[0] == 0
     workflow = repository / ".github" / "workflows" / "patchgate.yml"
@@ -347,7 +348,7 @@ def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, calle
 
 
 def test_a_workflow_needs_a_repository(command, folder):
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
     told = command("init", "mine.py", "--workflow", f"them/gate@{OLD}")[2].splitlines()[0]
     assert told == "error: mine.py: nowhere to put a workflow"
 
@@ -377,7 +378,7 @@ def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
 
 
 def test_a_patch_is_read_as_python_reads_it(command, folder):
-    (folder / "marked.py").write_bytes(b'\xef\xbb\xbf"""Mine."""\n')
+    (folder / "marked.py").write_bytes(b'\xef\xbb\xbf"""Mine."""\nready = True\n')
     assert command("init", "marked.py")[0] == 0
     assert load_claims(folder / "marked.toml").title == "Mine"
     (folder / "uncoded.py").write_bytes(b"# one\n# gr\xfc\xdfe\n")
@@ -394,7 +395,7 @@ def package(repository):
         "src/engine/patches/one.py",
     ):
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
-        (repository / name).write_text("")
+        (repository / name).write_text("ready = True\n")
     (repository / "pyproject.toml").write_text("[project]\nname = 'engine'")
     return repository
 
@@ -437,6 +438,6 @@ def test_a_table_that_has_the_patch_is_left_alone(command, package):
 
 
 def test_a_folder_that_is_no_project_gets_no_table(command, folder):
-    (folder / "mine.py").write_text("")
+    (folder / "mine.py").write_text("ready = True\n")
     command("init", "mine.py")
     assert {path.name for path in folder.iterdir()} == {"mine.py", "mine.toml"}
