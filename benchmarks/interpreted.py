@@ -5,6 +5,9 @@ and without a GPU, interprets the kernels of a part, or of each N-th of its item
 `workloads`, `operations` or `samples` of torch's operators. What each kernel was given, and what it
 gave, goes to a file in the folder. `replay FILE...`, on a machine with the GPU, gives the same
 kernels the same memory and prints a line of JSON for each. `table FILE...` makes tables of these.
+
+`blocks [WORKLOAD...]`, as `record`, compares each workload in large blocks with the same in the
+blocks that Inductor chooses, and prints a row of a table.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ import contextlib
 import copy
 import importlib
 import json
+import math
 import runpy
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -108,10 +113,17 @@ def _detached(args: Sequence[Any]) -> list[Any]:
     return copy.deepcopy([arg.detach() if torch.is_tensor(arg) else arg for arg in args])
 
 
+def _profile() -> dict[str, Any]:
+    tomllib = importlib.import_module("tomllib")  # of Python 3.11
+    profile: dict[str, Any] = tomllib.loads(
+        (FIXTURES / "devices" / f"{PROFILE}.toml").read_text("utf-8")
+    )
+    return profile
+
+
 def record(folder: Path, part: str, first: int, step: int) -> None:
     """Write a file for each item of the part."""
-    tomllib = importlib.import_module("tomllib")  # of Python 3.11
-    profile = tomllib.loads((FIXTURES / "devices" / f"{PROFILE}.toml").read_text("utf-8"))
+    profile = _profile()
     items = {"workloads": _workloads, "operations": _operations, "samples": _samples}[part]()
     folder.mkdir(parents=True, exist_ok=True)
     for number, (item, run) in enumerate(items):
@@ -320,12 +332,39 @@ def _table_row(item: str, rows: Sequence[dict[str, Any]]) -> str:
     return f"| {item} | {len(rows)} | {elements} | {share} | {largest or 0} |"
 
 
+def blocks(names: Sequence[str]) -> Iterator[str]:
+    """A row for each workload and dtype: its launches and programs, and how its outputs differ."""
+    profile = _profile()
+    yield "| workload | launches | programs | differ | ulps | seconds, large and own |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for item, run in _workloads():
+        if names and item.split()[0] not in names:
+            continue
+        outputs, seconds = [], []
+        own: dict[str, list[str]] = {}
+        for launches in (None, own):
+            torch._dynamo.reset()
+            begin = time.process_time()
+            with reproducible(profile):
+                outputs.append(
+                    run(generated.interpreting_backend(profile, {}, launches))["outputs"]
+                )
+            seconds.append(f"{time.process_time() - begin:.1f}")
+        grids = [launch.partition(" programs")[0] for each in own.values() for launch in each]
+        programs = sum(math.prod(map(int, grid.split(" x "))) for grid in grids)
+        figures = f"{share_differing(*outputs):.2%} | {ulps(*outputs):.3g} | {', '.join(seconds)}"
+        yield f"| {item} | {len(grids)} | {programs} | {figures} |"
+
+
 def main(command: str, *args: str) -> None:
     if command == "record":
         first, step = (args[2] if len(args) > 2 else "0/1").split("/")
         record(Path(args[0]), args[1], int(first), int(step))
     elif command == "replay":
         replay(args)
+    elif command == "blocks":
+        for row in blocks(args):
+            print(row, flush=True)
     else:
         print("\n".join(table(args)))
 

@@ -138,10 +138,14 @@ class Sample(Patched):
     outputs: str  #: The file to write with torch.save.
 
 
-class Run(Compile):
+class _Run(Compile):
     outputs: str  #: The file to write with torch.save.
     seeds: list[int]  #: Of weights and inputs, one after the other.
     small: bool  #: Inputs of one row and of none too.
+
+
+class Run(_Run, total=False):
+    own_blocks: bool  #: Of a simulated GPU: the blocks and the grid that Inductor chooses.
 
 
 class RunOffers(Compile):

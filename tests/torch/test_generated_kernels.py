@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.kernel_faults import FAULTS, WORKLOAD
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Instance, all_checks
+from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case, Colour, Verdict
@@ -28,11 +28,15 @@ FIRST = ("loses NaN in a maximum", "sums in bfloat16", "no store")
 @pytest.fixture
 def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
     def verdicts(
-        source: str, workload: str = "odd_sizes", check: str = "generated_kernels"
+        source: str,
+        workload: str = "odd_sizes",
+        check: str = "generated_kernels",
+        numerics: str = "rounding",
     ) -> list[Verdict]:
         path = tmp_path / "patch.py"
         path.write_text(source)
-        (tmp_path / "patch.toml").write_text('title = "Edits kernels"\nnumerics = "rounding"\n')
+        manifest = f'title = "Edits kernels"\nnumerics = "{numerics}"\n'
+        (tmp_path / "patch.toml").write_text(manifest)
         patch = load_patch(tmp_path)
         given = replace(
             run, patch=str(tmp_path), devices=("h200",), shared_cache=str(kept / "unpatched")
@@ -93,3 +97,90 @@ def test_a_kernel_that_is_another_for_single_rows_is_red_with_the_device(judge, 
     assert {verdict.code for verdict in red} == codes, verdicts
     assert all(verdict.subject == "residual_chain.h200 batch and single rows" for verdict in red)
     assert len(verdicts) == 3
+
+
+# Patches of triton_heuristics, which no generated code shows, and the codes of their verdicts at
+# night.
+_LAUNCHES = {
+    "leaves out the last block": (
+        """from torch._inductor.runtime.triton_heuristics import Grid1D
+
+original = Grid1D.generate
+
+
+def generate(self, meta):
+    original(self, meta)
+    self.x_grid = f"max(({self.x_grid}) - 1, 1)"
+
+
+Grid1D.generate = generate
+""",
+        {"PG516"},
+    ),
+    "half of the programs": (
+        """from torch._inductor.runtime.triton_heuristics import GridExpr
+
+original = GridExpr.eval_slow
+
+
+def half(self, meta):
+    x, y, z = original(self, meta)
+    return -(-x // 2), y, z
+
+
+GridExpr.eval_slow = half
+""",
+        {"PG516"},
+    ),
+    "blocks beyond what has a mask": (
+        """import triton
+from torch._inductor.runtime import triton_heuristics
+
+original = triton_heuristics.cached_autotune
+
+
+def large(size_hints, configs, *args, **kwargs):
+    for config in configs:
+        if "XBLOCK" in config.kwargs:
+            config.kwargs["XBLOCK"] = 1 << 15
+    return original(size_hints, configs, *args, **kwargs)
+
+
+triton_heuristics.cached_autotune = large
+""",
+        {"PG516"},
+    ),
+    "half as large blocks": (
+        """from torch._inductor.runtime import triton_heuristics
+
+original = triton_heuristics.triton_config
+
+
+def half(size_hints, x, *args, **kwargs):
+    return original(size_hints, max(x // 2, 1), *args, **kwargs)
+
+
+triton_heuristics.triton_config = half
+""",
+        set(),
+    ),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", _LAUNCHES)
+def test_blocks_and_grids_of_inductor_are_judged_at_night(judge, name):
+    source, codes = _LAUNCHES[name]
+    verdicts = judge(source, "pointwise", "launches", "bit-identical")
+    red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
+    assert codes <= {verdict.code for verdict in red} and bool(codes) == bool(red), verdicts
+    assert all("`triton_" in verdict.actual for verdict in red), red
+    assert len(verdicts) >= 3
+    # Large blocks, as before a merge, cannot show it.
+    (before,) = judge(source, "pointwise")
+    assert before.colour is Colour.GREEN and "same code" in before.actual
+
+
+def test_blocks_are_not_judged_of_a_patch_that_changes_no_launch(judge):
+    with pytest.raises(NothingToJudge):
+        judge("import torch\n", "pointwise", "launches")

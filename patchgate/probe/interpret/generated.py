@@ -9,6 +9,7 @@ dtype.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -43,6 +44,8 @@ from patchgate.probe.simulate.needs_device import NeedsDevice
 # The most elements of a block: the interpreter allows 2 ** 20, and smaller blocks stay in the CPU's
 # caches.
 _LARGEST = 1 << 18
+# The most programs of a launch in Inductor's own blocks: one takes some milliseconds.
+_MOST_PROGRAMS = 4096
 # Inductor leaves a mask out if a size is 1, or a multiple of the largest block that it may choose.
 # These blocks are smaller.
 _WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
@@ -51,16 +54,21 @@ _DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda
 _ATTENTION = ("flash", "efficient", "cudnn")
 
 
-def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Function:
+def interpreting_backend(
+    profile: Profile, faults: dict[Any, MemoryFault], launches: dict[str, list[str]] | None = None
+) -> Function:
     """A backend for functions of tensors on the CPU; faults of their kernels in memory go to
     `faults`.
+
+    With `launches`, the blocks and the grid are those that Inductor's heuristics choose, as they
+    are without measured times, and each kernel's go there. Otherwise the blocks are large.
 
     Raises NeedsDevice, once the function is called, if it cannot be run here.
     """
     memory = Memory(faults)
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        load = functools.partialmethod(_load, memory)
+        load = functools.partialmethod(_load, memory, launches)
         with (
             traced_without_device(profile),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
@@ -120,11 +128,11 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
     module.recompile()
 
 
-def _load(graph: GraphLowering, memory: Memory) -> Any:
+def _load(graph: GraphLowering, memory: Memory, launches: dict[str, list[str]] | None) -> Any:
     """The replacement of `compile_to_module`: the module with a `call` that runs on the CPU."""
     text = graph.codegen()[0].value
     with (
-        mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory)),
+        mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory, launches)),
         mock.patch.object(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, create=True),
     ):
         module = PyCodeCache.load(_DEVICE.sub("device(type='cpu')", text), extra=str(id(memory)))
@@ -235,18 +243,24 @@ def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 class _Kernels:
     """The replacement of Inductor's `AsyncCompile`: its kernels are interpreted."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, launches: dict[str, list[str]] | None) -> None:
+        self._memory, self._launches = memory, launches
 
     def triton(self, name: str, source: str, *_: Any, **__: Any) -> Any:
-        make = functools.partial(_make_kernel, self._memory)
-        with mock.patch.object(triton_heuristics, "cached_autotune", make):
-            module = PyCodeCache.load(source, extra=str(id(self._memory)))
+        load = functools.partial(PyCodeCache.load, source, extra=str(id(self._memory)))
+        if self._launches is None:
+            make = functools.partial(_make_kernel, self._memory)
+            with mock.patch.object(triton_heuristics, "cached_autotune", make):
+                module = load()
+            kernel = getattr(module, name)
+        else:
+            module = load()
+            kernel = _as_chosen(getattr(module, name), self._memory, self._launches)
         from patchgate.probe.interpret.language import LIBDEVICE
 
         if "libdevice" in vars(module):
             vars(module)["libdevice"] = LIBDEVICE
-        return getattr(module, name)
+        return kernel
 
     def wait(self, scope: dict[str, Any]) -> None:
         """Do nothing, because nothing is compiled."""
@@ -272,6 +286,16 @@ def _make_kernel(
     return lambda function: _Kernel(function, blocks, constants, inductor_meta or {}, memory)
 
 
+def _as_chosen(kernel: Any, memory: Memory, launches: dict[str, list[str]]) -> _Kernel:
+    """The kernel of Inductor's own decorator, in the first of its choices of blocks: a device would
+    time them.
+    """
+    if not isinstance(kernel, triton_heuristics.CachingAutotuner):
+        raise NeedsDevice(f"a kernel that is launched by `{type(kernel).__name__}`")
+    blocks, constants = dict(kernel.configs[0].kwargs), kernel.triton_meta.get("constants", {})
+    return _Kernel(kernel.fn, blocks, dict(constants), kernel.inductor_meta, memory, launches)
+
+
 class _Kernel:
     """One kernel, with the `run` that a generated module calls."""
 
@@ -282,13 +306,14 @@ class _Kernel:
         constants: dict[str, Any],
         hints: dict[str, Any],
         memory: Memory,
+        launches: dict[str, list[str]] | None = None,
     ) -> None:
         self._function, self._names = function.fn, list(function.arg_names)
         self._blocks, self._constants, self._hints = blocks, constants, hints
-        self._memory, self._name = memory, function.fn.__name__
+        self._memory, self._name, self._launches = memory, function.fn.__name__, launches
 
     def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
-        """Launch it with blocks as large as the sizes, so that few programs run.
+        """Launch it with blocks as large as the sizes, so that few programs run, or as chosen.
 
         Raises NeedsDevice if the interpreter cannot run it.
         """
@@ -299,9 +324,11 @@ class _Kernel:
         arguments = known | dict(zip(given, args, strict=False)) | kwargs
         if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
             raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
-        blocks = self._large_blocks(arguments)
+        blocks = self._large_blocks(arguments) if self._launches is None else self._blocks
         given_all = arguments | blocks
         grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow(given_all)
+        if self._launches is not None:
+            self._note_launch(self._launches, grid)
         try:
             with no_dispatch():  # the interpreter's own operations are no operators of the module
                 launch(self._function, given_all, set(blocks), grid, self._memory)
@@ -312,6 +339,13 @@ class _Kernel:
         except Exception as error:
             text = one_line(error, 1000)
             raise NeedsDevice(f"`{self._name}` (the interpreter: {text})") from None
+
+    def _note_launch(self, launches: dict[str, list[str]], grid: tuple[int, int, int]) -> None:
+        if math.prod(grid) > _MOST_PROGRAMS:
+            raise NeedsDevice(f"`{self._name}`, which starts {math.prod(grid)} programs")
+        blocks = "".join(f", {name}={size}" for name, size in sorted(self._blocks.items()))
+        launch = f"{' x '.join(map(str, grid))} programs{blocks}"
+        launches.setdefault(self._name, []).append(launch)
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
         """The first choice of blocks, each enlarged beyond its size; those of a fixed

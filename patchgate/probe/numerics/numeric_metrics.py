@@ -21,7 +21,7 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
     element, in ulps of the output's dtype. `memory` has the faults of the patched kernels of kinds
-    that unpatched ones do not have.
+    that unpatched ones do not have, `launches` each kernel's first launch that is another now.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])
@@ -32,7 +32,19 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
             name: compare(sides, theirs[part].get(name, {})) for name, sides in ours[part].items()
         }
     known = {fault["kind"] for fault in ours["memory"]}
-    return metrics | {"memory": [fault for fault in theirs["memory"] if fault["kind"] not in known]}
+    return metrics | {
+        "memory": [fault for fault in theirs["memory"] if fault["kind"] not in known],
+        "launches": _changed_launches(ours["launches"], theirs["launches"]),
+    }
+
+
+def _changed_launches(
+    ours: dict[str, list[str]], theirs: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """Kernel -> its first launch that differs, without the patch and with it."""
+    pairs = {name: zip(ours[name], theirs[name], strict=False) for name in ours.keys() & theirs}
+    changed = {name: [each for each in both if each[0] != each[1]] for name, both in pairs.items()}
+    return {name: list(changed[name][0]) for name in sorted(changed) if changed[name]}
 
 
 def differ_bits(one: str, other: str) -> dict[str, Any]:

@@ -78,9 +78,13 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
         yield
 
 
-def backend_of(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
+def backend_of(
+    profile: Profile,
+    faults: dict[Any, MemoryFault],
+    launches: dict[str, list[str]] | None = None,
+) -> Any:
     """The backend of torch.compile; that of a simulated GPU notes its kernels' misuse of memory in
-    `faults`.
+    `faults`, and with `launches` uses the blocks that Inductor chooses, and notes them there.
     """
     if profile["kind"] != "simulated":
         return "inductor"
@@ -88,7 +92,7 @@ def backend_of(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
         from patchgate.probe.interpret.generated import interpreting_backend
     except ImportError as error:  # numpy, or Triton
         raise NeedsDevice(f"Triton's interpreter cannot be loaded ({error})") from None
-    return interpreting_backend(profile, faults)
+    return interpreting_backend(profile, faults, launches)
 
 
 def tensors(result: Any) -> Outputs:
@@ -182,15 +186,16 @@ def _write_outputs(
 
     `small` adds the outputs for inputs of one row and of none. Without a patch, outputs in float64
     are added as the reference: a patch may not support float64. `compiler` is called in place of
-    torch.compile, and gets inputs of other sizes too.
+    torch.compile, and gets inputs of other sizes too. Special values say nothing of blocks.
     """
     build, dtype = load_build(request), getattr(torch, request["dtype"])
     faults: dict[Any, MemoryFault] = {}
-    sizes = dict(SMALL) if small else {}
+    launches: dict[str, list[str]] | None = {} if request.get("own_blocks") else None
+    sizes, special = dict(SMALL) if small else {}, SPECIAL if launches is None else {}
     training = request.get("training", False) and compiler is None
     is_interpreted = request["profile"]["kind"] == "simulated"
     if compiler is None:
-        backend = backend_of(request["profile"], faults)
+        backend = backend_of(request["profile"], faults, launches)
         compiler = partial(torch.compile, dynamic=request["dynamic"], backend=backend)
     else:
         sizes |= LARGER
@@ -216,13 +221,14 @@ def _write_outputs(
             for sides in written.values():
                 sides["again"] = sides["compiled"]
         changed = {
-            "special": {name: _change_floats(change, args) for name, change in SPECIAL.items()},
+            "special": {name: _change_floats(change, args) for name, change in special.items()},
             "small": {name: _change_size(change, args) for name, change in sizes.items()},
         }
         functions = {"compiled": compiled, "eager": module}
         for part, inputs in changed.items():
             written[part] = _outcomes(functions, module, dtype, inputs)
-    save_outputs(written | {"memory": list(faults.values())}, path)
+    notes = {"memory": list(faults.values()), "launches": launches or {}}
+    save_outputs(written | notes, path)
 
 
 def _calls(
