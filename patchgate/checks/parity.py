@@ -334,7 +334,13 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
     if code and _is_of_zeros(metrics) and not nondeterministic and not patch.states_numerics:
         kind = Kind.WARNING
     place, code = where if code else None, code or "PG503"
-    return verdict(code, kind, case, fact, expected, tuple(found), place, share=share)
+    made = verdict(code, kind, case, fact, expected, tuple(found), place, share=share)
+    return replace(made, is_rounding=_is_rounding([metrics]) and not nondeterministic)
+
+
+def _is_rounding(figures: Iterable[Answer]) -> bool:
+    """True if no output moves by more than another rounding explains."""
+    return all(each["ulps"] <= _ULPS for each in figures)
 
 
 def error_factor(patch: Patch) -> float:
@@ -389,9 +395,15 @@ def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts
             for name, figures in small.items()
         }
         lost = {name: what for name, what in lost.items() if what}
-        share = max((small[name].get("differing", 0.0) for name in lost), default=0.0)
         expected = f"{expected}; numbers as claimed"
-        yield replace(_behaviour(case, "small inputs", expected, small, lost, where), share=share)
+        made = _behaviour(case, "small inputs", expected, small, lost, where)
+        worst = [small[name] for name in lost if not small[name]["mismatch"]]
+        made = replace(made, share=max((each["differing"] for each in worst), default=0.0))
+        if worst and len(worst) == len(lost) and _is_rounding(worst):
+            code = str(_broken_claim(patch, worst[0]))
+            text = verdict(code, made.kind, case, made.fact, expected, made.actual, where)
+            made = replace(text, share=made.share, is_rounding=True)
+        yield made
 
 
 def _is_of_zeros(metrics: Answer) -> bool:

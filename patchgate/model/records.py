@@ -281,6 +281,7 @@ class Verdict:
     share: float = 0.0  #: how much it is, where that is a share: of elements that differ, of growth
     #: that one sampled token changes: how probable, and the ends of its interval
     chance: tuple[float, float, float] | None = None
+    is_rounding: bool = False  #: outputs differ, by no more than another rounding explains
     applies: bool = True  #: running the patch does something on this torch
     before: str | None = None  #: the fact's value without the patch, where the verdict is on a fact
     after: str | None = None  #: the fact's value with the patch

@@ -27,6 +27,14 @@ _DOES_NOT_COMPILE = "does not compile"
 _DOES_NOT_FIT = "does not fit"
 _OTHER_FORM = "other form"
 _CODE = "code"
+_NOTHING, _LESS = "changes nothing", "less effect"
+_NUMBERS, _ROUNDING = "numbers", "rounding"
+# Causes that show that the patch acts.
+_ACTS = frozenset({
+    _DOES_NOT_COMPILE, _OTHER_FORM, "memory", "offered", "wrong numbers", _NUMBERS, _CODE,
+    "side effects", "recompiles", "cache", "compile cost", "cheaper compile", "time",
+    "gain on the device", "other patches",
+})  # fmt: skip
 
 
 @record
@@ -156,6 +164,8 @@ no fix: PG205
     The patch does not fix the defect that its manifest names.
 code: PG301 PG401 PG431
     The patch changes the graph or the generated code, and the change is not accepted.
+less effect:
+    Part of what the patch is meant to change is now as without it.
 side effects: PG207 PG213 PG214 PG215 PG208 PG216 PG217 PG218 PG206 PG209 PG219
     Importing the patch changes more than it declares.
 unreached: PG803 PG802 PG801 PG804
@@ -174,6 +184,8 @@ gain on the device: PG612
     With the patch, the workload is faster or smaller on the device, which no budget records.
 other patches: PG811 PG813 PG812
     The patch does not work together with another one.
+rounding:
+    Outputs differ, by rounding alone, and the patch claims that they do not (the default claim).
 torch changed: drifted stale
     torch itself has changed: without the patch, its facts differ from the golden files.
 notes: new first under warning
@@ -229,11 +241,23 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
         if cause.name in (_DOES_NOT_RUN, _DOES_NOT_COMPILE) and verdict.where in roots:
             cause = _BY_NAME[_DOES_NOT_FIT]
         groups[cause].append(verdict)
+    _rename(groups)
     ranks = {cause.name: rank for rank, cause in enumerate(CAUSES)}
     return tuple(
         CauseGroup(cause=cause, verdicts=tuple(_strongest_first(cause, groups[cause])))
         for cause in sorted(groups, key=lambda cause: ranks.get(cause.name, len(ranks)))
     )
+
+
+def _rename(groups: dict[Cause, list[Verdict]]) -> None:
+    """Give a cause the name that fits next to the others: no patch does nothing that also acts, and
+    rounding alone is less than other numbers.
+    """
+    nothing, numbers = _BY_NAME[_NOTHING], _BY_NAME[_NUMBERS]
+    if nothing in groups and any(cause.name in _ACTS for cause in groups):
+        groups[_BY_NAME[_LESS]] = groups.pop(nothing)
+    if numbers in groups and all(verdict.is_rounding for verdict in groups[numbers]):
+        groups[_BY_NAME[_ROUNDING]] = groups.pop(numbers)
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -299,10 +299,10 @@ PG{digits}4 torch does the same without the patch
     The golden file records a difference, but torch without the patch now gives the patched value.
     Why: Users of this release carry a patch that they do not need any more.
     Fix: Narrow `applies_to`, or drop the patch.
-PG{digits}5 the patch does nothing
+PG{digits}5 a recorded change is gone
     The golden file records a difference, but patched and unpatched are the same.
-    Why: Users believe that they have the patch: it no longer reaches the code that it is meant to
-    change.
+    Why: Users believe that they have this change: the patch no longer reaches the code that it is
+    meant to change.
     Fix: Check the gate and whether the target is still called.
 PG{digits}6 known failure no longer fails
     The golden file lists this case as failing, but it runs.

@@ -115,7 +115,7 @@ def test_another_sign_of_zero_alone_is_red_only_against_a_stated_claim(manifest,
     zeros["small"] = {"one row": zeros | {"mismatch": ""}}
     bits, _, _, few = judge_numbers(CASE, patch, SAME | zeros)
     assert bits.actual == "10.7% of 1000 elements differ only in the sign of zero or in NaN"
-    red = (Colour.RED, "PG506") if manifest else (Colour.GREY, "PG503")
+    red = (Colour.RED, "PG501") if manifest else (Colour.GREY, "PG503")
     assert (bits.code, bits.colour, few.code) == ("PG501", *red)
     assert judge_numbers(CASE, patch, SAME | ROUNDED)[0].colour is Colour.RED
 
@@ -163,7 +163,8 @@ def small(mismatch: str = "", differing: float = 0.0, ulps: float = 0.0) -> dict
     [
         (small(), Numerics.BIT_IDENTICAL, "PG503"),
         (small("raises ValueError"), Numerics.ROUNDING, "PG506"),
-        (small(differing=0.5, ulps=1.0), Numerics.BIT_IDENTICAL, "PG506"),
+        (small(differing=0.5, ulps=1.0), Numerics.BIT_IDENTICAL, "PG501"),
+        (small(differing=0.5, ulps=9.0), Numerics.BIT_IDENTICAL, "PG506"),
         (small(differing=0.5, ulps=8.0), Numerics.ROUNDING, "PG503"),
         (small(differing=0.5, ulps=8.5), Numerics.ROUNDING, "PG506"),
     ],
@@ -171,6 +172,8 @@ def small(mismatch: str = "", differing: float = 0.0, ulps: float = 0.0) -> dict
 def test_small_inputs_behave_as_unpatched_within_the_claim(told, numerics, code):
     verdict = judge(told, numerics)[-1]
     assert (verdict.code, verdict.subject) == (code, "w.cpu small inputs")
+    assert verdict.is_rounding == (code == "PG501")
+    assert ('numerics = "rounding"' in verdict.advice) == (code == "PG501")
 
 
 def test_a_side_whose_runs_differ_is_named_and_never_red():
