@@ -30,6 +30,7 @@ from patchgate.report.next_commands import typed
 from patchgate.report.source_lines import lines_at
 from patchgate.report.view import (
     Block,
+    Entry,
     MatrixCell,
     MatrixLine,
     RunView,
@@ -40,8 +41,8 @@ from patchgate.report.view import (
 )
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
-# The most rows of the matrix, notes of a kind and entries of a grey block.
-_ROWS, _NOTES, _GREY = 16, 4, 3
+# The most rows of the matrix, names that are replaced, entries of a grey block and codes of notes.
+_ROWS, _NOTES, _GREY, _CODES = 16, 4, 3, 5
 # The most cases with a cost, other verdicts of a cause, and subjects of one verdict.
 _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 # Characters of the names of checks without a row of their own.
@@ -98,20 +99,20 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
         for block in view.blocks
         if block.colour is Colour.GREY and block.kind not in _ELSEWHERE
     ]
-    notes = sum(len(block.entries) for block in grey if not block.unjudged)
-    counts = ((sum(map(len, view.changes.values())), "accepted change"), (notes, "note"))
-    noted = [counted(count, noun) for count, noun in counts if count]
-    if noted:
-        console.print(Text(f"the report also has {' and '.join(noted)}"))
+    shown = [block for block in grey if block.unjudged or _is_shown_idle(view, block)]
+    accepted = sum(map(len, view.changes.values()))
+    if accepted:
+        console.print(Text(f"the report also has {counted(accepted, 'accepted change')}"))
+    for line in _note_lines([block for block in grey if block not in shown]):
+        print_line(console, line, _STYLES[Colour.GREY])
     if view.unrecorded:
         console.print(Text(escape_control(view.unrecorded), style=_STYLES[Colour.GREY]))
     for number, group in enumerate(view.causes, 1):
         _show_cause(console, number, group)
     console.print()
     # Often a consequence of the causes above.
-    for block in grey:
-        if block.unjudged or (view.is_idle and block.kind is Kind.WARNING):
-            _show_grey(console, block)
+    for block in shown:
+        _show_grey(console, block)
     for line in scope:
         console.print(Text(escape_control(line)))
     if view.causes:
@@ -120,6 +121,25 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     for line in last[:-1]:
         console.print(Text(escape_control(line)))
     console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
+
+
+def _is_shown_idle(view: RunView, block: Block) -> bool:
+    """True for a warning about a patch that changes nothing: it may be the reason."""
+    return view.is_idle and block.kind is Kind.WARNING
+
+
+def _note_lines(blocks: Sequence[Block]) -> Iterator[str]:
+    """A line for each code of notes, with the first of them, and a count of what is left out."""
+    entries = defaultdict[tuple[str, str], list[Entry]](list)
+    for block in blocks:
+        entries[block.code, block.title].extend(block.entries)
+    for (code, title), noted in [*entries.items()][:_CODES]:
+        first = noted[0]
+        more = f" (and {len(noted) - 1} more)" * (len(noted) > 1)
+        yield f"note: {code} {title.partition(':')[0]}{more}: {first.subject}: {first.actual}"
+    left = sum(len(noted) for noted in [*entries.values()][_CODES:])
+    if left:
+        yield f"and {left} more in the report"
 
 
 def show_answer(console: Console, heading: str, view: RunView) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from expecttest import assert_expected_inline
 from rich.console import Console
+from samples import verdict
 
 from patchgate.model.records import Code, Kind
 from patchgate.report.explain import show_code
@@ -55,6 +56,23 @@ not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
 2. PG301 stack.py kernel facts changed: stack.h200 loads: [2 6]
 2 causes, 4 red results, 3 green, 1 not judged""",
     )
+
+
+def test_notes_are_named_by_their_codes():
+    codes = ("PG211", "PG214", "PG230", "PG231", "PG303", "PG501", "PG803")
+    kinds = [Kind.WARNING] * 2 + [Kind.ASSUMED] + [Kind.WARNING] * 4
+    told = [
+        verdict(kind, code, "gate", subject=f"effects {code}", actual="as found " * 20)
+        for kind, code in zip(kinds, codes, strict=True)
+    ]
+    told.append(verdict(Kind.WARNING, "PG214", "gate", subject="effects more", actual="x"))
+    lines = printed(show_run, "mine", view(told, ["2.9.0"])).splitlines()
+    noted = [line for line in lines if line.startswith("note: ")]
+    assert [line.split()[1] for line in noted] == ["PG211", "PG214", "PG230", "PG231", "PG303"]
+    assert noted[1].startswith("note: PG214 ")
+    assert "(and 1 more): effects" in noted[1]
+    assert max(map(len, noted)) <= 100
+    assert "and 2 more in the report" in lines
 
 
 def test_a_green_run_is_one_row(verdicts):
