@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, zip_longest
 
@@ -22,6 +23,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
+from patchgate.checks.framework.find_checks import installing
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -69,9 +71,10 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
         actual = f"a stand-in{_reasons(patch, project)}; the patch uses {', '.join(last)}"
         file, _, line = own[names[0]].rpartition(":")
         place = f"{display_path(file)}:{line}"
-        verdicts.append(
-            verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project)
-        )
+        found = verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project)
+        # Another module of the project cannot be imported here: no package would help.
+        own_project = any(name.partition(".")[0] == project for name in patch.stand_ins)
+        verdicts.append(found if own_project else replace(found, commands=installing([project])))
     others = f"{len(uses)} names used by other files" if uses else "no name used"
     item = ", ".join(dict.fromkeys(name.partition(".")[0] for name in (*patch.stubs, *uses)))
     actual = others + _reasons(patch, "")

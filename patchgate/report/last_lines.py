@@ -19,6 +19,8 @@ from patchgate.report.view import RunView
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
+# The code of a module that is missing, and that the patch used a stand-in for.
+_STAND_IN = "PG230"
 # Workloads that a line names.
 _NAMED = 4
 
@@ -46,7 +48,8 @@ def answer_lines(
     """
     met, judged_names = _workloads_of(verdicts)
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
-    where = [f"results: {'; '.join(results)}"] if results else []
+    where = [_missing_line(verdict) for verdict in view.missing]
+    where += [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
         nothing = (
             f"nothing was judged: no workload, device or release was selected; exit code {code}"
@@ -134,8 +137,8 @@ def count_line(view: RunView) -> str:
     notes = view.counts[Colour.GREY] - view.unjudged
     grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
     none = "nothing red, as the patch changes nothing here" if view.is_idle else "nothing red"
-    if view.without_effect:
-        none = f"nothing red, but {_without_effect_text(view)}"
+    if view.without_effect or view.missing:
+        none = f"nothing red, but {_doubt(view)}"
     counts = [red if view.causes else none, f"{view.counts[Colour.GREEN]} green"]
     return ", ".join([*counts, *(f"{count} {what}" for count, what in grey if count)])
 
@@ -155,12 +158,30 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
     patchgate gate PATCH`.
     """
     found = "the patch changes nothing; judged" if view.is_idle else "no problem"
-    if view.without_effect:
-        found = f"{_without_effect_text(view)}; judged"
+    if view.without_effect or view.missing:
+        found = f"{_doubt(view)}; judged"
     return (
         f"QUICK LOOK: {found}{share_text(view, look)}. Not a gate result; run: "
         f"{typed(look.command)}"
     )
+
+
+def _doubt(view: RunView) -> str:
+    """The reason why a run without problems shows little."""
+    needed = [verdict for verdict in view.missing if verdict.code != _STAND_IN]
+    if needed:
+        return f"the patch was not judged: it needs what is not installed ({needed[0].code})"
+    if view.missing:
+        names = ", ".join(verdict.item for verdict in view.missing)
+        return f"a stand-in was used for {names}, which is missing ({view.missing[0].code})"
+    return _without_effect_text(view)
+
+
+def _missing_line(verdict: Verdict) -> str:
+    """`missing: nosuchpkg (PG230); next: patchgate gate mine.py --requires nosuchpkg`."""
+    what = verdict.item if verdict.code == _STAND_IN else verdict.headline
+    step = typed(verdict.commands[0]) if verdict.commands else verdict.advice.partition(", or ")[0]
+    return f"missing: {what} ({verdict.code}); next: {step}"
 
 
 def _without_effect_text(view: RunView) -> str:

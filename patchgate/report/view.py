@@ -19,6 +19,8 @@ from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
 
+# Codes of what is not installed, which the patch cannot do without, or meets a stand-in for.
+_MISSING = ("PG228", "PG230")
 # The most characters of a text that is shown whole.
 LONG = 240
 # The code of a workload whose numbers were compared, although no line of the patch ran for it; and
@@ -108,6 +110,8 @@ class RunView:
     done: int | None = None  #: how many cells were judged; None if that is not known
     without_effect: bool = False  #: the patch ran for no judged workload, and changed none
     acts_in: str = ""  #: the check in which it acted then
+    #: a verdict for each module that is not there and that the patch needs, or used a stand-in for
+    missing: tuple[Verdict, ...] = ()
     quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property
@@ -187,6 +191,7 @@ def view(
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
         without_effect=_is_without_effect(verdicts),
         acts_in=next((v.item for v in verdicts if v.code in _RAN), ""),
+        missing=tuple({(v.code, v.item): v for v in verdicts if v.code in _MISSING}.values()),
         quick_look=quick_look,
     )
 

@@ -14,7 +14,7 @@ from samples import verdict
 
 from patchgate.checks.framework.find_checks import families
 from patchgate.inputs.project import Project
-from patchgate.model.records import Kind, Verdict, Workload
+from patchgate.model.records import Command, Kind, Verdict, Workload
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, count_line, quick_look_of
 from patchgate.report.markdown import render_markdown
@@ -230,6 +230,39 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     assert "; all of it: " in last[0]
     assert last[-1] == "1 cause, 1 red result, 0 green; exit code 1"
     assert "quick look" not in render_junit(dict.fromkeys(verdicts, 0.0), shown)
+
+
+@pytest.mark.parametrize(
+    ("code", "item", "actual", "doubt", "missing"),
+    [
+        (
+            "PG230",
+            "acme",
+            "a stand-in; the patch uses acme.limit",
+            "a stand-in was used for acme, which is missing (PG230)",
+            "acme (PG230)",
+        ),
+        (
+            "PG228",
+            "running the patch",
+            "StandsIn: not installed: acme",
+            "the patch was not judged: it needs what is not installed (PG228)",
+            "StandsIn: not installed: acme (PG228)",
+        ),
+    ],
+)
+def test_what_is_missing_is_named_at_the_end(code, item, actual, doubt, missing, folder):
+    kind = Kind.ASSUMED if code == "PG230" else Kind.UNMEASURED
+    commands = (Command(name="gate", arguments=("mine.py", "--requires", "acme")),)
+    found = verdict(kind, code, "gate", subject=item, actual=actual, commands=commands)
+    found = replace(found, item=item, fact="")
+    for options, begins in (({}, "nothing red, but "), (NARROWED["--torch"], "QUICK LOOK: ")):
+        run, verdicts = look_at(Kind.PASS, **options)
+        verdicts += [found, replace(found, case=replace(found.case, torch="2.12.1"))]
+        shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
+        last = answer_lines(run, verdicts, shown, WORKLOADS, 0).last
+        assert f"missing: {missing}; next: patchgate gate mine.py --requires acme" in last
+        assert last[-1].startswith(f"{begins}{doubt}")
 
 
 @pytest.mark.parametrize(
