@@ -20,6 +20,7 @@ from patchgate.checks.framework import (
     Patch,
     Verdict,
     Verdicts,
+    by_package,
     display_path,
     failure_of,
     read_codes,
@@ -146,6 +147,10 @@ def judge_changes(
     """
     expected = "a change of torch, of its settings or of the process"
     holds = _as_claimed(patch, answers)
+    packages = dict.fromkeys(filter(None, map(by_package, answers.values())))
+    if not holds and packages:
+        actual = f"nothing in addition: {'; '.join(packages)}"
+        return verdict("PG211", Kind.NOTE, case, "", expected, actual)
     if holds:
         return verdict("PG211", Kind.PASS, case, "", expected, holds)
     nothing = f"nothing on {', '.join(answers)}"

@@ -18,6 +18,7 @@ from patchgate.checks.framework import (
     Kind,
     Patch,
     Verdicts,
+    by_package,
     display_path,
     does_not_run,
     failure_of,
@@ -139,6 +140,9 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
     ]
     faults += _leaks(case, patch, answer, where)
     yield from faults
+    package = by_package(answer)
+    if package:
+        yield verdict("PG211", Kind.NOTE, case, "the package", "changes nothing itself", package)
     for name in answer.get("absent", ()):
         actual = f"{name} is not installed here: what the patch does with it was not judged"
         yield verdict("PG211", Kind.NOTE, case, f"with {name}", "runs with what it imports", actual)
@@ -151,9 +155,10 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
         ]
         done = [*names, *answer["defined"], *answer.get("offers", ()), *besides]
         expected = "its targets, once, and nothing else"
-        actual = ", ".join(done) or "nothing: the patch does not apply"
+        nothing = "nothing in addition to its package" if package else ""
+        actual = ", ".join(done) or nothing or "nothing: the patch does not apply"
         ran = verdict("PG211", Kind.PASS, case, "", expected, actual)
-        yield replace(ran, applies=bool(done))
+        yield replace(ran, applies=bool(done or package))
 
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
@@ -222,7 +227,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     unreplaced = [
         name
         for name in patch.claims.targets_on(case.torch)
-        if name not in changed and name not in meant
+        if name not in changed and name not in meant and name not in answer.get("by_package", ())
     ]
     if changed and unreplaced and patch.is_claimed(case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"

@@ -468,6 +468,7 @@ class Applied(Changes):
     #: The package around the patch, whose own changes are not listed here; empty where it is in
     #: none.
     package: str
+    by_package: list[str]  #: Names that the import of this package changed.
     offers: list[
         str
         #: For users to call: `backend NAME`, `function NAME` (also a backend), `pass NAME`.

@@ -343,6 +343,40 @@ def test_what_packages_change_that_import_a_scope_is_not_left_by_it(
     assert "torch._inductor.utils.get_k_splits" not in answer["changed"]
 
 
+INSTALLED = """import torch._inductor.utils as utils
+
+def install():
+    utils.is_gpu = lambda device: False
+
+def nothing():
+    utils.get_k_splits = utils.get_k_splits
+"""
+OF_PACKAGE = "import torch._inductor.utils as utils\nutils.get_k_splits = None\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "function", "own"),
+    [
+        (OF_PACKAGE, "install", True),
+        (f"from mine import patch\n{OF_PACKAGE}", "install", True),
+        (f"{OF_PACKAGE}from mine import patch\n", "nothing", False),
+        (f"{OF_PACKAGE}from mine.patch import install\ninstall()\n", "install", True),
+    ],
+)
+def test_what_a_package_changes_is_not_of_the_function_that_installs_the_patch(
+    torch: str, runner: Runner, tmp_path: Path, package: str, function: str, own: bool
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "__init__.py").write_text(package)
+    (mine / "patch.py").write_text(INSTALLED)
+    how = loading(load_patch(Path(f"{mine / 'patch.py'}::{function}")))
+    asked = {"version": torch, "targets": []}
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how, **asked)
+    assert answer["changed"] == ["torch._inductor.utils.is_gpu"] * own
+    assert answer["by_package"] == ["torch._inductor.utils.get_k_splits"]
+
+
 def test_the_index_of_what_tensors_have_is_no_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:

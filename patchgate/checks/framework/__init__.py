@@ -13,7 +13,7 @@ from patchgate.checks.framework.find_checks import (
     judge_failed,
     verdict_of,
 )
-from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names, then
+from patchgate.checks.framework.patch_outcome import by_package, does_not_run, replaced_names, then
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Numerics, Observation, Verdict, read_codes
@@ -34,6 +34,7 @@ __all__ = [
     "Patch",
     "Verdict",
     "Verdicts",
+    "by_package",
     "code_of_others",
     "display_path",
     "does_not_run",

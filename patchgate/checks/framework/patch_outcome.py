@@ -41,6 +41,8 @@ PG228 the patch needs what is not installed
     own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
+# The names that a sentence lists.
+_NAMED = 4
 
 
 def replaced_names(patch: Patch, answer: Answer) -> list[str]:
@@ -51,6 +53,16 @@ def replaced_names(patch: Patch, answer: Answer) -> list[str]:
     return sorted(
         [*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))]
     )
+
+
+def by_package(answer: Answer) -> str:
+    """A sentence on the names that the import of the package around the patch changes; empty if
+    there are none.
+    """
+    names = answer.get("by_package") or []
+    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    listed = f"{', '.join(names[:_NAMED])}{more}"
+    return f"importing the package `{answer['package']}` changes {listed}" if names else ""
 
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:

@@ -36,6 +36,7 @@ from patchgate.probe.patch.load import (
 )
 from patchgate.probe.patch.module_name import top_level, what_calls_again, what_runs_again
 from patchgate.probe.patch.offers import offers
+from patchgate.probe.patch.own_spans import OwnSpans
 from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
@@ -129,16 +130,14 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 
 
 def apply(request: Apply, stage: Stage) -> Applied:
-    """Run the patch twice under a faked version, on a fake device; return the changes, and those
-    that the second run adds.
-    """
+    """Run the patch twice; return the changes, and those that the second run adds."""
     path, scope = request["patch"], request.get("scope")
     dotted = place_of(path, request)[0] or ""
     recorder = effects.Recorder(path, in_package=bool(dotted))
     note_call = partial(recorder.note, "device")
     with fake_device(request["profile"], note_call), faked_version(request["version"]):
         stage("patch")
-        before, settings, held = _before_the_patch(request, recorder)
+        before, settings, held, by_package = _before_the_patch(request, recorder)
         consisted = snapshot.contents(before)
         with torch_imports_added_to(before):
             with recorder.recording():
@@ -168,6 +167,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
             "recursive": saved_after_replacing(changed),
             "package": dotted.rpartition(".")[0],
+            "by_package": by_package,
             "absent": recorder.absent(),
         }
         answer["offers"] = _offers(request, module, changed, answer["effects"])
@@ -288,39 +288,51 @@ def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
 
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
-) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
+) -> tuple[Snapshot, effects.Settings, dict[int, Any], list[str]]:
     """The state of torch, of the settings and of the objects that torch holds: before the patch
-    runs, and after its packages and its imports from other projects were imported.
+    runs, and after its packages and its imports from other projects were imported. Also the names
+    that the packages changed.
 
     If a package imports the patch itself, the package installs it: then all changes by the import
-    are the patch's. An import does not enter a scope, though: then only the changes by the patch's
-    own file are its own.
+    are the patch's. An import does not enter a scope, though, and a function that installs the
+    patch is what is judged: then only the changes by the patch's own file, and by that function if
+    the package calls it, are its own.
     """
     import_others(request["patch"], request)
     dotted = str(place_of(request["patch"], request)[0])
     before, settings, own = take_snapshot(), effects.Settings(), list[tuple[Snapshot, Snapshot]]()
+    spans = OwnSpans(request["patch"], request.get("install") or ())
 
     def run_patch_itself(module: ModuleType, run: Execute, _: bool) -> None:
         was = take_snapshot()
-        run(module)
+        with spans.running():
+            run(module)
         own.append((was, take_snapshot()))
 
     with (
         torch_imports_added_to(before),
         WatchedImports(dotted.__eq__, run_patch_itself),
         recorder.recording() if recorder else nullcontext(),
+        spans.watching() if request.get("install") else nullcontext(),
     ):
         is_imported_later = import_packages(request["patch"], request)
+    bare = Snapshot(before)
     if not is_imported_later:
         if request.get("scope"):
             before = take_snapshot()
             for was, now in own:
                 add_changes(before, now, was)
-        return before, settings, {}
+        elif request.get("install"):
+            spans.add_others(before, settings)
+            if recorder:
+                recorder.keep_own()
+            return before, settings, {}, sorted(changes(bare, before))
+        return before, settings, {}, []
     if recorder:
         recorder.clear()
     package = top_level(dotted)
-    return take_snapshot(), effects.Settings(), held_by_torch(package) if recorder else {}
+    before, held = take_snapshot(), held_by_torch(package) if recorder else {}
+    return before, effects.Settings(), held, sorted(changes(bare, before))
 
 
 def _applied_again(
@@ -425,7 +437,7 @@ def _changes_under(version: str, request: ApplyEach) -> Mapping[str, Any]:
         os.chdir(version)
         with fake_device(request["profile"]), faked_version(version):
             recorder = effects.Recorder(request["patch"])
-            before, settings, _ = _before_the_patch(request)
+            before, settings, *_ = _before_the_patch(request)
             with torch_imports_added_to(before):
                 run_patch(request["patch"], request)
             effects.Settings().note_changes(settings, recorder)

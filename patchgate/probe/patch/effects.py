@@ -121,6 +121,11 @@ class Recorder:
         self._effects.clear()
         self.written.clear()
 
+    def keep_own(self) -> None:
+        """Forget the effects of other code: those without a line of the patch."""
+        self._effects = {key: each for key, each in self._effects.items() if each["line"]}
+        self.written = {name: line for name, line in self.written.items() if line}
+
     def absent(self) -> list[str]:
         """The packages that the patch itself imported, and that are not installed."""
         return [
@@ -286,6 +291,14 @@ class Settings:
         for kind, name, old, new in self._changes(before):
             what = f"{name}: {old!r} -> {new!r}"
             recorder.note(kind, name, what, recorder.written.get(name), old)
+
+    def add_changes(self, old: Settings, new: Settings) -> None:
+        """Give each setting that differs between two states its value in the later one."""
+        for kind, name, _, now in new._changes(old):
+            values = getattr(self, kind)
+            values[name] = now
+            if name not in getattr(new, kind):
+                del values[name]
 
     def names_unlike(self, before: Settings) -> list[str]:
         """The settings whose values have another type or text than `before`, each with its kind."""

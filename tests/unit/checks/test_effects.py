@@ -47,6 +47,15 @@ def test_a_patch_that_replaces_its_targets_once_is_green():
     assert verdict.applies
 
 
+def test_what_the_package_changes_is_said_apart() -> None:
+    of_package = {"package": "mine", "by_package": ["torch.b"]}
+    said, ran = judged({"targets": ("torch.a", "torch.b")}, **of_package)
+    assert (said.kind, said.actual) == (Kind.NOTE, "importing the package `mine` changes torch.b")
+    assert (ran.kind, ran.actual) == (Kind.PASS, "torch.a")
+    _, ran = judged(changed=[], **of_package)
+    assert (ran.actual, ran.applies) == ("nothing in addition to its package", True)
+
+
 def test_what_a_patch_does_besides_as_it_claims_is_reported_too():
     (verdict,) = judged({"effects": ("config X",)}, effects=[effect("config")])
     assert verdict.actual == "torch.a, config X"

@@ -1,0 +1,78 @@
+"""Tells the changes by a patch from those of its package, while the package is imported.
+
+The patch's own are those of its file, and of the functions that install it, if the package calls
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from patchgate.probe.patch.effects import Settings
+from patchgate.probe.patch.snapshot import Snapshot, take_snapshot
+from patchgate.probe.patch.torch_imports import add_changes
+
+_State = tuple[Snapshot, Settings]
+
+
+class OwnSpans:
+    """The states at each begin and end of the patch's own code."""
+
+    def __init__(self, path: str, calls: Collection[str]) -> None:
+        self._path = path
+        functions = [call.partition("(")[0].rpartition(":") for call in calls]
+        self._names = {(owner, name.rpartition(".")[2]) for owner, _, name in functions}
+        self._states, self._depth = [_state()], 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The block runs code of the patch."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Until the end of the block, calls of the functions that install the patch are its own."""
+
+        def profile(frame: FrameType, event: str, _: Any) -> None:
+            if event in ("call", "return") and self._is_own(frame):
+                (self._begin if event == "call" else self._end)()
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def add_others(self, before: Snapshot, settings: Settings) -> None:
+        """Add the changes outside of the patch's own code to a state before it."""
+        states = [*self._states, _state()]
+        for (old, was), (new, now) in zip(states[::2], states[1::2], strict=True):
+            add_changes(before, old, new)
+            settings.add_changes(was, now)
+
+    def _is_own(self, frame: FrameType) -> bool:
+        owner = "" if frame.f_code.co_filename == self._path else frame.f_globals.get("__name__")
+        return (owner, frame.f_code.co_name) in self._names
+
+    def _begin(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._states.append(_state())
+
+    def _end(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._states.append(_state())
+
+
+def _state() -> _State:
+    return take_snapshot(), Settings()
