@@ -1,16 +1,19 @@
 """Seeds faults that act in Triton's code alone: is the gate red, with the line of the kernel?
 
-`PYTHON benchmarks/kernel_faults.py write FOLDER` writes a patch for each fault, and one for a sound
-edit of the same place. After `patchgate gate FOLDER/PATCH --workload odd_sizes --check parity
---folder RESULTS/PATCH` of each, with `--device h200` and where there is a GPU `--device cuda`,
-`python -m benchmarks.kernel_faults table RESULTS` prints what each device said.
+`python -m benchmarks.kernel_faults judge RESULTS --device h200 --torch 2.11.0` (where there is a
+GPU, `--device cuda`; any options of `patchgate gate`) writes a patch for each fault, and one for a
+sound edit of the same place, and judges each. `table RESULTS` prints what each device said.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,7 +110,7 @@ FAULTS = {
 
 
 def write(folder: Path) -> None:
-    """Write a folder for each patch, with the workload of odd sizes."""
+    """Make a folder for each patch, with the workload of odd sizes."""
     for name, fault in FAULTS.items():
         for faulty, suffix in ((True, ""), (False, "-sound")):
             patch = folder / f"{name.replace(' ', '-').lower()}{suffix}"
@@ -115,6 +118,21 @@ def write(folder: Path) -> None:
             shutil.copy(WORKLOAD, patch / "workloads")
             (patch / "patch.py").write_text(fault.patch(faulty=faulty), "utf-8")
             (patch / "patch.toml").write_text(_MANIFEST, "utf-8")
+
+
+def judge(results: Path, options: Sequence[str]) -> None:
+    """Judge all patches by the gate, several at once; what it prints goes to files."""
+    write(results / "patches")
+
+    def gate(patch: Path) -> None:
+        given = ("--workload", "odd_sizes", "--check", "parity", "--folder")
+        asked = (str(patch), *given, str(results / patch.name), *options)
+        command = (sys.executable, "-m", "patchgate", "gate", *asked)
+        with (results / f"{patch.name}.txt").open("w", encoding="utf-8") as printed:
+            subprocess.run(command, stdout=printed, stderr=printed, check=False)
+
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as pool:
+        list(pool.map(gate, sorted((results / "patches").iterdir())))
 
 
 def table(results: Path) -> list[str]:
@@ -146,7 +164,7 @@ def _judged(verdicts: list[dict[str, Any]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "write":
-        write(Path(sys.argv[2]))
+    if sys.argv[1] == "judge":
+        judge(Path(sys.argv[2]), sys.argv[3:])
     else:
         print("\n".join(table(Path(sys.argv[2]))))
