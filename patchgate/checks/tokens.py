@@ -1,5 +1,5 @@
-"""Does a small decoder sample other tokens with the patch? On the CPU and on a real GPU, 64
-prompts, 64 tokens each.
+"""Does a small decoder sample other tokens with the patch? 64 prompts, 64 tokens each, on the CPU,
+on a real GPU, and nightly by Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from patchgate.checks.framework import (
     Answer,
@@ -15,6 +18,7 @@ from patchgate.checks.framework import (
     CheckContext,
     Instance,
     Kind,
+    NothingToJudge,
     Numerics,
     Patch,
     Verdict,
@@ -22,8 +26,10 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
+from patchgate.checks.generated_kernels import interpreted_sides, simulated_devices
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.model.statistics import share_interval
+from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 CODES = read_codes("""
@@ -38,23 +44,52 @@ verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
 # The length of text for which a probability is given, in addition to the sampled length.
 _LONG = 1000
+# The tokens after each prompt. Triton's interpreter takes two seconds for each, so its time limit
+# is that of as many cases as it may take minutes.
+_TOKENS = 64
+_MINUTES = 8
+
+
+def _devices(run: Run) -> list[str]:
+    """Those that compute numbers; at night also the first simulated one."""
+    return [*numeric_devices(run), *(simulated_devices(run)[:1] if run.nightly else [])]
 
 
 @Check(
     axes=("torch", "device"),
     workload="decoder",
-    devices=numeric_devices,
+    devices=_devices,
     seconds=4,
     unchanged="none",
 )
 def ask_tokens(context: CheckContext, at: Instance) -> Verdicts:
     case = at.case
-
-    def ask(patch: Patch | None, path: str) -> Answer:
-        return context.ask_building(case.torch, "sample", case.device, patch=patch, outputs=path)
-
-    metrics = compared_sides(context, case, ask, "differ tokens")
+    if context.run.profile(case.device)["kind"] == "simulated":
+        if _is_same_code(context, case):
+            raise NothingToJudge("the same code is generated for the decoder")
+        ask = partial(_sample, context, case, compiles=_MINUTES, tokens=_TOKENS)
+        metrics = interpreted_sides(context, case, ask, "differ tokens")
+    else:
+        ask = partial(_sample, context, case)
+        metrics = compared_sides(context, case, ask, "differ tokens")
     return [metrics] if isinstance(metrics, Verdict) else judge_tokens(case, context.patch, metrics)
+
+
+def _sample(
+    context: CheckContext, case: Case, patch: Patch | None, path: str, **more: Any
+) -> Answer:
+    asked = {"patch": patch, "outputs": path, **more}
+    return context.ask_building(case.torch, "sample", case.device, **asked)
+
+
+def _is_same_code(context: CheckContext, case: Case) -> bool:
+    """True if both sides generate the same code for the decoder; no token is sampled."""
+    with TemporaryDirectory() as folder:
+        codes = [
+            _sample(context, case, patch, str(Path(folder, "tokens")), tokens=0).get("code")
+            for patch in (None, context.patch)
+        ]
+    return bool(codes[0]) and codes[0] == codes[1]
 
 
 def judge_tokens(case: Case, patch: Patch, by_mode: Mapping[str, Counts]) -> Verdicts:

@@ -154,6 +154,10 @@ class RunOffers(Compile):
     offers: list[str]  #: As in `Applied`.
 
 
+class SampleTokens(Sample, total=False):
+    tokens: int  #: After each prompt, if not all.
+
+
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
     passes: list[str]  #: Those of `names` that any graph may reach.
@@ -545,7 +549,7 @@ QUESTIONS = {
     "plain run": Exchange(Run, RanPlainly, "compile.plain_run:run_plainly", loaded="nothing"),
     "forms": Exchange(Run, Interpreted, "numerics.metamorphic:run_variants"),
     "trace": Exchange(Run, Completed, "numerics.first_divergence:trace"),
-    "sample": Exchange(Sample, Completed, "numerics.decoder:sample"),
+    "sample": Exchange(SampleTokens, Ran, "numerics.decoder:sample"),
     "operators": Exchange(RunOperators, Operators, "serve.answers:run_operators"),
     "custom operators": Exchange(
         CheckOperators, OperatorsChecked, "numerics.custom_operators:check_operators"

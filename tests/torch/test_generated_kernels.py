@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernel_faults import FAULTS, WORKLOAD
+from patchgate.checks import tokens
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
+from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 
 CHECKS = all_checks()
+VERDICTS = ROOT / "fixtures" / "verdicts"
 WORKLOADS = {**load_workloads(), **load_workloads(WORKLOAD)}
 # Before a merge one fault of each code.
 FIRST = ("loses NaN in a maximum", "sums in bfloat16", "no store")
@@ -184,3 +187,21 @@ def test_blocks_and_grids_of_inductor_are_judged_at_night(judge, name):
 def test_blocks_are_not_judged_of_a_patch_that_changes_no_launch(judge):
     with pytest.raises(NothingToJudge):
         judge("import torch\n", "pointwise", "launches")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("neighbour", [False, True])
+def test_tokens_are_sampled_on_the_simulated_device_at_night(judge, monkeypatch, neighbour):
+    # One of the 64 tokens, which take minutes; so few change by a larger step alone.
+    monkeypatch.setattr(tokens, "_TOKENS", 1)
+    source = (VERDICTS / "PG510-other-tokens.py").read_text("utf-8")
+    source = source.replace("2**-8", "0" if neighbour else "2**-2")
+    verdicts = judge(source, "decoder", "tokens", "bit-identical")
+    red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
+    assert red == (set() if neighbour else {"PG510"}), verdicts
+    assert len(verdicts) == 2
+
+
+def test_no_token_is_sampled_of_equal_code(judge):
+    with pytest.raises(NothingToJudge):
+        judge("import torch\n", "decoder", "tokens")

@@ -6,17 +6,19 @@ change a token.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from patchgate.probe.compile.caches import loaded_code
+from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics.numeric_metrics import load_files
-from patchgate.probe.numerics.outputs import reproducible, save_outputs
-from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs, unmeasured
 from patchgate.probe.patch.load import built_outside
-from patchgate.probe.protocol import Completed, Sample, Stage
+from patchgate.probe.protocol import Ran, SampleTokens, Stage
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
 PROMPTS, GIVEN, TOKENS = 64, 4, 64
@@ -67,20 +69,26 @@ def _norm(x: Any, weight: Any) -> Any:
     return F.rms_norm(x, x.shape[-1:], weight)
 
 
-def sample(request: Sample, stage: Stage) -> Completed:
+def sample(request: SampleTokens, stage: Stage) -> Ran:
     """Write the tokens of every prompt, first sampled greedily and then with seeded noise."""
-    apply_patch(request, stage)
-    stage("run")
+    missing = unmeasured(request, stage, partial(_write_tokens, request))
+    code = [] if missing else [digest_of_code(text) for text in loaded_code()]
+    return {"environment": environment(), "code": code, "unmeasured": missing}
+
+
+def _write_tokens(request: SampleTokens) -> None:
     torch.manual_seed(0)
-    device = torch.device(request["profile"]["backend"])
-    with reproducible(request["profile"]):
+    profile, count = request["profile"], request.get("tokens", TOKENS)
+    # The code for a simulated device is run on the CPU.
+    device = torch.device("cpu" if profile["kind"] == "simulated" else profile["backend"])
+    with reproducible(profile):
         # Made on the CPU: the same weights, prompts and noise on every device.
         with built_outside():
             decoder = _Decoder().to(device, torch.bfloat16)
             prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
             # The largest of logits plus Gumbel noise is a draw from their softmax.
             noise = -torch.empty(TOKENS, 2 * PROMPTS, _VOCABULARY).exponential_().log()
-        step = torch.compile(decoder)
+        step = torch.compile(decoder, backend=backend_of(profile, {}))
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
@@ -88,7 +96,7 @@ def sample(request: Sample, stage: Stage) -> Completed:
         options = {"dtype": torch.bfloat16, "device": device}
         caches = [tuple(torch.zeros(shape, **options) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
-        for position in range(_LENGTH - 1):
+        for position in range(GIVEN + count - 1):
             current = (torch.arange(_LENGTH, device=device) == position)[:, None]
             visible = torch.arange(_LENGTH, device=device) <= position
             # The stride of a column would grow with every token and be compiled once more.
@@ -99,7 +107,6 @@ def sample(request: Sample, stage: Stage) -> Completed:
     tokens = tokens.cpu()
     written = {"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}
     save_outputs(written, request["outputs"])
-    return {"environment": environment()}
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:

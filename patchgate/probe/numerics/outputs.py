@@ -29,6 +29,7 @@ from patchgate.probe.protocol import (
     MemoryFault,
     Offered,
     OfferRun,
+    Patched,
     Profile,
     Ran,
     Run,
@@ -138,7 +139,7 @@ def run(request: Run, stage: Stage) -> Ran:
     return {"environment": environment(), "code": code, "unmeasured": missing}
 
 
-def unmeasured(request: Run, stage: Stage, write: Callable[[], None]) -> str:
+def unmeasured(request: Patched, stage: Stage, write: Callable[[], None]) -> str:
     """Run the patch and then `write`; return why code for a simulated device cannot run, empty if
     it ran.
     """
