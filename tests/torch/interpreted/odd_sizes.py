@@ -9,7 +9,7 @@ SIZES = {"full": (1000, 300), "small": (37, 50)}
 
 
 def odd_sizes(x, y):
-    rows = torch.relu(x * y)
+    rows = (x * y).clamp(min=0)
     weights = torch.softmax(rows.float(), dim=-1).to(x.dtype)
     return weights, F.pad(rows, (1, 2)), rows.sum(dim=0)
 
