@@ -63,6 +63,7 @@ NUMBERS = {
         "special": {},
         "small": {},
         "memory": [],
+        "launches": {},
     },
     "repeats": {"unpatched": True, "patched": True},
     **{
