@@ -51,7 +51,7 @@ _MINUTES = 8
 
 
 def _devices(run: Run) -> list[str]:
-    """Those that compute numbers; at night also the first simulated one."""
+    """Devices that compute numbers; at night also the first simulated one."""
     return [*numeric_devices(run), *(simulated_devices(run)[:1] if run.nightly else [])]
 
 
