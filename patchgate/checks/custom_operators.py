@@ -34,17 +34,22 @@ PG541 a custom operator is not what it says
     An operator that the patch defines runs in eager mode, and `torch.library.opcheck` fails for the
     same arguments: its fake function gives another dtype, shape or stride than the operator, or is
     missing; it changes or returns an argument, which its schema does not say; it gives something
-    else under AOTAutograd; or its fake function makes the number of rows a constant. Or its
-    gradient raises, or has other numbers, where that of the result is transposed or expanded in
-    memory. An operator that another one calls, as that of its gradient, gets the arguments of
-    these calls.
+    else under AOTAutograd; or its fake function makes the number of rows a constant. Strides are
+    compared also where the operator keeps those of arguments that are channels last, have
+    transposed heads, or are parts of wider rows. Or its gradient raises, or has other numbers,
+    where that of the result is transposed or expanded in memory; or it is not the slope of the
+    result, which is measured in float64. It may be anything where the result is a step, equals an
+    argument, or has a part without a gradient; and it may be zero or missing. An operator that
+    another one calls, as that of its gradient, gets the arguments of these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
     Or they wait for a compile of each number of rows. In training the gradient that arrives may
     have any layout: after a sum it is expanded, after a transpose it is stored by columns.
     Fix: Return from `register_fake` what the operator returns, with sizes that stay as they are
-    given (no `int(...)`); name what it changes in `mutates_args`, and return a copy in place of an
-    argument. For a gradient, `reshape` and `contiguous` take any layout, and `view` does not.
+    given (no `int(...)`) and the strides that it has: `torch.empty_like(x)` keeps those of `x`, and
+    `x.new_empty(x.shape)` does not. Name what it changes in `mutates_args`, and return a copy in
+    place of an argument. `torch.autograd.gradcheck` shows where a gradient is wrong; in one
+    `reshape` and `contiguous` take any layout, and `view` does not.
 PG542 custom operators are what they say
     `torch.library.opcheck` finds no fault in calls of the operators that the patch defines.
     Why: Users who compile a model call the operator by its schema and its fake function alone.
@@ -60,9 +65,13 @@ verdict = partial(verdict_of, FAMILY, item="custom operators")
 _EXPECTED = "what its schema and its fake function say"
 # One call is compiled without code: some tenths of a second.
 _COMPILES = 4
-# A fault of the fake function; functions that register one, and that define an operator.
-_OF_FAKE = re.compile(": (faketensor: |its fake function )")
-_FAKES, _DEFINES = {"register_fake", "impl_abstract"}, {"custom_op", "define"}
+# Functions that register a fake function or a gradient, by how a fault of it begins; and those that
+# define an operator.
+_REGISTERS = {
+    re.compile(": (faketensor: |its fake function )"): {"register_fake", "impl_abstract"},
+    re.compile(": its gradient "): {"register_autograd"},
+}
+_DEFINES = {"custom_op", "define"}
 
 
 @Check(believes="cpu", seconds=3)
@@ -92,12 +101,12 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
         if each["calls"] and not (each["faults"] or each["some"])
     ]
     for name, each in operators.items():
-        place = operator_place(patch, name, is_fake=False)
         if each["faults"]:
             faults = tuple(each["faults"])
-            place = operator_place(patch, name, is_fake=bool(_OF_FAKE.search(faults[0])))
+            place = operator_place(patch, name, faults[0])
             yield verdict("PG541", Kind.REGRESSED, case, f"of {name}", _EXPECTED, faults, place)
         elif each["some"] or not each["calls"]:
+            place = operator_place(patch, name)
             reason = f"with some arguments {each['some'][0]}" if each["some"] else "no call ran"
             yield verdict("PG543", Kind.WARNING, case, f"of {name}", _EXPECTED, reason, place)
     if sound:
@@ -106,27 +115,30 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
         yield verdict("PG542", Kind.PASS, case, "", _EXPECTED, actual)
 
 
-def operator_place(patch: Patch, name: str, *, is_fake: bool) -> str:
-    """The line that defines an operator, or its fake function if `is_fake` and there is one."""
+def operator_place(patch: Patch, name: str, fault: str = "") -> str:
+    """The line that defines an operator; or its fake function or gradient, if there is one and the
+    fault is one of it.
+    """
+    registers = {word for text, words in _REGISTERS.items() if text.search(fault) for word in words}
     try:
         tree = parse(patch.source)
         statements = sorted(_statements(tree), key=lambda each: each[0])
     except (Unreadable, RecursionError):
         statements = []
     functions = {target: line for line, words, target in statements if not words}
-    known, own, fake = {name.rpartition("::")[2]}, 0, 0
+    known, own, part = {name.rpartition("::")[2]}, 0, 0
     for line, words, target in statements:
         if known.isdisjoint(words):
             continue
-        if not _FAKES.isdisjoint(words):
+        if not registers.isdisjoint(words):
             given = (functions[word] for word in words if word in functions and word not in known)
-            fake = line if target else next(given, line)
+            part = line if target else next(given, line)
         elif not _DEFINES.isdisjoint(words):
             own = own or line
             known.add(target)
         elif len(words) == 2:  # NAME = "namespace::operator"
             known.add(target)
-    found = fake if is_fake and fake else own
+    found = part or own
     if not found:
         return assignment_place(patch, name.replace("::", "."))
     return f"{display_path(patch.path)}:{found}"

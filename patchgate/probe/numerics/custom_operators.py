@@ -1,5 +1,5 @@
 """Checks the operators that a patch defines: each call must agree with the operator's schema, its
-fake function, and its gradient under AOTAutograd.
+fake function, its gradient under AOTAutograd, and the slope of its results.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.compile.observe import environment
+from patchgate.probe.numerics.operator_slopes import wrong_gradient
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
 
@@ -63,6 +64,7 @@ _LENGTH = 300
 # Names of operators that others call, with shapes that fit each other.
 _CALLED = re.compile(r"backward|bwd")
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+Layouts = dict[str, Callable[[torch.Tensor], torch.Tensor]]
 #: Overload and dtypes -> calls of it.
 Calls = dict[tuple[Any, tuple[torch.dtype, ...]], list[Call]]
 
@@ -76,7 +78,7 @@ def check_operators(request: CheckOperators, stage: Stage) -> OperatorsChecked:
         warnings.simplefilter("ignore")
         overloads = {name: _overloads(name) for name in request["operators"]}
         calls = _all_calls([*itertools.chain(*overloads.values())])
-        found = {name: _checked(own, calls) for name, own in overloads.items()}
+        found = {name: _checked(own, *calls) for name, own in overloads.items()}
     return {"environment": environment(), "operators": found}
 
 
@@ -86,9 +88,9 @@ def _overloads(name: str) -> list[Any]:
     return [getattr(packet, each) for each in packet.overloads()]
 
 
-def _all_calls(overloads: Sequence[Any]) -> Calls:
+def _all_calls(overloads: Sequence[Any]) -> tuple[Calls, set[Any]]:
     """Calls of operators: of those that others call, or that are named so, the recorded calls only;
-    of all others, calls that are made up.
+    of all others, calls that are made up. And the operators with recorded calls.
     """
     made, inner = Calls(), Calls()
     for key in itertools.product(overloads, _DTYPES):
@@ -97,7 +99,8 @@ def _all_calls(overloads: Sequence[Any]) -> Calls:
         for other, calls in recorder.calls.items():
             inner.setdefault((other, key[1]), []).extend(calls)
     called = {overload for overload, _ in inner} | {o for o in overloads if _CALLED.search(str(o))}
-    return {key: inner.get(key, [])[:_CALLS] if key[0] in called else made[key] for key in made}
+    found = {key: inner.get(key, [])[:_CALLS] if key[0] in called else made[key] for key in made}
+    return found, called
 
 
 class _CallsOfOthers(TorchDispatchMode):
@@ -118,7 +121,7 @@ class _CallsOfOthers(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
+def _checked(overloads: Sequence[Any], calls: Calls, called: set[Any]) -> CustomOperator:
     """The result for one operator. A fault counts if every call with the same dtypes shows it,
     since eager mode accepts some arguments by chance. If other dtypes are right, a fake function
     may refuse these, and may be wrong for integers.
@@ -131,12 +134,9 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
         right = [
             call for call, faults in zip(calls[overload, dtypes], found, strict=True) if not faults
         ]
-        # Arguments that are right this way are meant: then no choice of them explains a fault.
-        more = itertools.chain(
-            (_of_layouts(overload, *call) for call in right),
-            (_of_switches(overload, *call) for call in right[:1]),
-        )
-        answer["faults"] += next(filter(None, more), [])
+        faults, some = _of_right_calls(overload, right, is_recorded=overload in called)
+        answer["faults"] += faults
+        answer["some"] += some
         is_right = is_right or not all(found)
         shown = next(filter(None, reversed(found)), {})
         if not all(found):
@@ -149,6 +149,40 @@ def _checked(overloads: Sequence[Any], calls: Calls) -> CustomOperator:
             break
     answer["some" if is_right else "faults"] += unclear
     return answer
+
+
+def _of_right_calls(
+    overload: Any, right: Sequence[Call], *, is_recorded: bool
+) -> tuple[list[str], list[str]]:
+    """Further faults of calls in which opcheck finds none, and those of some of them. Arguments
+    that are right this way are meant: then no choice of them explains a fault.
+    """
+
+    def first(faults: Iterator[list[str]]) -> list[str]:
+        return next(filter(None, faults), [])
+
+    more = itertools.chain(
+        (_of_layouts(overload, *call) for call in right),
+        (_of_switches(overload, *call) for call in right[:1]),
+        (_of_strides(overload, *call, _AS_GIVEN, keeps=True) for call in right),
+        # The arguments of recorded calls depend on each other, and have the layout they have.
+        (_of_strides(overload, *call, _IN_ROWS, keeps=True) for call in right if not is_recorded),
+    )
+    faults = first(more)
+    if is_recorded:
+        return faults, []
+    more = itertools.chain(
+        (_of_strides(overload, *call, _IN_ROWS, keeps=False) for call in right),
+        (_of_strides(overload, *call, _IN_COLUMNS, keeps=True) for call in right),
+    )
+    some = first(more)
+    slopes = [wrong_gradient(overload, *call) for call in right]
+    wrong = [
+        f"{overload}({_text(*call)}): {text}"
+        for call, text in zip(right, slopes, strict=True)
+        if text
+    ]
+    return (faults, some + wrong[:1]) if "" in slopes else (faults + wrong[:1], some)
 
 
 def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Exception]:
@@ -203,6 +237,60 @@ def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return []
 
 
+def _of_strides(
+    overload: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    layouts: Layouts,
+    *,
+    keeps: bool,
+) -> list[str]:
+    """The first result of a call that lies in memory otherwise than that of the fake function, for
+    arguments of these layouts. Opcheck compares no strides on the CPU.
+
+    Of arguments with another layout only results that do not lie in rows, if the operator `keeps`
+    layouts, else only those that do: an operator that makes rows may not mean other arguments.
+    """
+    for name, way in layouts.items():
+        given = pytree.tree_map_only(
+            torch.Tensor, lambda each, way=way: way(each.detach().clone()), (args, kwargs)
+        )
+        if name and all(each.is_contiguous() for each in _tensors(given)):
+            continue
+        mode = FakeTensorMode()
+        faked = pytree.tree_map_only(torch.Tensor, mode.from_tensor, given)
+        try:
+            found = _tensors(overload(*given[0], **given[1]))
+            with mode:
+                expected = _tensors(overload(*faked[0], **faked[1]))
+        except Exception:  # which layouts it takes, only the operator knows
+            continue
+        for real, fake in zip(found, expected, strict=False):
+            one, other = _layout(fake), _layout(real)
+            if one != other and (not name or keeps is not real.is_contiguous()):
+                where = f" where its arguments are {name}" * bool(name)
+                called = f"{overload}({_text(args, kwargs)})"
+                return [f"{called}: its fake function gives {one} in place of {other}{where}"]
+    return []
+
+
+def _layout(value: torch.Tensor) -> str:
+    """The shape and strides of a tensor, whose sizes of 1 have any stride; and what is rare."""
+    if value.layout is not torch.strided:
+        return str(value.layout)
+    is_empty = not value.numel()
+    strides = [
+        1 if is_empty or size == 1 else stride
+        for size, stride in zip(value.shape, value.stride(), strict=True)
+    ]
+    start = value.storage_offset()
+    return f"{_shown(value)} with strides {strides}" + f" from {start}" * bool(start)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in pytree.tree_leaves(values) if torch.is_tensor(each)]
+
+
 def _in_rows(way: Callable[[torch.Tensor], torch.Tensor], value: torch.Tensor) -> torch.Tensor:
     return way(value).clone(memory_format=torch.contiguous_format)
 
@@ -215,6 +303,31 @@ def _turned(value: torch.Tensor) -> torch.Tensor:
 
 def _of_a_sum(value: torch.Tensor) -> torch.Tensor:
     return value.new_ones(()).expand(value.shape)
+
+
+def _in_channels(value: torch.Tensor) -> torch.Tensor:
+    return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value
+
+
+def _of_heads(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers, as attention transposes its heads: each row in one piece."""
+    return value.transpose(0, -2).contiguous().transpose(0, -2) if value.dim() > 2 else value
+
+
+def _of_wider(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers as a part of wider rows."""
+    return torch.cat([value, value], -1)[..., : value.shape[-1]] if value.dim() > 1 else value
+
+
+#: Layouts of the arguments of a call that a model has as a whole, or that leave each row in one
+#: piece; and one that an operator on rows may not mean.
+_AS_GIVEN: Layouts = {"": torch.Tensor.clone}
+_IN_ROWS: Layouts = {
+    "channels last": _in_channels,
+    "transposed heads": _of_heads,
+    "parts of wider rows": _of_wider,
+}
+_IN_COLUMNS: Layouts = {"transposed": _turned}
 
 
 def _gradients(

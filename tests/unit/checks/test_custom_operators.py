@@ -16,6 +16,7 @@ PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title=
 
 
 FAULT = "a.mm.default(float32[4, 8]): faketensor: dtypes"
+OF_GRADIENT = "a.mm.default(float64[4, 8]): its gradient of `a` is not the slope of its result"
 OF_SCHEMA = "a.mm.default(float32[4, 8]): schema: returns its argument"
 FAKE = 'torch.library.register_fake("a::mm"'
 
@@ -72,8 +73,16 @@ def test_a_fault_of_the_fake_function_is_at_that_function(more, line):
         assert (verdict.where or "").rpartition(":")[2] == str(place)
 
 
+@pytest.mark.parametrize(
+    "more", ["@mm.register_autograd\ndef _(a): ...\n", "\ndef g(a): ...\nmm.register_autograd(g)\n"]
+)
+def test_a_fault_of_the_gradient_is_at_its_formula(more):
+    patch = replace(PATCH, source=f"{SOURCE}\n\n{more}\n\ntorch.mm = mm\n")
+    assert operator_place(patch, "a::mm", OF_GRADIENT).endswith(":9")
+
+
 def test_an_operator_is_found_by_the_constant_that_names_it():
     source = 'NAME = "a::mm"\n@torch.library.custom_op(NAME, mutates_args=())\ndef own(a): ...\n'
     patch = replace(PATCH, source=f"{source}@own.register_fake\ndef _(a): ...\n")
-    places = [operator_place(patch, "a::mm", is_fake=fake) for fake in (False, True)]
+    places = [operator_place(patch, "a::mm", fault) for fault in (OF_SCHEMA, FAULT)]
     assert [place.rpartition(":")[2] for place in places] == ["3", "5"]
