@@ -47,7 +47,7 @@ def derived(
     given = _given(args)
     if given is None:
         return
-    if 1 <= given.dim() <= 2 and given.is_floating_point():
+    if 1 <= given.dim() <= 3 and given.is_floating_point():
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
     without = [{k: v for k, v in kwargs.items() if k != name} for name in kwargs]

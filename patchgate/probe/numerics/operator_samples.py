@@ -224,14 +224,16 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
-    """The largest moves of the results when inputs move by their last digit."""
+    """The largest moves of the results when inputs move by their last digit, as autocast reads
+    them.
+    """
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
     }
     for seed in range(_MOVED):
         generator = torch.Generator().manual_seed(seed)
         args, kwargs = pytree.tree_map(
-            functools.partial(_with_noise, generator), (sample.args, sample.kwargs)
+            functools.partial(_with_noise, generator, sample.how), (sample.args, sample.kwargs)
         )
         result = _outcome([replace(sample, args=args, kwargs=kwargs)], _call_all)
         if isinstance(result, str):
@@ -242,11 +244,12 @@ def _spread(sample: Sample, eager: Results) -> Spread:
     return spread
 
 
-def _with_noise(generator: torch.Generator, value: Any) -> Any:
+def _with_noise(generator: torch.Generator, how: str, value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
         return value
     noise = torch.rand(value.shape, generator=generator) - 0.5
-    moves = 1 + 2 * torch.finfo(value.dtype).eps * noise.double()
+    dtype = torch.bfloat16 if how == AUTOCAST else value.dtype
+    moves = 1 + 2 * torch.finfo(dtype).eps * noise.double()
     copy: torch.Tensor = _leaf_copy(value) if _is_dense(value) else value.detach().clone()
     with torch.no_grad():
         copy.copy_(copy.double() * moves)

@@ -60,7 +60,8 @@ p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(m.clone()), torch.nn.Para
 for each, grad in zip(p, (b, n)):
     each.grad = grad.clone() * 3
 x = torch.nn.utils.clip_grad_norm_(iter(p), 0.5, float("inf"), foreach=False)
-return x, torch.nn.utils.clip_grad_norm_(p[:2], 0.2, 1), p[0].grad, p[1].grad
+y = torch.nn.utils.clip_grad_norm_(p[:2], 0.2, "inf")
+return x, y, torch.nn.utils.clip_grad_norm_(p[:2], 0.1, 1), p[0].grad, p[1].grad
 
 p = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(m.clone())]
 for each, grad in zip(p, (b, n)):
