@@ -65,6 +65,7 @@ class Compared:
     release: str  #: the release of the record; not the case's torch for a nightly build
     accepted: bool = True  #: facts of the patch with this workload were accepted on that release
     budgets: Mapping[str, Budget] = field(default_factory=dict)  #: of costs, by name
+    in_a_scope: bool = False  #: the patch acts only in a block that its users enter
     advice: str = ""  #: for a fact that has changed
     commands: tuple[Command, ...] = ()  #: for such a fact; the last one repeats the run
 
@@ -87,6 +88,7 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             release=release,
             accepted=context.is_accepted(unpatched, release),
             budgets=context.patch.claims.budgets,
+            in_a_scope=bool(context.patch.claims.scope),
             advice=f"compare the generated code below {display_path(run.folder)}/code",
             commands=(
                 replace(run.accept, when="if the change is meant"),
@@ -153,8 +155,10 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         accepted=compared.accepted,
     )
     (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
+    # Nobody pays for a block without entering it; what it costs is a note until it is accepted.
     worse = (
         bool(cost)
+        and (cost in budgets or not compared.in_a_scope)
         and increase(old, new) > (0 if cost in budgets else COSTS[cost].slack)
         and growth(old, new) > _limit(cost, budgets) + _ROUNDING
     )

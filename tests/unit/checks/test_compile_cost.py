@@ -27,9 +27,13 @@ def answer(moved: int = 0, cause: Cause | None = None, missing: str = "") -> Ans
 
 
 def judge(
-    patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None
+    patched: Answer,
+    unpatched: Answer | None = None,
+    budget: Budget | None = None,
+    scope: str | None = None,
 ) -> Verdict:
-    claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
+    budgets = {"compile_calls": budget} if budget else {}
+    claims = Claims(title="Mine", budgets=budgets, scope=scope)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
     return judge_calls(CASE, patch, unpatched or answer(), patched)
 
@@ -55,6 +59,14 @@ def test_without_a_budget_a_loss_beyond_the_limit_is_red_and_a_gain_a_note(moved
 def test_few_calls_are_a_note_however_large_their_share(moved, colour):
     small = {"calls": {"torch.fx.node": 1_000}, "missing": ""}
     verdict = judge({"calls": {"torch.fx.node": 1_000 + moved}, "missing": ""}, small)
+    assert (verdict.code, verdict.colour) == ("PG601", colour)
+
+
+@pytest.mark.parametrize(
+    ("budget", "colour"), [(None, Colour.GREY), (Budget(low=0.0, high=0.1), Colour.RED)]
+)
+def test_calls_in_a_scope_are_a_note_without_a_budget(budget, colour):
+    verdict = judge(answer(20_000), budget=budget, scope="block")
     assert (verdict.code, verdict.colour) == ("PG601", colour)
 
 

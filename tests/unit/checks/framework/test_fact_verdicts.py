@@ -216,6 +216,19 @@ def test_only_a_regression_has_the_next_step_of_its_case():
     assert [step == ("read the code", (AGAIN,)) for step in steps] == [True, False, False]
 
 
+def test_a_cost_of_a_scope_is_a_note_unless_a_budget_or_golden_holds_it():
+    facts: Facts = {"kernels.called": 3}
+    sides = observation(facts), observation({"kernels.called": 5}, patch="mine")
+    held = {"kernels": Budget(low=0.0, high=0.1)}
+    for recorded, budgets, colour in (
+        ({}, {}, Colour.GREY),
+        ({}, held, Colour.RED),
+        (facts, {}, Colour.RED),
+    ):
+        both = compared(*sides, recorded, recorded, budgets=budgets, in_a_scope=True)
+        assert [each.colour for each in judge_facts("kernels", both)] == [colour]
+
+
 def test_equal_facts_without_a_record_are_one_note():
     facts: Facts = {"loads": (1,), "stores": (2,), "bytes.total": 3}
     sides = observation(facts), observation(facts, patch="mine")
