@@ -1,6 +1,6 @@
 """Small programs that call what a backend has compiled again: with other weights, which are written
-in place, loaded, replaced, or those of another module of the class; with other random numbers; and
-next to another graph of the same form.
+in place, loaded, replaced, or those of another module of the class; with other random numbers; with
+inputs of other sizes; and next to another graph of the same form.
 
 Programs are separated by empty lines and read inputs by name, as fragments of models do.
 """
@@ -41,6 +41,11 @@ def moved(x, y):
     return torch.sin(x) + y
 call, other = compiled(scaled), compiled(moved)
 return call(a, b), other(a, b), call(b, a), other(b, a)
+
+def sized(x, y):
+    return (x * x.shape[0]).cumsum(0) + y / x.shape[1], x.new_full((2,), 1) * x.shape[0]
+call = compiled(sized)
+return [call(rows[:count], v) for count in (4, 3, 5, 2, 4, 1)]
 
 def noisy(x):
     return x + torch.randn(x.shape)
