@@ -148,6 +148,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
+        # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
+        steps = _counts(samples, dict.fromkeys(counted_samples(samples) * may_trace(names), 0))
         # Torch traces few programs wrongly: these are compiled without the patch too.
         is_pass_alone = {*names} <= {*request["passes"], *request["joint"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
@@ -161,8 +163,6 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
         exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
-        counted = counted_samples(samples) if may_trace(names) else []
-        counts = _counts(samples, dict.fromkeys(counted, 0))
     written = {
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
@@ -173,7 +173,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "spread": spread,
         "exact": exact,
         "traced": [traced[i] for i in kept],
-        "counts": counts,
+        "counts": {at: steps[i] for at, i in enumerate(kept) if i in steps},
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
