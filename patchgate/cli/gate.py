@@ -106,8 +106,8 @@ def gate(
     Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are
     installed once.
 
-    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine
-    (try again).
+    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine,
+    or a missing package.
     """
     chosen: list[Environments] = []  # once: their servers stay
 

@@ -213,6 +213,7 @@ class Runner:
     measuring: Locks = field(default_factory=dict)
     #: the files that children have read, and that are noted in the run's folder
     read: set[str] = field(default_factory=set)
+    saved: set[str] = field(default_factory=set)  #: keys of answers of this run
     checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
     #: the questions, by torch release, whose kept answer two measurements of this run contradicted
     contradicted: list[tuple[str, str]] = field(default_factory=list)
@@ -299,7 +300,8 @@ class Runner:
                     self._disbelieve(cache, key, torch, question["do"], len(fresh))
                     return fresh[-1]
                 known = cache.load(key, outputs) or known
-            note_kept(self.costs, torch, question["do"], patch.path if patch else None)
+            if key not in self.saved:
+                note_kept(self.costs, torch, question["do"], patch.path if patch else None)
             return known
         answer = ask()
         others = answer.pop("opened", ())
@@ -313,6 +315,7 @@ class Runner:
             and keys[:1] == self._keys(torch, patch, question)[1]
         ):
             cache.save(keys[0], answer, outputs)
+            self.saved.add(keys[0])
         return answer
 
     def _disbelieve(self, cache: Cache, key: str, torch: str, question: str, agree: int) -> None:

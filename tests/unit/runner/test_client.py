@@ -165,6 +165,18 @@ def test_a_kept_answer_that_fresh_ones_contradict_is_not_believed(
     assert any(Path(kept).rglob("*.json")) is is_kept
 
 
+def test_only_answers_of_earlier_runs_are_noted_as_kept(folder, runner, server):
+    costs = folder / COSTS
+    run = replace(runner.run, shared_cache=str(folder / "kept"))
+    first = replace(runner, run=run, costs=costs)
+    ask, question = partial(runner.ask, "2.11.0", "apply"), {"do": "apply"}
+    server(KEPT)
+    for later, noted in ((first, 0), (first, 0), (replace(first, saved=set()), 1)):
+        later.keep(ask, "2.11.0", None, question)
+        notes = load_costs(folder) if costs.exists() else []
+        assert sum("unasked" in each for each in notes) == noted
+
+
 def test_an_answer_may_name_its_process(folder, runner, server):
     texts = (f"<Pass object at {at}> in /tmp/run-{at}/lib" for at in ("0x7f3a", "0x7f3b", "0x7f3b"))
     kept, *fresh = ({"again": text} for text in texts)
