@@ -431,6 +431,33 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
     x[:1].reshape(())
 )
 """
+# Arithmetic with numbers that change nothing, and with those that do. Each result is computed with:
+# a pass may leave results alone, and torch returns an input for some.
+_NUMBERS = """
+x = a // 1, a.div(1, rounding_mode="floor"), a.div(1, rounding_mode="trunc")
+return [each * 2 for each in x]
+
+x = a // 1.0, a / 1, a.floor_divide(torch.ones(6)), i // 1, i / 1, i.div(1, rounding_mode="floor")
+return [each * 2 for each in x]
+
+return (h % 1) * 2, h.fmod(1) * 2
+
+x = a * 1, 1 / h.exp(), 1 - a, 0 - a, a * -1, a / -1, a ** 1, a ** 0, h * 0, 0 / h.exp(), 1 ** h
+return *(each * 2 for each in x), (a - 0 + b) * 1.0, i * 1.0 + a, i + 0.0 - a, (i ** 1) * a
+
+x, y = h.log(), torch.where(h > 0, h, h)
+z = x * 1, x.maximum(h), x.clamp(min=0), h.clamp(max=0), h.clamp(-float("inf"))
+return [each + 2 for each in (*z, h.maximum(h), h.minimum(x.exp() * 1), y.clamp(-9, 9), y)]
+"""
+
+
+def number_fragments(
+    generator: torch.Generator,
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """Texts of programs of arithmetic with 0, 1, NaN and infinities, for every pass, and their
+    inputs.
+    """
+    yield from written_programs(_NUMBERS, generator, trained=False)
 
 
 def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:

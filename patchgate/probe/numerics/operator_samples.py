@@ -35,6 +35,7 @@ from patchgate.probe.numerics.eager_samples import (
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
+from patchgate.probe.numerics.model_fragments import number_fragments
 from patchgate.probe.numerics.operators import (
     module_in,
     modules_that_call,
@@ -392,19 +393,21 @@ def _drawing() -> list[Sample]:
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
-    """Programs of the operators that are mentioned, then all others, first those that call a
-    mentioned one; of the first, middle values are read again.
+    """Programs of arithmetic and of the operators that are mentioned, then all others, first those
+    that call a mentioned one; of the first, middle values are read again.
     """
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
     mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
+    numbers = [(program, "") for program in number_fragments(torch.Generator().manual_seed(SEED))]
     if mentioned:
         order = by_mention([program for program, _ in others], mentions)
         others = [others[at] for at in order[:_PROGRAMS]]
     once = (program for program, how in others if not how)
     read = [(program, "") for program in itertools.islice(with_readers(once), _READ)]
     others = [*others[:_READ], *read, *others[_READ:]]
-    return [Sample(text, args, {}, how=how) for (text, args), how in (*mentioned, *others)]
+    found = (*numbers, *mentioned, *others)
+    return [Sample(text, args, {}, how=how) for (text, args), how in found]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:
