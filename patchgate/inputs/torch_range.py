@@ -154,12 +154,14 @@ def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]
 
 
 def source_of_releases(project: Project) -> str:
-    """The source of a project's default releases, for a reader."""
+    """The source of a project's default releases, for a reader, and the releases left out."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
     if stated.specifiers:
-        return str(stated)
+        known = stated.of([row.torch for row in load_matrix()])
+        left = [torch for torch in known if torch not in default_releases(project)]
+        return f"{stated}" + f"; {', '.join(left)} with --torch" * bool(left)
     return (
         f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
     )

@@ -84,9 +84,16 @@ def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
             "no indexed release",
             where="--torch",
             got=spec or "an empty index",
-            next=nearest(spec, known, "indexed"),
+            next=_release_instead_of(spec, known),
         )
     return found
+
+
+def _release_instead_of(spec: str, known: Sequence[str]) -> str:
+    newest = max(known, key=Version, default="")
+    if newest and spec[:1].isdigit() and Version(spec) > Version(newest):
+        return f"--torch {newest}, the newest indexed"
+    return nearest(spec, known, "indexed")
 
 
 def in_order(releases: Iterable[str]) -> list[str]:

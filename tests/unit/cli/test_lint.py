@@ -236,7 +236,8 @@ def test_a_release_by_its_name_is_taken_as_gate_takes_it(run: Run, tmp_path: Pat
     (tmp_path / "p.py").write_text(RED)
     for torch, told in (("2.13", "torch 2.13.0"), ("2.10.0", "torch 2.10.0")):
         assert f"linted against {told}:" in run("p.py", "--torch", torch).output
-    assert "did you mean `2.13.0`?" in run("p.py", "--torch", "2.13.7").output
+    assert "did you mean `2.13.0`?" in run("p.py", "--torch", "2.12.0").output
+    assert "next: --torch 2.13.0, the newest" in run("p.py", "--torch", "2.99.0").output
     assert run("p.py", "--torch", "2.13", command=usage).exit_code == 0
 
 

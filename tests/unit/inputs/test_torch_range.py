@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from patchgate.inputs.project import find_project
-from patchgate.inputs.torch_range import default_releases, requirements_for, torch_range
+from patchgate.inputs.torch_range import (
+    default_releases,
+    requirements_for,
+    source_of_releases,
+    torch_range,
+)
 
 KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
 
@@ -184,3 +189,11 @@ def test_a_project_is_judged_on_releases_that_it_supports(folder, stated, releas
     (folder / ".git").mkdir()
     assert default_releases(find_project(folder)) == releases
     assert default_releases(replace(find_project(folder), releases=("2.13.0",))) == ("2.13.0",)
+
+
+def test_the_source_of_releases_names_the_rows_that_are_left_out(tmp_path: Path) -> None:
+    table = '[project]\ndependencies = ["torch>=2.11,<2.14"]\n'
+    (tmp_path / "pyproject.toml").write_text(table)
+    assert source_of_releases(find_project(tmp_path)).endswith("; 2.13.0 with --torch")
+    (tmp_path / "pyproject.toml").write_text(table.replace("2.14", "2.12"))
+    assert "with --torch" not in source_of_releases(find_project(tmp_path))
