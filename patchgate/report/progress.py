@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -24,6 +25,9 @@ from patchgate.report.view import headline_text
 _EVERY = 15
 # Seconds that are shown without a figure, and the share by which a late cell is expected to go on.
 _SHORT, _LONGER = 3, 0.3
+# Seconds of a cell whose answers are all kept; and the expected seconds of a check's cells by which
+# their own factor counts as much as that of all cells.
+_KEPT, _DRAWN = 0.1, 3
 
 
 class TimeLeft:
@@ -37,7 +41,7 @@ class TimeLeft:
         self._before, self._workers, self._clock = before, workers, clock
         self._left: dict[str, float] = {}  # the expected seconds of cells that have not ended
         self._began: dict[str, float] = {}
-        self._expected = self._taken = 0.0  # of those that have
+        self._ended: list[tuple[str, float, float]] = []  # cell, seconds, and expected ones
 
     def planned(self, cells: Mapping[str, float]) -> None:
         self._left = {cell: self._before.get(cell, seconds) for cell, seconds in cells.items()}
@@ -47,8 +51,7 @@ class TimeLeft:
 
     def ended(self, cell: str, seconds: float) -> None:
         self._began.pop(cell, None)
-        self._expected += self._left.pop(cell, seconds)
-        self._taken += seconds
+        self._ended.append((cell, seconds, self._left.pop(cell, seconds)))
 
     def seconds(self) -> float:
         """The seconds that are left, at least those of the longest cell."""
@@ -56,13 +59,35 @@ class TimeLeft:
         cells = list(self._left.items())  # it is asked in another thread too
         elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
         # A cell that takes longer than expected shows how slow this run is, before any has ended.
-        late = [cell for cell in cells if elapsed[cell[0]] > cell[1]]
-        taken = self._taken + sum(elapsed[cell] for cell, _ in late)
-        expected = self._expected + sum(seconds for _, seconds in late)
-        ratio = taken / expected if expected else 1.0
+        late = [(cell, elapsed[cell], seconds) for cell, seconds in cells]
+        factor = _factor(list(self._ended) or [each for each in late if each[1] > each[2]])
         for cell, seconds in cells:
-            left.append(max(seconds * ratio - elapsed[cell], _LONGER * elapsed[cell]))
+            needed = max(seconds * factor(cell), _KEPT) - elapsed[cell]
+            left.append(max(needed, _LONGER * elapsed[cell]))
         return max([sum(left) / self._workers, *left])
+
+
+def _factor(known: Collection[tuple[str, float, float]]) -> Callable[[str], float]:
+    """By how much longer than expected a cell takes, as cells of its check and all cells did.
+
+    Checks that are measured each time do not stand for those whose answers are kept.
+    """
+    taken, weights = defaultdict[str, float](float), defaultdict[str, float](float)
+    for cell, seconds, expected in known:
+        for group in ("", _check_of(cell)):
+            taken[group] += seconds
+            weights[group] += expected
+    every = taken[""] / weights[""] if weights[""] else 1.0
+
+    def factor(cell: str) -> float:
+        check = _check_of(cell)
+        return (taken[check] + _DRAWN * every) / (weights[check] + _DRAWN)
+
+    return factor
+
+
+def _check_of(cell: str) -> str:
+    return cell.partition("-")[0]
 
 
 class RunProgress(Progress):

@@ -114,6 +114,36 @@ def test_what_is_left_is_corrected_by_what_the_cells_of_a_check_took():
     assert left.seconds() == pytest.approx(3)
 
 
+def test_a_few_measured_cells_do_not_stand_for_those_whose_answers_are_kept():
+    left = TimeLeft({}, 1, Clock())
+    left.planned({f"parity-{number}": 5 for number in range(13)} | {"plain_run-1": 20, "api-1": 5})
+    left.ended("plain_run-1", 80)  # four times as long as expected
+    assert left.seconds() == pytest.approx((13 * 5 + 5) * 4)
+    for number in range(3):
+        left.ended(f"parity-{number}", 0.05)
+    every = (80 + 3 * 0.05) / 35
+    parity = (3 * 0.05 + 3 * every) / (15 + 3)
+    assert left.seconds() == pytest.approx(10 * 5 * parity + 5 * every)
+
+
+def test_a_cell_whose_answers_are_kept_takes_a_moment_too():
+    left = TimeLeft({}, 2, Clock())
+    left.planned({f"graph-{number}": 0.1 for number in range(101)})
+    left.ended("graph-0", 0.0)
+    assert left.seconds() == pytest.approx(100 * 0.1 / 2)
+
+
+def test_cells_that_ended_tell_more_than_one_that_is_late():
+    clock = Clock()
+    left = TimeLeft({}, 2, clock)
+    left.planned({"plain_run-1": 10, "parity-1": 5, "parity-2": 60})
+    left.started("plain_run-1")
+    clock.now = 40
+    assert left.seconds() == 60 * 4
+    left.ended("parity-1", 5)
+    assert left.seconds() == 60
+
+
 def test_what_is_left_is_at_least_what_the_longest_running_cell_needs():
     clock = Clock()
     left = TimeLeft({"plain_run-1": 20.0}, 8, clock)
