@@ -23,7 +23,8 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.checks.parity import AskSide, compared_sides, judge_numbers, outputs_of
+from patchgate.checks.parity import SEEDS, AskSide, compared_sides, judge_numbers, outputs_of
+from patchgate.inputs.devices import REAL, profile_of
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
@@ -45,6 +46,7 @@ PG517 the GPU's code could not be run here
 """)
 verdict = partial(verdict_of, FAMILY)
 _SHOWN = 3
+_MEMORY = "loads only written elements, inside its buffers, and stores one value to each address"
 
 
 def simulated_devices(run: Run) -> list[str]:
@@ -53,13 +55,18 @@ def simulated_devices(run: Run) -> list[str]:
     return devices if run.nightly else devices[:1]
 
 
-@Check(
-    axes=("torch", "device", "workload"), devices=simulated_devices, seconds=2.5, unchanged="few"
-)
+def _devices(run: Run) -> list[str]:
+    """The simulated devices; without any the real one, which does not report misused memory."""
+    return simulated_devices(run) or [device for device in run.devices if device == REAL]
+
+
+@Check(axes=("torch", "device", "workload"), devices=_devices, seconds=2.5, unchanged="few")
 def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     if "parity" not in context.workload(at.case.workload).checks:
         raise NothingToJudge("its numbers are not compared")
     modules = modules_of(context, at.case)
+    if at.case.device == REAL:
+        return _memory_alone(context, at.case, modules)
     if is_same_code(*modules):
         return [
             verdict(
@@ -81,6 +88,27 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
         *(_with_line(each, line) for each in judge_numbers(at.case, context.patch, metrics)),
         *judge_memory(at.case, metrics["memory"]),
     ]
+
+
+def _memory_alone(
+    context: CheckContext, case: Case, modules: tuple[ast.Module, ast.Module]
+) -> Verdicts:
+    """The verdicts on memory of a run that measures the numbers on the GPU itself: one batch is
+    run on the simulated device that describes it.
+    """
+    if is_same_code(*modules):
+        raise NothingToJudge("the same code is generated")
+    named = context.observe_unpatched(case).environment.get("device", "")
+    device = profile_of(named, otherwise="", own=context.run.project.profiles)
+    if not device:
+        raise NothingToJudge(f"no profile describes {named}")
+    case = replace(case, device=device)
+    ask = partial(outputs_of, context, case, "run", seeds=SEEDS[:1])
+    metrics = interpreted_sides(context, case, ask, "differ")
+    if isinstance(metrics, Verdict):  # of the interpreter: the GPU's own run is judged by parity
+        raise NothingToJudge(metrics.actual)
+    sound = verdict("PG503", Kind.PASS, case, "memory", _MEMORY, "as without the patch")
+    return [*judge_memory(case, metrics["memory"])] or [sound]
 
 
 def modules_of(context: CheckContext, case: Case) -> tuple[ast.Module, ast.Module]:
@@ -172,7 +200,4 @@ def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
         places = tuple(
             f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]
         )
-        expected = (
-            "loads only written elements, inside its buffers, and stores one value to each address"
-        )
-        yield verdict("PG516", Kind.REGRESSED, case, "memory", expected, places)
+        yield verdict("PG516", Kind.REGRESSED, case, "memory", _MEMORY, places)

@@ -35,6 +35,7 @@ def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
         workload: str = "odd_sizes",
         check: str = "generated_kernels",
         numerics: str = "rounding",
+        device: str = "h200",
     ) -> list[Verdict]:
         path = tmp_path / "patch.py"
         path.write_text(source)
@@ -42,11 +43,11 @@ def judge(torch: str, run: Run, runner: Runner, kept: Path, tmp_path: Path):
         (tmp_path / "patch.toml").write_text(manifest)
         patch = load_patch(tmp_path)
         given = replace(
-            run, patch=str(tmp_path), devices=("h200",), shared_cache=str(kept / "unpatched")
+            run, patch=str(tmp_path), devices=(device,), shared_cache=str(kept / "unpatched")
         )
         asking = replace(runner, run=given, identities={torch: environment_digest(run.rows[torch])})
         context = CheckContext(given, patch, WORKLOADS, asking)
-        case = Case(torch=torch, device="h200", workload=workload, patch=patch.id)
+        case = Case(torch=torch, device=device, workload=workload, patch=patch.id)
         return list(CHECKS[check].ask(context, Instance(case=case)))
 
     return verdicts
@@ -75,6 +76,26 @@ def test_a_sound_edit_of_the_same_place_is_green(judge, name):
     verdicts = judge(FAULTS[name].patch(faulty=False))
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}, verdicts
     assert [verdict for verdict in verdicts if "same code" not in verdict.actual]
+
+
+@pytest.mark.parametrize("faulty", [True, False])
+def test_on_a_gpu_its_profile_tells_what_kernels_do_to_memory(judge, monkeypatch, faulty):
+    # No GPU is here: the facts that it would have are those of the simulated one.
+    observations, unpatched = CheckContext.observations, CheckContext.observe_unpatched
+    monkeypatch.setattr(
+        CheckContext,
+        "observations",
+        lambda self, case, **how: observations(self, replace(case, device="h200"), **how),
+    )
+    monkeypatch.setattr(
+        CheckContext,
+        "observe_unpatched",
+        lambda self, case: unpatched(self, replace(case, device="h200")),
+    )
+    source = FAULTS["no bounds check"].patch(faulty=faulty)
+    (judged,) = judge(source, device="cuda")
+    assert (judged.code, judged.case.device) == ("PG516" if faulty else "PG503", "h200")
+    assert ("`tl.store(" in judged.actual) == faulty
 
 
 # Edits every kernel; what it computes changes for a batch of one row alone, or not at all.

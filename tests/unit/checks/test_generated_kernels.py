@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.checks.generated_kernels import judge_memory, simulated_devices
 from patchgate.model.records import Case, Colour
 from patchgate.runner.run_settings import Run
@@ -31,3 +32,10 @@ def test_where_there_is_no_fault_nothing_is_said():
 def test_one_simulated_gpu_is_judged_before_a_merge_and_all_at_night():
     assert simulated_devices(RUN) == ["a100"]
     assert simulated_devices(replace(RUN, nightly=True)) == ["a100", "h200"]
+
+
+def test_a_real_gpu_is_judged_by_its_profile_where_no_simulated_one_is():
+    devices = all_checks()["generated_kernels"].devices
+    assert devices(replace(RUN, devices=("cpu", "cuda"))) == ["cuda"]
+    assert devices(replace(RUN, devices=("cuda", "h200"))) == ["h200"]
+    assert devices(replace(RUN, devices=("cpu",))) == []
