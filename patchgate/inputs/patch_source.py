@@ -102,17 +102,22 @@ def refuse_empty(source: Path) -> None:
         text = read_source(source)
         if text.strip() and source.suffix in DIFFS:
             return
-        is_idle = all(map(_is_idle, parse(text).body))
+        if not is_idle(text):
+            return
     except Unreadable:  # a verdict says so
         return
-    if is_idle:
-        path = display_path(source)
-        raise UsageError(
-            "no patch: nothing in this file changes torch",
-            where=path,
-            got="only comments, texts and imports" if text.strip() else "an empty file",
-            next=f"write the patch there, then: patchgate gate {shlex.quote(path)}",
-        )
+    path = display_path(source)
+    raise UsageError(
+        "no patch: nothing in this file changes torch",
+        where=path,
+        got="only comments, texts and imports" if text.strip() else "an empty file",
+        next=f"write the patch there, then: patchgate gate {shlex.quote(path)}",
+    )
+
+
+def is_idle(text: str) -> bool:
+    """True if a Python file has no statement that could change torch. Raises Unreadable."""
+    return all(map(_is_idle, parse(text).body))
 
 
 def _is_idle(node: ast.stmt) -> bool:

@@ -25,6 +25,7 @@ from packaging.version import Version
 from patchgate.inputs.patch_source import (
     DIFFS,
     Unreadable,
+    is_idle,
     nodes_in,
     parse,
     read_lossy,
@@ -42,7 +43,14 @@ from patchgate.lint.interpret.values import OwnFiles, OwnName
 from patchgate.lint.rules import RULES
 from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
-from patchgate.lint.rules.not_judged import NOT_PYTHON, OUT_OF_TIME, not_python, out_of_time
+from patchgate.lint.rules.not_judged import (
+    NOT_PYTHON,
+    OUT_OF_TIME,
+    UNUSED,
+    not_python,
+    out_of_time,
+    unused,
+)
 from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
@@ -110,12 +118,22 @@ class Report:
         """0 nothing red, 1 red, 3 if nothing could be judged or a file took too long."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
-        unread = (NOT_PLACED.code, OUT_OF_TIME.code, NOT_PYTHON.code)
-        not_judged = {each.path for each in self.findings if each.code in unread}
         if any(each.code == OUT_OF_TIME.code for each in self.findings):
             return 3
-        judged = set(self.files) - not_judged if self.files else self.walked
-        return 0 if judged and (self.releases or not self.files) else 3
+        return 0 if self.has_judged else 3
+
+    @property
+    def unread(self) -> tuple[Finding, ...]:
+        """One finding for each file that was not judged."""
+        codes = (NOT_PLACED.code, OUT_OF_TIME.code, NOT_PYTHON.code, UNUSED.code)
+        return tuple(each for each in self.findings if each.code in codes)
+
+    @property
+    def has_judged(self) -> bool:
+        """True if something was judged, or if a folder has nothing to judge."""
+        if not self.files:
+            return bool(self.walked)
+        return bool(self.releases and {*self.files} - {each.path for each in self.unread})
 
 
 def lint(
@@ -174,9 +192,12 @@ def _lint_place(
         rows = () if place.stated else matrix
         with time_limit(min(SECONDS, until - process_time())):
             check_time()
-            findings, _ = lint_source(
+            findings, views = lint_source(
                 source, name, place.releases, claimed=place.claimed, matrix=rows, place=place
             )
+            is_used = place.walked or any(view.usage.references for view in views)
+            if views and not is_used and is_idle(source):
+                findings.append(unused(name))
             findings = _left_over_as_notes(findings, place) + _breaking_next(source, place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]

@@ -4,18 +4,16 @@ the exit code.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from patchgate.checks.framework.find_checks import REST, Check, all_checks
+from patchgate.checks.framework.find_checks import REQUIRES, REST, Check, all_checks
 from patchgate.inputs.workloads import workloads_with
-from patchgate.model.paths import display_path
-from patchgate.model.records import Colour, Command, Kind, Verdict, Workload
+from patchgate.model.records import Colour, Kind, Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.next_commands import typed
-from patchgate.report.view import RunView
+from patchgate.report.view import MISSING, RunView
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
@@ -77,8 +75,17 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
     """The share of a full gate that this run is; None if no option leaves anything out."""
     if not run.is_narrowed:
         return None
+    verdicts = list(verdicts)
     met, judged = _workloads_of(verdicts)
     wanted = {*run.premerge, *run.workloads}
+    installing = [
+        word
+        for verdict in verdicts
+        if verdict.code in MISSING
+        for command in verdict.commands
+        for word in command.arguments
+        if word.startswith(REQUIRES)
+    ]
     checks = [
         check
         for check in all_checks().values()
@@ -91,7 +98,7 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
         devices=_share(run.devices, run.project.judged_devices),
         checks=(len(checks), len(all_checks())),
         without=tuple(_without(run, checks)),
-        command=Command(name="gate", arguments=(shlex.quote(display_path(Path(run.patch))),)),
+        command=run.whole(installing),
     )
 
 

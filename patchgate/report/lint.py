@@ -103,21 +103,34 @@ def _text(report: Report, details: bool) -> str:
     notes = len(report.findings) - len(red)
     files = _of_files(len(report.files), report.walked)
     counts = f"{len(red)} red, {counted(notes, 'note')}"
+    lines += _not_judged(report.unread)
     lines.append(f"{files} linted against {_releases(report.releases)}: {counts}")
+    if report.exit_code == 3:
+        lines[-1] += f"; {'not all' if report.has_judged else 'nothing'} was judged; exit code 3"
     return escape_control("\n".join(lines)) + "\n"
+
+
+def _not_judged(unread: Sequence[Finding]) -> Iterator[str]:
+    """`not judged: patch.py:2: not readable as Python: invalid syntax; next: correct it there`"""
+    for each in unread[:_FIRST]:
+        message = each.message.removeprefix("not judged: ").removeprefix("nothing to judge: ")
+        step = f"; next: {each.fix}" if each.fix else ""
+        yield f"not judged: {each.path}:{each.span.line}: {message}{step}"
+    if len(unread) > _FIRST:
+        yield f"not judged: {counted(len(unread) - _FIRST, 'other file')}, named above"
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
     """Three answers, then the findings: those that hurt first come first. Findings about old
     releases alone are shown only with `details`.
     """
-    lines = list(_outlook(report))
+    lines = list(_outlook(report)) if report.has_judged else []
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
         found = [each for each in report.findings if each.when is group]
         if found and (details or group is not When.LOWER_BOUND):
             lines += ["", f"{group.value}:" if group else "notes:"]
             lines += [line for each in found for line in _finding_lines(each, details)]
-    return lines
+    return lines if report.has_judged else lines[1:]
 
 
 def _outlook(report: Report) -> Iterator[str]:

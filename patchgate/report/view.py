@@ -19,8 +19,8 @@ from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
 
-# Codes of what is not installed, which the patch cannot do without, or meets a stand-in for.
-_MISSING = ("PG228", "PG230")
+#: Codes of what is not installed, which the patch cannot do without, or meets a stand-in for.
+MISSING = ("PG228", "PG230")
 # The most characters of a text that is shown whole.
 LONG = 240
 # The code of a workload whose numbers were compared, although no line of the patch ran for it; and
@@ -191,7 +191,7 @@ def view(
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
         without_effect=_is_without_effect(verdicts),
         acts_in=next((v.item for v in verdicts if v.code in _RAN), ""),
-        missing=tuple({(v.code, v.item): v for v in verdicts if v.code in _MISSING}.values()),
+        missing=tuple({(v.code, v.item): v for v in verdicts if v.code in MISSING}.values()),
         quick_look=quick_look,
     )
 

@@ -30,6 +30,8 @@ FOLDER = ".patchgate/gate"
 NAME = "run.json"
 VERDICTS = "verdicts.json"
 OBSERVATIONS = "observations"
+# Options that leave out what is judged before a merge.
+_NARROWING = ("--torch ", "--problem ", "--device ", "--model ", "--workload ", "--check ")
 
 
 @record
@@ -146,7 +148,7 @@ class Run:
         words += [
             f"--model {_quoted(str(self.project.at(name)))}"
             for name in self.project.models
-            if name.endswith(".toml")
+            if self.workloads and name.endswith(".toml")  # those of the table are judged anyway
         ]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
@@ -154,10 +156,22 @@ class Run:
         words += [f"--requires {shlex.quote(each)}" for each in self.requires]
         words += ["--strict"] * self.strict + ["--nightly"] * self.nightly
         words += ["--require-sandbox"] * self.require_sandbox
+        if self.limits.seconds != Limits.seconds:
+            words.append(f"--time-limit {self.limits.seconds:g}")
+        if self.limits.bytes != Limits.bytes:
+            words.append(f"--memory-limit {self.limits.bytes >> 20}")
         own = Path(self.folder)
         # Each of several patches that were judged at once has a folder of its own.
         words += [] if self.is_job or display_path(own.parent) == FOLDER else _elsewhere(own)
         return Command(name="gate", arguments=tuple(words), is_again=True)
+
+    def whole(self, installing: Iterable[str] = ()) -> Command:
+        """The command that judges what options have left out too, with the other options, and with
+        those that install what is missing. No package is installed for a given interpreter.
+        """
+        left_out = [*_NARROWING, "--row "] if self.torches_left_out or installing else _NARROWING
+        words = [word for word in self.again.arguments if not word.startswith(tuple(left_out))]
+        return Command(name="gate", arguments=tuple(dict.fromkeys([*words, *installing])))
 
     @property
     def accept(self) -> Command:

@@ -1,4 +1,6 @@
-"""PG140, PG142: the file cannot be read as Python, or reading it takes too long."""
+"""PG140, PG142, PG143: the file cannot be read as Python, reading it takes too long, or nothing in
+it uses torch.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ PG140 not readable as Python
 
 def not_python(line: int, reason: str, path: str, source: str) -> Finding:
     return finding_in_file(
-        NOT_PYTHON, path, Span(line=line, column=1), f"not readable as Python: {reason}", source
+        NOT_PYTHON,
+        path,
+        Span(line=line, column=1),
+        f"not readable as Python: {reason}",
+        source,
+        fix="correct it there, then run the same command again",
     )
 
 
@@ -32,5 +39,26 @@ PG142 not judged in time
 
 def out_of_time(seconds: float, path: str, source: str, what: str = "it") -> Finding:
     message = f"not judged: reading {what} takes more than {seconds:g} s"
-    found = finding_in_file(OUT_OF_TIME, path, Span(line=1, column=1), message, source)
+    fix = "split the file, or lint the others without it"
+    found = finding_in_file(OUT_OF_TIME, path, Span(line=1, column=1), message, source, fix)
+    return replace(found, severity=Severity.NOTE)
+
+
+(UNUSED,) = read_codes("""
+PG143 nothing in the file uses torch
+    The file has only comments, texts and imports, or nothing at all.
+    Why: Nothing was judged there.
+    Fix: Give the file that has the patch.
+""")
+
+
+def unused(path: str) -> Finding:
+    found = finding_in_file(
+        UNUSED,
+        path,
+        Span(line=1, column=1),
+        "nothing to judge: no statement of the file uses torch",
+        source="",
+        fix="give the file that has the patch",
+    )
     return replace(found, severity=Severity.NOTE)

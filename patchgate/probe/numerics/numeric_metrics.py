@@ -203,13 +203,15 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
     if not alike:
         raised = [outcome for outcome in known if isinstance(outcome, str)]
         return f"gives outputs, not {raised[0]}" if raised else "outputs of another shape or dtype"
-    other = 0
+    other, first = 0, ""
     for index, tensor in enumerate(after):
-        fits = torch.stack(
-            [_special_class(tensor) == _special_class(outputs[index]) for outputs in alike]
-        )
-        other += int((~fits.any(dim=0)).sum())
-    return f"{other} other" if other else ""
+        got, *known_kinds = map(_special_class, (tensor, *(each[index] for each in alike)))
+        wrong = torch.stack([got != each for each in known_kinds]).all(dim=0)
+        other += int(wrong.sum())
+        if wrong.any() and not first:
+            first = ", not ".join(_KINDS[int(each[wrong][0])] for each in (got, known_kinds[-1]))
+    total = sum(tensor.numel() for tensor in after)
+    return f"{other} of {total} elements differ; the first is {first}" if other else ""
 
 
 def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
@@ -224,5 +226,5 @@ def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict
 
 
 def _special_class(tensor: torch.Tensor) -> torch.Tensor:
-    """The kind of each element: 0 finite, 1 NaN, 2 infinite, 3 minus infinite."""
+    """The kind of each element, as its place in `_KINDS`."""
     return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3

@@ -66,7 +66,7 @@ def test_one_is_no_plural(notes: int, told: str) -> None:
 
 
 def test_exit_codes(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "quiet.py").write_text("import torch\n")
+    (tmp_path / "quiet.py").write_text("import torch\ntorch.ones(1)\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "x.txt").write_text("")
     assert run("quiet.py").exit_code == 0
@@ -75,6 +75,37 @@ def test_exit_codes(run: Run, tmp_path: Path) -> None:
     assert run("x.txt").exit_code == 2
     assert run("quiet.py", "--torch", "nonsense").exit_code == 2
     assert run("quiet.py", "--torch", ">9").exit_code == 2
+
+
+def test_a_file_that_was_not_judged_is_in_the_last_lines(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    for name, text in (("pkg/bad.py", RED + "def f(:\n"), ("empty.py", "import torch\n\n")):
+        (tmp_path / name).write_text(text)
+    unread = "; next: correct it there, then run the same command again"
+    for given, code in (("pkg", 3), ("pkg/bad.py", 1)):
+        result = run(given)
+        assert result.exit_code == code
+        *_, where, last = result.output.splitlines()
+        assert where.startswith("not judged: pkg/bad.py:2: not readable as Python: ")
+        assert where.endswith(unread)
+        assert last.endswith("; nothing was judged; exit code 3") is (code == 3)
+        assert "nothing red" not in result.output
+    result = run("empty.py")
+    assert (result.exit_code, result.output.splitlines()[1:]) == (
+        3,
+        [
+            "not judged: empty.py:1: no statement of the file uses torch; next: give the file that "
+            "has the patch",
+            "1 file linted against 3 releases (2.10.0 to 2.13.0): 0 red, 1 note; nothing was "
+            "judged; exit code 3",
+        ],
+    )
+    (tmp_path / "pkg" / "well.py").write_text("import torch._inductor\ntorch.x = 1\n")
+    result = run("pkg", "empty.py")
+    assert (result.exit_code, result.output.count("\nnot judged: ")) == (0, 2)
+    for at in range(4):
+        (tmp_path / "pkg" / f"bad{at}.py").write_text(RED + "def f(:\n")
+    assert "\nnot judged: 2 other files, named above\n" in run("pkg").output
 
 
 def test_only_some_releases(run: Run, tmp_path: Path) -> None:
@@ -148,7 +179,9 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
     )
     result = run("pkg")
     assert result.exit_code == 1
-    assert result.output.splitlines()[-5:] == [
+    *lines, unread, last = result.output.splitlines()
+    assert unread.startswith("not judged: pkg/template.py:2: not readable as Python: ")
+    assert [*lines[-4:], last] == [
         "",
         "file        name                                   breaks on",
         "pkg/bad.py  torch._inductor.old                    from 2.11",
@@ -345,7 +378,7 @@ def test_a_file_is_read_as_python_reads_it(run: Run, tmp_path: Path) -> None:
         "uncoded.py:2:1: PG140 not readable as Python: 'utf-8' codec can't decode"
         in run("uncoded.py").output
     )
-    (tmp_path / "coded.py").write_bytes(b"# coding: latin-1\n# gr\xfc\xdfe\n")
+    (tmp_path / "coded.py").write_bytes(b"# coding: latin-1\n# gr\xfc\xdfe\nx = 1\n")
     assert run("coded.py").exit_code == 0
 
 
@@ -359,7 +392,7 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
         "ours/own/patch.py",
         "ours/two.py",
     ]
-    (tmp_path / "ours" / "patch.py").write_text("import torch\n")
+    (tmp_path / "ours" / "patch.py").write_text("import torch\ntorch.ones(1)\n")
     assert run("ours").output.startswith("1 file linted")
 
 

@@ -35,6 +35,7 @@ def test_the_codes_are_those_of_the_files_in_order() -> None:
         "PG140",
         "PG141",
         "PG142",
+        "PG143",
     ]
 
 

@@ -20,7 +20,7 @@ from patchgate.report.last_lines import answer_lines, count_line, quick_look_of
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
-from patchgate.runner.run_settings import Run
+from patchgate.runner.run_settings import Limits, Run
 
 WORKLOADS = {
     name: Workload(name=name, path="", dtype="float32") for name in ("stack", "chain", "mlp")
@@ -179,8 +179,24 @@ def test_a_narrowed_run_never_says_that_nothing_is_red(option: str, folder: Path
         render_junit(dict.fromkeys(verdicts, 0.0), shown),
     ):
         assert "QUICK LOOK: no problem in 1 of " in text
-        assert "Not a gate result; run: patchgate gate mine.py" in text
+        assert "Not a gate result; run: patchgate gate mine.py " in text
         assert "nothing red" not in text
+
+
+def test_the_whole_gate_that_a_quick_look_names_keeps_the_other_options(folder):
+    settings: dict[str, Any] = NARROWED["--workload"] | NARROWED["--check"] | NARROWED["--torch"]
+    given = {"requires": ("acme>1",), "strict": True, "limits": Limits(seconds=90, bytes=3 << 30)}
+    run, verdicts = look_at(Kind.PASS, **settings, **given)
+    look = quick_look_of(run, verdicts)
+    assert look
+    assert str(look.command) == (
+        "patchgate gate mine.py --requires 'acme>1' --strict --time-limit 90 --memory-limit 3072"
+        " --folder out"
+    )
+    # The releases are all there: their interpreters are kept.
+    run, verdicts = look_at(Kind.PASS, **NARROWED["--check"])
+    assert str(run.whole()) == "patchgate gate mine.py --row 2.9.0=python --folder out"
+    assert "--row" not in str(run.whole(["--requires acme"]))
 
 
 def test_a_quick_look_says_of_how_much(folder):
@@ -188,7 +204,7 @@ def test_a_quick_look_says_of_how_much(folder):
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == (
         "QUICK LOOK: no problem in 1 of 3 workloads on 1 of 2 releases, 1 not judged, without the checks"
-        " tokens, ranks. Not a gate result; run: patchgate gate mine.py"
+        " tokens, ranks. Not a gate result; run: patchgate gate mine.py --folder out"
     )
 
 
@@ -253,7 +269,7 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
 )
 def test_what_is_missing_is_named_at_the_end(code, item, actual, doubt, missing, folder):
     kind = Kind.ASSUMED if code == "PG230" else Kind.UNMEASURED
-    commands = (Command(name="gate", arguments=("mine.py", "--requires", "acme")),)
+    commands = (Command(name="gate", arguments=("mine.py", "--requires acme")),)
     found = verdict(kind, code, "gate", subject=item, actual=actual, commands=commands)
     found = replace(found, item=item, fact="")
     for options, begins in (({}, "nothing red, but "), (NARROWED["--torch"], "QUICK LOOK: ")):
@@ -263,6 +279,7 @@ def test_what_is_missing_is_named_at_the_end(code, item, actual, doubt, missing,
         last = answer_lines(run, verdicts, shown, WORKLOADS, 0).last
         assert f"missing: {missing}; next: patchgate gate mine.py --requires acme" in last
         assert last[-1].startswith(f"{begins}{doubt}")
+        assert last[-1].endswith(" mine.py --folder out --requires acme") is bool(options)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
         " [every release];"
         " patchgate lint --fetch p.diff   (or --sources FOLDER, a site-packages with torch in it)"
     )
-    (tmp_path / "quiet.py").write_text("import torch\n")
+    (tmp_path / "quiet.py").write_text("import torch\ntorch.ones(1)\n")
     assert run("p.diff", "quiet.py").exit_code == 0
     (tmp_path / "q.diff").write_text("@@ nonsense\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-x\n")
     assert run("q.diff").exit_code == 1

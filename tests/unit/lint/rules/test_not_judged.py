@@ -1,5 +1,5 @@
-"""PG140, PG142: a file that Python refuses, or that takes too long, is one finding; the others are
-judged.
+"""PG140, PG142, PG143: a file that Python refuses, that takes too long, or that does not use torch,
+is one finding; the others are judged.
 """
 
 from __future__ import annotations
@@ -89,3 +89,24 @@ def test_a_folder_of_which_nothing_can_be_read_is_not_judged(tmp_path: Path) -> 
     assert lint([tmp_path], TORCHES).exit_code == 3
     (tmp_path / "well.py").write_text("import torch._inductor\ntorch.x = 1\n")
     assert lint([tmp_path], TORCHES).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "is_used"),
+    [
+        ("", False),
+        ('"""A text."""\nimport os, torch\n', False),
+        ("import torch\ntorch.ones(1)\n", True),
+        ("from torch._inductor import ir\n", True),
+        ("import torch\nif torch.__version__ >= '2':\n    pass\n", True),
+        ("import mypkg\nmypkg.install()\n", True),  # what another file does is not known
+    ],
+)
+def test_a_file_that_does_not_use_torch_is_no_good_news(
+    tmp_path: Path, source: str, is_used: bool
+) -> None:
+    file = tmp_path / "patch.py"
+    file.write_text(source)
+    report = lint([file], TORCHES)
+    assert ("PG143" in [each.code for each in report.findings]) is not is_used
+    assert (report.exit_code == 3) is not is_used
