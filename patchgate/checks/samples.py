@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -246,8 +247,8 @@ def _mentions(patch: Patch) -> list[str]:
 def _write_program(
     context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The file with the shortest program that differs, which needs torch and the patch only; empty
-    if there is none.
+    """The file with a program that differs, which needs torch and the patch only; empty if there is
+    none.
     """
     body = next((each["program"] for each in differing if each.get("program")), "")
     if not body:
@@ -261,7 +262,8 @@ def _write_program(
     path = Path(context.run.folder, "samples", f"{patch.id.replace('/', '-')}-{torch}.py")
     path.parent.mkdir(parents=True, exist_ok=True)
     load = f"importlib.util.spec_from_file_location('patch', {os.path.abspath(patch.path)!r})"
-    program = f"""# Run it with torch {torch}: eager mode without the patch, then compiled with it.
+    python = shlex.quote(context.run.rows[torch])
+    program = f"""# Run it with {python} (torch {torch}): eager mode, then compiled with the patch.
 import importlib.util, operator, torch
 {body}print(call(given()))
 patch = importlib.util.module_from_spec({load})
@@ -435,8 +437,8 @@ def _red(
         for each in own.values():
             shown.setdefault(_RUN.sub("", each["sample"]), f"{each['sample']} -> {each['what']}")
         first, *others = [*shown.values()][:_SHOWN]
-        is_written = program and found[0].get("program")
-        as_program = [f"the shortest as a program: {program}"] if is_written else []
+        is_written = program and any(each.get("program") for each in found)
+        as_program = [f"one of them as a program: {program}"] if is_written else []
         actual = f"{len(own)} of {judged} samples differ: {first}", *others, *as_program
         expected, advice = "as without the patch or in eager mode", _advice(found[0], is_pass)
         yield verdict(code, Kind.REGRESSED, case, fact, expected, actual, place, advice=advice)

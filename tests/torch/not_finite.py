@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from patchgate.probe.numerics.numeric_metrics import _compare
+from patchgate.probe.numerics.numeric_metrics import _compare, _mismatch
 
 NAN, INF = float("nan"), float("inf")
 FINITE = [1.0, 2.0, 1.0078125]
@@ -28,9 +28,19 @@ def figures(before: list[float], after: list[float]) -> list[float]:
     return [found[name] for name in ("largest", "ulps", "error_patched", "worst_patched")]
 
 
+def mismatch(before: list[float], after: list[float]) -> str:
+    ours = {side: [torch.tensor(before)] for side in ("compiled", "eager")}
+    return _mismatch(ours, {"compiled": [torch.tensor(after)]})
+
+
 print(
     json.dumps(
         {
+            "words": [
+                mismatch([NAN, 1.0, INF], [0.0, 1.0, INF]),
+                mismatch([1.0, 1.0, INF], [1.0, INF, -INF]),
+                mismatch(FINITE, [4.0, 5.0, 6.0]),
+            ],
             "equal": figures([*FINITE, NAN, INF, -INF], [*FINITE, NAN, INF, -INF]),
             "one ulp": figures([*FINITE, NAN, INF], [1.0078125, *FINITE[1:], NAN, INF]),
             "one ulp alone": figures(FINITE, [1.0078125, *FINITE[1:]]),

@@ -10,7 +10,7 @@ import torch
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
-from patchgate.probe.numerics.sample_differences import departure, shared_memory
+from patchgate.probe.numerics.sample_differences import _hard_to_read, departure, shared_memory
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
@@ -34,6 +34,24 @@ def what(after: list[torch.Tensor], before: list[torch.Tensor]) -> str:
     return str(departure({"output": after}, {"output": before})["what"])
 
 
+def found(sample: str, after: list[float], before: list[float], program: str) -> dict[str, Any]:
+    away = departure({"output": [torch.tensor(after)]}, {"output": [torch.tensor(before)]})
+    return {"sample": sample, "program": program, **away}
+
+
+ORDERED = [
+    found("large", [3e30], [1.0], "aaa"),
+    found("new_empty", [2.0], [1.0], "aa"),
+    found("garbage", [94406142381936], [5], "a"),
+    found("NaN", [float("nan")], [5.0], "aa"),
+    found("integers", [3], [5], "a"),
+    found("rounded", [1.0002], [1.0], "a"),
+    found("no program", [2.0], [1.0], ""),
+    found("long", [2.0], [1.0], "aaa"),
+    found("short", [2.0], [1.0], "a"),
+]
+
+
 def forms(program: str) -> list[str]:
     """The forms of the results of a program that is written down, run twice with equal ones."""
     names: dict[str, Any] = {"torch": torch}
@@ -52,6 +70,7 @@ print(
             "one of three": what([ONE, HALF, ONE], [ONE, ONE, ONE]),
             "fewer": what([ONE], [ONE, ONE]),
             "digits": what([ONE.double() * (1 + 1e-7)], [ONE.double()]),
+            "order": [each["sample"] for each in sorted(ORDERED, key=_hard_to_read)],
             "near": [
                 departure({"output": [ONE * factor]}, {"output": [ONE]})["is_near"]
                 for factor in (1.0001, 2.0, float("nan"))

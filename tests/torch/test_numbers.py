@@ -39,6 +39,8 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["one of three"] == "output 2 of 3: float16[2], not float32[2]"
     assert found["fewer"] == "output: 1 in place of 2 tensors"
     assert found["digits"] == "output: 1.0000001, not 1"
+    assert found["order"][:6] == ["short", "long", "no program", "rounded", "integers", "NaN"]
+    assert found["order"][6:] == ["garbage", "new_empty", "large"]
     assert found["near"] == [True, False, False]
     assert found["gross"] == [True, False, False, False]
     pairs = ("output 1 shares its memory with output 2", "output 2 shares its memory with input 2")
@@ -53,6 +55,11 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
     """If only one side is not finite, difference, ulps, error and worst element are infinite."""
     figures = _printed(run.rows[torch], "not_finite.py")
+    assert figures["words"] == [
+        "1 of 3 elements differ; the first is finite, not NaN",
+        "2 of 3 elements differ; the first is infinite, not finite",
+        "",
+    ]
     assert figures["equal"] == [0, 0, 0, 0]
     assert figures["one ulp"] == figures["one ulp alone"]
     assert figures["one ulp"][1] == 1

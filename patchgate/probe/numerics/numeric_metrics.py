@@ -13,6 +13,8 @@ import torch
 Outputs = list[torch.Tensor]
 # Outputs, or the name of what was raised.
 Outcome = Outputs | str
+# The kinds of an element.
+_KINDS = ("finite", "NaN", "infinite", "minus infinite")
 
 
 def differ(unpatched: str, patched: str) -> dict[str, Any]:

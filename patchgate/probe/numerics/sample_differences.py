@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ _NEAR = 1e-3
 # Results that differ by more than this share of their size are no approximation, if they are finite
 # and are so many numbers.
 _GROSS, _FEW = 0.5, 8
+# Numbers up to this size are usual ones.
+_USUAL = 1e6
 # An element may differ by this times the move of its row when inputs move by their last digit.
 _MOVES = 16
 #: Part ("output", "gradient", "input", "state", "shared") -> its tensors.
@@ -82,10 +85,11 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
             continue
         text = f"{ours['texts'][at]}, in eager mode"
         differing.append({"at": at, "offer": "", "sample": text, "program": "", **away})
-    # The shortest program comes first; one that cannot be written out, last.
-    differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
-    for each in differing[1:]:
-        del each["program"]  # a reply has a limit
+    differing.sort(key=_hard_to_read)
+    written = next((each for each in differing if each["program"]), None)
+    for each in differing:
+        if each is not written:
+            del each["program"]  # a reply has a limit
     counts = {"samples": len(ours["texts"]), "judged": len(judged), "rounded": rounded}
     more = [
         {"sample": ours["texts"][at], **step}
@@ -94,6 +98,24 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     ]
     found = {"differing": differing, "grown": more, "settings": _settings_left(ours, theirs)}
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}
+
+
+def _hard_to_read(found: Mapping[str, Any]) -> tuple[int, bool, int]:
+    """The order of samples: numbers of a usual size, wrong beyond rounding, and a short program
+    come first; memory that nothing wrote comes last, as does what cannot be written out.
+    """
+    unusual = 2 if "empty" in found["sample"] else found.get("unusual", 1)
+    return unusual, bool(found.get("is_near")), len(found["program"]) or _LONGEST
+
+
+def _unusual(after: complex, before: complex) -> int:
+    """0 for two numbers of a usual size; 1 for integers, and for NaN or infinity; 2 for large ones,
+    as they are in memory that nothing wrote.
+    """
+    sizes = [abs(each) for each in (after, before)]
+    if any(_USUAL < each < math.inf for each in sizes):
+        return 2
+    return int(isinstance(before, int) or not all(map(math.isfinite, sizes)))
 
 
 def _settings_left(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
@@ -193,6 +215,7 @@ def departure(
                 what = f"{part}: {told_apart(one, other)}"
                 is_near = b.is_floating_point() and abs(one - other) < _NEAR * abs(other)
                 largest = {"excess": excess, "what": what, "raises": False, "is_near": is_near}
+                largest["unusual"] = _unusual(one, other)
     if largest["excess"] <= 1 and (what := _more_shared(after, before)):
         largest = {"excess": _SHARED, "what": what, "raises": False, "is_shared": True}
     return {**largest, "is_gross": is_gross}

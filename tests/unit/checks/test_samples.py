@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance
-from patchgate.checks.samples import PROGRAMS, ask_samples, judge_samples, sampled_names
+from patchgate.checks.samples import (
+    PROGRAMS,
+    _write_program,
+    ask_samples,
+    judge_samples,
+    sampled_names,
+)
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Colour, Kind, Numerics
+from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
 WRONG = {
@@ -272,3 +280,20 @@ def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(manifest, effe
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest=manifest)
     (verdict,) = judge_samples(CASE, patch, {"MultiheadAttention": ["made"]}, metrics)
     assert (verdict.code, verdict.kind) == found
+
+
+def test_a_sample_as_a_program_names_its_interpreter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
+    run = Run(folder=str(tmp_path), patch="patch.py", rows={"2.11.0": "/my envs/python"})
+    context = cast(CheckContext, SimpleNamespace(patch=patch, run=run))
+    found = [{"sample": "add()"}, {"program": "def call(a):\n    return a\n"}]
+    file = _write_program(context, "2.11.0", found)
+    first, *_ = (tmp_path / file).read_text().splitlines()
+    assert first.startswith("# Run it with '/my envs/python' (torch 2.11.0): ")
+    compile((tmp_path / file).read_text(), file, "exec")
+    assert _write_program(context, "2.11.0", found[:1]) == ""
+    wrong = [WRONG, {**WRONG, "at": 2, "program": "..."}]
+    metrics = {"judged": 20, "differing": wrong, "grown": [], "settings": []}
+    (verdict,) = judge_samples(CASE, patch, {"add": ["add"]}, metrics, file)
+    assert "one of them as a program: samples/mine-2.11.0.py" in verdict.actual

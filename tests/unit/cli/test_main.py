@@ -164,7 +164,14 @@ def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path
 
 
 @pytest.mark.parametrize(
-    "arguments", [["explain", "--markdown"], ["explain", "PG501"], ["--version"]]
+    "arguments",
+    [
+        ["explain"],
+        ["explain", "--markdown"],
+        ["explain", "PG501"],
+        ["lint", "mine.py"],
+        ["--version"],
+    ],
 )
 def test_a_reader_that_goes_away_is_no_red_verdict(folder, arguments):
     """As `| head -1` does: click ends with 1 then, and Python with 120."""
