@@ -169,7 +169,6 @@ def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path
         ["explain"],
         ["explain", "--markdown"],
         ["explain", "PG501"],
-        ["lint", "mine.py"],
         ["--version"],
     ],
 )
