@@ -37,9 +37,9 @@ class Progress:
     nothing.
     """
 
-    def planned(self, cells: Mapping[str, float]) -> None:
+    def planned(self, cells: Mapping[str, float], kept: Mapping[str, float]) -> None:
         """Called with the cells that are to be judged, and the seconds that their checks say they
-        take.
+        take; `kept` are those of cells whose answers an earlier run has kept.
         """
 
     def started(self, cell: str) -> None:

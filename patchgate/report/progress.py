@@ -28,6 +28,8 @@ _SHORT, _LONGER = 3, 0.3
 # Seconds of a cell whose answers are all kept; and the expected seconds of a check's cells by which
 # their own factor counts as much as that of all cells.
 _KEPT, _DRAWN = 0.1, 3
+# Expected seconds of cells whose answers are kept count as much as so many seconds of this run.
+_SURE = 2
 
 
 class TimeLeft:
@@ -42,9 +44,12 @@ class TimeLeft:
         self._left: dict[str, float] = {}  # the expected seconds of cells that have not ended
         self._began: dict[str, float] = {}
         self._ended: list[tuple[str, float, float]] = []  # cell, seconds, and expected ones
+        self._sure = 0.0  # the weight of what cells took whose answers are kept
 
-    def planned(self, cells: Mapping[str, float]) -> None:
-        self._left = {cell: self._before.get(cell, seconds) for cell, seconds in cells.items()}
+    def planned(self, cells: Mapping[str, float], kept: Mapping[str, float] | None = None) -> None:
+        expected = {**cells, **self._before, **(kept or {})}
+        self._left = {cell: expected[cell] for cell in cells}
+        self._sure = _SURE * sum(expected[cell] for cell in kept or () if cell in cells)
 
     def started(self, cell: str) -> None:
         self._began[cell] = self._clock()
@@ -60,15 +65,17 @@ class TimeLeft:
         elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
         # A cell that takes longer than expected shows how slow this run is, before any has ended.
         late = [(cell, elapsed[cell], seconds) for cell, seconds in cells]
-        factor = _factor(list(self._ended) or [each for each in late if each[1] > each[2]])
+        known = list(self._ended) or [each for each in late if each[1] > each[2]]
+        factor = _factor(known, self._sure)
         for cell, seconds in cells:
             needed = max(seconds * factor(cell), _KEPT) - elapsed[cell]
             left.append(max(needed, _LONGER * elapsed[cell]))
         return max([sum(left) / self._workers, *left])
 
 
-def _factor(known: Collection[tuple[str, float, float]]) -> Callable[[str], float]:
-    """By how much longer than expected a cell takes, as cells of its check and all cells did.
+def _factor(known: Collection[tuple[str, float, float]], sure: float) -> Callable[[str], float]:
+    """By how much longer than expected a cell takes, as cells of its check and all cells did; the
+    more seconds are `sure`, the less.
 
     Checks that are measured each time do not stand for those whose answers are kept.
     """
@@ -77,11 +84,12 @@ def _factor(known: Collection[tuple[str, float, float]]) -> Callable[[str], floa
         for group in ("", _check_of(cell)):
             taken[group] += seconds
             weights[group] += expected
-    every = taken[""] / weights[""] if weights[""] else 1.0
+    every = (taken[""] + sure) / (weights[""] + sure) if weights[""] else 1.0
+    drawn = _DRAWN + sure
 
     def factor(cell: str) -> float:
         check = _check_of(cell)
-        return (taken[check] + _DRAWN * every) / (weights[check] + _DRAWN)
+        return (taken[check] + drawn * every) / (weights[check] + drawn)
 
     return factor
 
@@ -132,10 +140,12 @@ class RunProgress(Progress):
         if self.total:
             print_line(self.console, f"{self.done} checks in {self._elapsed()}; writing the report")
 
-    def planned(self, cells: Mapping[str, float]) -> None:
-        """Note the cells of the run, and the seconds that their checks need."""
+    def planned(self, cells: Mapping[str, float], kept: Mapping[str, float] | None = None) -> None:
+        """Note the cells of the run, and the seconds that their checks need, or that they need with
+        the answers that are `kept`.
+        """
         self.total = len(cells)
-        self._left.planned(cells)
+        self._left.planned(cells, kept)
         self._show()
 
     def started(self, cell: str) -> None:

@@ -16,6 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,8 @@ _COMPARED = 4
 _CHECKED = 1 / 16
 # Addresses, the folders of a server and its name for our modules, which texts of a patch may hold.
 _OF_A_PROCESS = re.compile(r"\b(0x[0-9a-f]+|run-\w+|m[0-9a-f]{8})\b")
+# The spans of time in which the cell of this thread asked what is kept now.
+_ASKED: ContextVar[list[tuple[float, float]]] = ContextVar("asked")
 # A question that compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
@@ -193,6 +196,15 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
     return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
 
 
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The seconds that lie in any of some spans, which may overlap."""
+    total = until = 0.0
+    for first, last in sorted(spans):
+        total += max(0.0, last - max(first, until))
+        until = max(until, last)
+    return total
+
+
 #: A lock for each key: threads that want the same answer ask for it once, the first with
 #: `locks.setdefault(key, Lock())`, which Python does in one step.
 Locks = dict[str, threading.Lock]
@@ -217,6 +229,8 @@ class Runner:
     checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
     #: the questions, by torch release, whose kept answer two measurements of this run contradicted
     contradicted: list[tuple[str, str]] = field(default_factory=list)
+    #: by torch release, the seconds of each judged cell apart from questions that are kept now
+    seconds: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def store(self) -> ResultStore:
@@ -294,15 +308,18 @@ class Runner:
             if known is None:
                 continue
             # An answer to another question contains more.
+            began = time.monotonic()
             if key == keys[0] and random.random() < self.checked:
                 fresh = _contradictions(ask, known, outputs)
                 if fresh:
                     self._disbelieve(cache, key, torch, question["do"], len(fresh))
                     return fresh[-1]
                 known = cache.load(key, outputs) or known
+                _ASKED.get([]).append((began, time.monotonic()))
             if key not in self.saved:
                 note_kept(self.costs, torch, question["do"], patch.path if patch else None)
             return known
+        began = time.monotonic()
         answer = ask()
         others = answer.pop("opened", ())
         # An edit of a file that a child read, and that no key covers, would not be noticed.
@@ -316,7 +333,35 @@ class Runner:
         ):
             cache.save(keys[0], answer, outputs)
             self.saved.add(keys[0])
+            _ASKED.get([]).append((began, time.monotonic()))
         return answer
+
+    @contextlib.contextmanager
+    def timed(self, torch: str, cell: str) -> Iterator[None]:
+        """Note the seconds of a cell that this thread judges, in `seconds`."""
+        asked: list[tuple[float, float]] = []
+        token, began = _ASKED.set(asked), time.monotonic()
+        try:
+            yield
+        finally:
+            _ASKED.reset(token)
+            again = time.monotonic() - began - (1 - self.checked) * _covered(asked)
+            self.seconds.setdefault(torch, {})[cell] = round(again, 3)
+
+    def seconds_kept(self, torch: str, patch: Patch) -> dict[str, float]:
+        """The seconds that each cell takes with all answers that earlier runs have kept; none if
+        the patch, or anything else that decides answers, was another.
+        """
+        cache, keys = self._keys(torch, patch, {"do": "seconds", "resources": self.run.nightly})
+        return (cache.load(keys[0]) if cache and keys[0] else None) or {}
+
+    def keep_seconds(self, patch: Patch) -> None:
+        """Keep the seconds of this run's cells for later runs."""
+        for torch, seconds in self.seconds.items():
+            question = {"do": "seconds", "resources": self.run.nightly}
+            cache, keys = self._keys(torch, patch, question)
+            if cache and keys[0]:
+                cache.save(keys[0], self.seconds_kept(torch, patch) | seconds)
 
     def _disbelieve(self, cache: Cache, key: str, torch: str, question: str, agree: int) -> None:
         """Forget a kept answer, and everything else that is kept if fresh answers `agree`."""

@@ -273,7 +273,10 @@ def _judge_all(
     """Judge the cells that were not judged `before`; each goes into the journal at once."""
     known, judged = {cell.name for cell in before}, list[JudgedCell]()
     cells = [cell for cell in cells if cell.name not in known]
-    progress.planned({cell.name: cell.check.seconds for cell in cells})
+    kept: dict[str, float] = {}
+    for torch in context.run.rows:
+        kept |= context.runner.seconds_kept(torch, context.patch)
+    progress.planned({cell.name: cell.check.seconds for cell in cells}, kept)
 
     for event in carry_out(cells, partial(_judge, context), workers=workers):
         if not isinstance(event, Ended):
@@ -288,13 +291,16 @@ def _judge_all(
         with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
             journal.append(judged[-1])
         progress.ended(judged[-1])
+    with contextlib.suppress(OSError):
+        context.runner.keep_seconds(context.patch)
     return judged
 
 
 def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
     """Judge a cell. It has no verdict if another check says the same."""
     try:
-        verdicts = verdicts_of(cell.check, cell.at, context)
+        with context.runner.timed(cell.at.case.torch, cell.name):
+            verdicts = verdicts_of(cell.check, cell.at, context)
     except NothingToJudge:
         return []
     nothing = "a check that gave no result has judged nothing"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 
@@ -77,7 +78,7 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
     doubts = partial(preconditions, context, at.case.torch, check.believes or at.case.device)
     if check.ahead:
         with ThreadPoolExecutor(1) as beside:
-            asked = beside.submit(asked_verdicts, check, at, context)
+            asked = beside.submit(copy_context().run, asked_verdicts, check, at, context)
             return doubts() or asked.result()
     in_doubt = [] if check.first else doubts()
     if not in_doubt and _is_left_out(check, at.case, context):

@@ -105,6 +105,15 @@ def test_a_cell_that_takes_longer_than_expected_tells_how_slow_this_run_is():
     assert left.seconds() == pytest.approx(10 * 5 * 4 / 2)
 
 
+def test_cells_whose_answers_are_kept_are_expected_to_take_what_is_not_kept_of_them():
+    left = TimeLeft({"parity-1": 30.0}, 1, Clock())
+    left.planned({"parity-1": 5, "cache-1": 4, "api-1": 1}, {"parity-1": 0.01, "cache-1": 40})
+    assert left.seconds() == pytest.approx(0.1 + 40 + 1)
+    left.ended("parity-1", 10)  # one that was measured again says little of the others
+    every = (10 + 2 * 40.01) / (0.01 + 2 * 40.01)
+    assert left.seconds() == pytest.approx((40 + 1) * every)
+
+
 def test_what_is_left_is_corrected_by_what_the_cells_of_a_check_took():
     left = TimeLeft({"parity-1": 10.0, "parity-2": 30.0}, 2, Clock())
     left.planned({"parity-1": 15, "parity-2": 15, "tokens-1": 27})

@@ -177,6 +177,42 @@ def test_only_answers_of_earlier_runs_are_noted_as_kept(folder, runner, server):
         assert sum("unasked" in each for each in notes) == noted
 
 
+def test_the_seconds_of_a_cell_without_what_is_kept_are_known_to_a_later_run(
+    folder, runner, server, monkeypatch
+):
+    (folder / "mine.py").write_text("import torch\n")
+    patch, now = replace(PATCH, path=str(folder / "mine.py"), source="import torch\n"), [0.0]
+    monkeypatch.setattr("patchgate.runner.client.time.monotonic", lambda: now[0])
+
+    def measured(question: dict[str, Any], *, kept: bool = True) -> dict[str, Any]:
+        now[0] += 8
+        inner = {"do": "code", "code": question["do"]}
+        if kept:  # a question within a question
+            first.keep(lambda: {"facts": {}}, "2.11.0", None, inner)
+        return {"changed": []} if kept else MACHINE
+
+    kept = str(folder / "kept")
+    first = replace(runner, run=replace(runner.run, shared_cache=kept, patched_cache=kept))
+    for name, is_kept in (("parity-1", True), ("api-1", False)):
+        with first.timed("2.11.0", name):
+            question = {"do": name}
+            first.keep(partial(measured, question, kept=is_kept), "2.11.0", patch, question)
+            now[0] += 2
+    first.keep_seconds(patch)
+    later = replace(first, run=replace(first.run, folder=str(folder / "other")), seconds={})
+    assert later.seconds_kept("2.11.0", patch) == {"parity-1": 2, "api-1": 10}
+    assert later.seconds_kept("2.12.1", patch) == {}
+    # The part that is measured again by chance is expected to take as long as before.
+    checking = replace(later, checked=0.25, saved=set(), seconds={})
+    monkeypatch.setattr("patchgate.runner.client.random.random", lambda: 0)
+    with checking.timed("2.11.0", "parity-1"):
+        checking.keep(partial(measured, {"do": "parity-1"}), "2.11.0", patch, {"do": "parity-1"})
+    checking.keep_seconds(patch)
+    assert later.seconds_kept("2.11.0", patch) == {"parity-1": 2, "api-1": 10}
+    (folder / "mine.py").write_text("import torch  # edited\n")
+    assert later.seconds_kept("2.11.0", patch) == {}
+
+
 def test_an_answer_may_name_its_process(folder, runner, server):
     texts = (f"<Pass object at {at}> in /tmp/run-{at}/lib" for at in ("0x7f3a", "0x7f3b", "0x7f3b"))
     kept, *fresh = ({"again": text} for text in texts)

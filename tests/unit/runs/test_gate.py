@@ -241,7 +241,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
 
-    def planned(self, cells: Mapping[str, float]) -> None:
+    def planned(self, cells: Mapping[str, float], kept: Mapping[str, float]) -> None:
         self.events.append(("planned", list(cells)))
 
     def started(self, cell: str) -> None:
