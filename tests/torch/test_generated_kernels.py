@@ -123,6 +123,55 @@ def test_a_kernel_that_is_another_for_single_rows_is_red_with_the_device(judge, 
     assert len(verdicts) == 3
 
 
+# An operator with a kernel that its author wrote, as `triton_op` has it.
+_OWN_KERNEL = """import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def silu_kernel(x_ptr, bias_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0).to(tl.float32)
+    if bias_ptr is not None:
+        x += tl.load(bias_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x / (1.0 + tl.exp(-x)), mask=at < n)
+
+
+original = F.silu
+
+
+@torch.library.triton_op("mine::silu", mutates_args=())
+def silu_op(x: torch.Tensor) -> torch.Tensor:
+    out, n = torch.empty_like(x), x.numel()
+    kernel = torch.library.wrap_triton(silu_kernel)
+    kernel[(n // 1024 + 1,)](x, None, out, n, BLOCK=1024)
+    return out
+
+
+silu_op.register_kernel("cpu")(original)
+F.silu = lambda x, inplace=False: silu_op(x.contiguous())
+"""
+
+
+@pytest.mark.every_row
+@pytest.mark.parametrize(
+    ("part", "faulty", "codes"),
+    [
+        ("", "", set()),
+        ("-x)", "-1.5 * x)", {"PG502", "PG505"}),
+        ("exp(-x)), mask=at < n", "exp(-x)), mask=at <= n", {"PG516"}),
+    ],
+)
+def test_kernels_of_users_run_in_their_own_blocks(judge, part, faulty, codes):
+    verdicts = judge(_OWN_KERNEL.replace(part, faulty) if part else _OWN_KERNEL, "decoder_block")
+    red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
+    assert {verdict.code for verdict in red} == codes, verdicts
+    assert all("_kernel" in v.actual or "triton_" in v.actual for v in red), red
+    assert red or {verdict.code for verdict in verdicts} == {"PG503"}, verdicts
+
+
 # Patches of triton_heuristics, which no generated code shows, and the codes of their verdicts at
 # night.
 _LAUNCHES = {

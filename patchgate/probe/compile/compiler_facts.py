@@ -169,7 +169,10 @@ def _cudagraph_refusal(graph: GraphLowering) -> str:
     reason = graph.disable_cudagraphs_reason or mixed
     if reason:
         return str(reason).splitlines()[0]
-    node = get_first_incompatible_cudagraph_node(graph.orig_gm)
+    try:
+        node = get_first_incompatible_cudagraph_node(graph.orig_gm)
+    except AssertionError:  # torch 2.12, of a kernel that a user wrote: if it records a graph
+        return "torch cannot read the value of a node"
     return f"incompatible op {node.target}" if node else ""
 
 

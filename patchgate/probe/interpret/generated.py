@@ -49,6 +49,7 @@ _MOST_PROGRAMS = 4096
 # Inductor leaves a mask out if a size is 1, or a multiple of the largest block that it may choose.
 # These blocks are smaller.
 _WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
+_GRIDS_OF_USERS = ("FixedGrid", "PrecomputedGrid")
 _BLOCK = re.compile(r"^(X|Y|Z|R\d_)BLOCK$")
 _DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda(?::\d+)?'")
 _ATTENTION = ("flash", "efficient", "cudnn")
@@ -282,8 +283,8 @@ def _make_kernel(
     """The replacement of `cached_autotune`, which the decorators of `triton_heuristics` call with
     proposed blocks.
     """
-    blocks, constants = dict(configs[0].kwargs), dict(triton_meta.get("constants", {}))
-    return lambda function: _Kernel(function, blocks, constants, inductor_meta or {}, memory)
+    hints = inductor_meta or {}
+    return lambda function: _Kernel(function, configs[0], triton_meta, hints, memory)
 
 
 def _as_chosen(kernel: Any, memory: Memory, launches: dict[str, list[str]]) -> _Kernel:
@@ -292,8 +293,8 @@ def _as_chosen(kernel: Any, memory: Memory, launches: dict[str, list[str]]) -> _
     """
     if not isinstance(kernel, triton_heuristics.CachingAutotuner):
         raise NeedsDevice(f"a kernel that is launched by `{type(kernel).__name__}`")
-    blocks, constants = dict(kernel.configs[0].kwargs), kernel.triton_meta.get("constants", {})
-    return _Kernel(kernel.fn, blocks, dict(constants), kernel.inductor_meta, memory, launches)
+    config, hints = kernel.configs[0], kernel.inductor_meta
+    return _Kernel(kernel.fn, config, kernel.triton_meta, hints, memory, launches)
 
 
 class _Kernel:
@@ -302,14 +303,21 @@ class _Kernel:
     def __init__(
         self,
         function: Any,
-        blocks: dict[str, Any],
-        constants: dict[str, Any],
+        config: Any,
+        meta: dict[str, Any],
         hints: dict[str, Any],
         memory: Memory,
         launches: dict[str, list[str]] | None = None,
     ) -> None:
         self._function, self._names = function.fn, list(function.arg_names)
-        self._blocks, self._constants, self._hints = blocks, constants, hints
+        self._constants, self._hints, self._config = meta.get("constants", {}), hints, config
+        constexprs = {self._names[index] for index in function.constexprs}
+        # A call passes the other arguments, and then those of the grid.
+        self._passed = [name for name in meta["signature"] if name not in constexprs]
+        self._passed += hints.get("extra_launcher_args", ())
+        own = {name: self._constants[name] for name in constexprs & self._constants.keys()}
+        self._blocks: dict[str, Any] = own | config.kwargs
+        self._is_users = hints.get("grid_type") in _GRIDS_OF_USERS
         self._memory, self._name, self._launches = memory, function.fn.__name__, launches
 
     def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
@@ -319,19 +327,21 @@ class _Kernel:
         """
         from patchgate.probe.interpret.language import launch
 
-        given = [name for name in self._names if name not in self._blocks]
-        known = {name: self._constants[name] for name in given if name in self._constants}
-        arguments = known | dict(zip(given, args, strict=False)) | kwargs
+        arguments = self._constants | dict(zip(self._passed, args, strict=False)) | kwargs
+        # For None the call passes a number.
+        arguments |= {name: None for name, value in self._constants.items() if value is None}
         if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
             raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
         blocks = self._large_blocks(arguments) if self._launches is None else self._blocks
         given_all = arguments | blocks
-        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow(given_all)
+        of = self._config if self._is_users else blocks
+        grid = triton_heuristics.GridExpr.from_meta(self._hints, of).eval_slow(given_all)
         if self._launches is not None:
             self._note_launch(self._launches, grid)
         try:
             with no_dispatch():  # the interpreter's own operations are no operators of the module
-                launch(self._function, given_all, set(blocks), grid, self._memory)
+                own = {name: given_all[name] for name in self._names if name in given_all}
+                launch(self._function, own, set(blocks), grid, self._memory)
         except NeedsDevice:
             raise
         except AssertionError as error:
@@ -349,9 +359,9 @@ class _Kernel:
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
         """The first choice of blocks, each enlarged beyond its size; those of a fixed
-        split stay.
+        split stay, and those of a kernel that a user wrote, with its grid.
         """
-        if "RSPLIT_SIZE" in self._blocks:
+        if "RSPLIT_SIZE" in self._blocks or self._is_users:
             return self._blocks
         blocks, left = dict(self._blocks), _LARGEST
         for name in sorted(blocks):  # those of the reduction first
