@@ -114,8 +114,9 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     hidden = "" if unpatched["missing"] else patched["missing"]
     stated = METRIC in patch.claims.budgets
     kind = Kind.OVER if hidden else judge_change(budget, change, change, stated=stated)
-    is_small = new - old <= _FEW or bool(patch.claims.scope)
-    if kind is Kind.OVER and not hidden and not stated and is_small:
+    # Nobody pays for a block without entering it.
+    is_noted = new - old <= _FEW or bool(patch.claims.scope)
+    if kind is Kind.OVER and not hidden and not stated and is_noted:
         kind = Kind.WARNING
     moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"
     actual = tuple(filter(None, (moved, hidden, _largest_changes(before, after))))

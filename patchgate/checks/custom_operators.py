@@ -38,9 +38,9 @@ PG541 a custom operator is not what it says
     compared also where the operator keeps those of arguments that are channels last, have
     transposed heads, or are parts of wider rows. Or its gradient raises, or has other numbers,
     where that of the result is transposed or expanded in memory; or it is not the slope of the
-    result, which is measured in float64. It may be anything where the result is a step, equals an
-    argument, or has a part without a gradient; and it may be zero or missing. An operator that
-    another one calls, as that of its gradient, gets the arguments of these calls.
+    result, which is measured in float64. A gradient that is zero or missing is not judged, nor that
+    of a result that is a step, equals an argument, or has a part without a gradient. An operator
+    that another one calls, as that of its gradient, gets the arguments of these calls.
     Why: Users who compile a model with this operator get an exception, or wrong numbers with no
     error message: the compiler relies on the fake function and the schema.
     Or they wait for a compile of each number of rows. In training the gradient that arrives may

@@ -155,10 +155,12 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         accepted=compared.accepted,
     )
     (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
-    # Nobody pays for a block without entering it; what it costs is a note until it is accepted.
+    # Nobody pays for a block without entering it: its costs are notes until they are accepted. An
+    # option that a compile leaves changed stays so outside of the block.
+    is_noted = compared.in_a_scope and cost not in budgets and cost != "options_left"
     worse = (
         bool(cost)
-        and (cost in budgets or not compared.in_a_scope)
+        and not is_noted
         and increase(old, new) > (0 if cost in budgets else COSTS[cost].slack)
         and growth(old, new) > _limit(cost, budgets) + _ROUNDING
     )

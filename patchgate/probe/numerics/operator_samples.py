@@ -249,7 +249,9 @@ def _with_noise(generator: torch.Generator, how: str, value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
         return value
     noise = torch.rand(value.shape, generator=generator) - 0.5
-    dtype = torch.bfloat16 if how == AUTOCAST else value.dtype
+    # Autocast leaves float64 as it is.
+    is_cast = how == AUTOCAST and value.dtype != torch.float64
+    dtype = torch.bfloat16 if is_cast else value.dtype
     moves = 1 + 2 * torch.finfo(dtype).eps * noise.double()
     copy: torch.Tensor = _leaf_copy(value) if _is_dense(value) else value.detach().clone()
     with torch.no_grad():
@@ -877,12 +879,15 @@ def _gradients(
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Groups of samples that are compiled together. Samples of several sizes are apart, because
     their sizes are symbols or they make a second graph of the same text; so are programs that write
-    to their inputs, because a pass may leave such a graph alone.
+    to their inputs, because a pass may leave such a graph alone; and so are functions of torch's
+    samples that may break the graph, because what stands next to a break runs in eager mode.
     """
-    kinds: dict[tuple[bool, str, bool], list[int]] = {}
+    kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
     for i in chosen:
-        sizes = samples[i].how if samples[i].is_program else ""
-        kinds.setdefault((bool(samples[i].first), sizes, samples[i].writes), []).append(i)
+        sample = samples[i]
+        sizes = sample.how if sample.is_program else ""
+        kind = bool(sample.first), sizes, sample.writes, sample.is_wrapped
+        kinds.setdefault(kind, []).append(i)
     return [
         of_kind[at : at + _TOGETHER]
         for _, of_kind in sorted(kinds.items())

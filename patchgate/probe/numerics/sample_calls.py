@@ -125,6 +125,11 @@ class Sample:
         return self.function.startswith(_MODULE)
 
     @property
+    def is_wrapped(self) -> bool:
+        """True for a function of an OpInfo around the operator, as one that sets a seed."""
+        return self.function.startswith(_OP_DB)
+
+    @property
     def is_making(self) -> bool:
         return self.function.startswith(_MAKING)
 

@@ -216,17 +216,24 @@ def test_only_a_regression_has_the_next_step_of_its_case():
     assert [step == ("read the code", (AGAIN,)) for step in steps] == [True, False, False]
 
 
-def test_a_cost_of_a_scope_is_a_note_unless_a_budget_or_golden_holds_it():
-    facts: Facts = {"kernels.called": 3}
-    sides = observation(facts), observation({"kernels.called": 5}, patch="mine")
-    held = {"kernels": Budget(low=0.0, high=0.1)}
-    for recorded, budgets, colour in (
-        ({}, {}, Colour.GREY),
-        ({}, held, Colour.RED),
-        (facts, {}, Colour.RED),
-    ):
-        both = compared(*sides, recorded, recorded, budgets=budgets, in_a_scope=True)
-        assert [each.colour for each in judge_facts("kernels", both)] == [colour]
+@pytest.mark.parametrize(
+    ("fact", "recorded", "budgets", "colour"),
+    [
+        ("kernels.called", False, {}, Colour.GREY),
+        ("kernels.called", False, {"kernels": Budget(low=0.0, high=0.1)}, Colour.RED),
+        ("kernels.called", True, {}, Colour.RED),
+        ("left.config.trace", False, {}, Colour.RED),  # it stays changed after the block
+    ],
+)
+def test_a_cost_of_a_scope_is_a_note_unless_a_budget_or_golden_holds_it(
+    fact, recorded, budgets, colour
+):
+    facts: Facts = {fact: 3}
+    held = facts if recorded else {}
+    sides = observation(facts), observation({fact: 5}, patch="mine")
+    both = compared(*sides, held, held, budgets=budgets, in_a_scope=True)
+    found = [each for check in ("kernels", "options") for each in judge_facts(check, both)]
+    assert {each.colour for each in found} == {colour}
 
 
 def test_equal_facts_without_a_record_are_one_note():
