@@ -75,7 +75,7 @@ def _changes_launches(context: CheckContext, torch: str) -> bool:
 
 
 def judge_launches(case: Case, patch: Patch, metrics: Answer) -> Verdicts:
-    """The verdicts on numbers and memory, with the first launch that is another with the patch."""
+    """The verdicts on numbers and memory, with the first launch that differs with the patch."""
     verdicts = [*judge_numbers(case, patch, metrics), *judge_memory(case, metrics["memory"])]
     return [_of_launches(each, _first_change(metrics["launches"])) for each in verdicts]
 

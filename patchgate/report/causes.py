@@ -250,8 +250,8 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _rename(groups: dict[Cause, list[Verdict]]) -> None:
-    """Give a cause the name that fits next to the others: no patch does nothing that also acts, and
-    rounding alone is less than other numbers.
+    """Rename causes that the others put in another light: a patch that acts is not said to do
+    nothing, and numbers that differ by rounding alone come later.
     """
     nothing, numbers = _BY_NAME[_NOTHING], _BY_NAME[_NUMBERS]
     if nothing in groups and any(cause.name in _ACTS for cause in groups):

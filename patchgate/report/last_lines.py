@@ -187,7 +187,7 @@ def _doubt(view: RunView) -> str:
 def _missing_line(verdict: Verdict) -> str:
     """`missing: nosuchpkg (PG230); next: patchgate gate mine.py --requires nosuchpkg`."""
     what = verdict.item if verdict.code == _STAND_IN else verdict.headline
-    step = typed(verdict.commands[0]) if verdict.commands else verdict.advice.partition(", or ")[0]
+    step = typed(verdict.commands[0]) if verdict.commands else verdict.advice
     return f"missing: {what} ({verdict.code}); next: {step}"
 
 

@@ -23,7 +23,7 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
     element, in ulps of the output's dtype. `memory` has the faults of the patched kernels of kinds
-    that unpatched ones do not have, `launches` each kernel's first launch that is another now.
+    that unpatched ones do not have, `launches` each kernel's first launch that differs.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])

@@ -187,7 +187,8 @@ def _write_outputs(
 
     `small` adds the outputs for inputs of one row and of none. Without a patch, outputs in float64
     are added as the reference: a patch may not support float64. `compiler` is called in place of
-    torch.compile, and gets inputs of other sizes too. Special values say nothing of blocks.
+    torch.compile, and gets inputs of other sizes too. Special values are left out with
+    `own_blocks`, because they show nothing about blocks.
     """
     build, dtype = load_build(request), getattr(torch, request["dtype"])
     faults: dict[Any, MemoryFault] = {}
