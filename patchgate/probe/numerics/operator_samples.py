@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from unittest import mock
 
 import torch
+from torch._dynamo import config as dynamo_config
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
@@ -497,7 +498,8 @@ def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[i
         alone += len(group) == 1
         torch._dynamo.reset()
         try:
-            results: list[Any] = _results([samples[i] for i in group], compiler(_call_all))
+            compiled = compiler(_in_line(len(group)))
+            results: list[Any] = _results([samples[i] for i in group], compiled)
         except Exception as error:
             if len(group) > 1:
                 groups += [[i] for i in group]
@@ -540,11 +542,9 @@ def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Co
     """
     found = {}
     for at, most in steps.items():
-        functions = [_call(samples[at], samples[at].module())]
-        calls = (
-            (functions, [pytree.tree_map(_leaf_copy, call)]) for call in calls_in_steps(samples[at])
-        )
-        found[at] = count_compiles(_call_all, calls, most)
+        function = _call(samples[at], samples[at].module())
+        calls = (pytree.tree_map(_leaf_copy, call) for call in calls_in_steps(samples[at]))
+        found[at] = count_compiles(function, calls, most)
     return {at: each for at, each in found.items() if each}
 
 
@@ -733,6 +733,17 @@ def _call_all(
     ]
 
 
+def _in_line(count: int) -> Callable[..., list[Any]]:
+    """As `_call_all`, without a loop: if one call breaks the graph, Dynamo runs a loop in eager
+    mode, but compiles what stands in line before and after the break.
+    """
+    calls = ", ".join(f"functions[{i}](*calls[{i}][0], **calls[{i}][1])" for i in range(count))
+    defined: dict[str, Any] = {}
+    exec(f"def in_line(functions, calls):\n    return [{calls}]", defined)
+    call_all: Callable[..., list[Any]] = defined["in_line"]
+    return call_all
+
+
 def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
     """Call the function with memory that is filled before it is written, and with other random
     numbers for the same seed.
@@ -879,15 +890,13 @@ def _gradients(
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Groups of samples that are compiled together. Samples of several sizes are apart, because
     their sizes are symbols or they make a second graph of the same text; so are programs that write
-    to their inputs, because a pass may leave such a graph alone; and so are functions of torch's
-    samples that may break the graph, because what stands next to a break runs in eager mode.
+    to their inputs, because a pass may leave such a graph alone.
     """
-    kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
+    kinds: dict[tuple[bool, str, bool], list[int]] = {}
     for i in chosen:
         sample = samples[i]
         sizes = sample.how if sample.is_program else ""
-        kind = bool(sample.first), sizes, sample.writes, sample.is_wrapped
-        kinds.setdefault(kind, []).append(i)
+        kinds.setdefault((bool(sample.first), sizes, sample.writes), []).append(i)
     return [
         of_kind[at : at + _TOGETHER]
         for _, of_kind in sorted(kinds.items())
@@ -902,8 +911,11 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
             compiler = functools.partial(torch.compile, backend=backend, dynamic=False)
             return _results(samples, _call_all, compiler)
     dynamic = any(sample.first for sample in samples)
-    compiled = torch.compile(_call_all, backend=backend, dynamic=dynamic)
-    with shape_config.patch(use_duck_shape=False):  # sizes that are equal now may change apart
+    compiled = torch.compile(_in_line(len(samples)), backend=backend, dynamic=dynamic)
+    with (
+        shape_config.patch(use_duck_shape=False),  # sizes that are equal now may change apart
+        dynamo_config.patch(recompile_limit=2 * _TOGETHER),  # what breaks is compiled for each
+    ):
         return _results(samples, compiled)
 
 

@@ -52,8 +52,14 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def count_compiles(call: Callable[..., Any], calls: Iterator[Any], most: int = 0) -> Counts:
+def count_compiles(function: Callable[..., Any], calls: Iterator[Call], most: int = 0) -> Counts:
     """Count the compiles of each call, up to the first that raises, or so many."""
+
+    # Without a loop: Dynamo leaves a function alone that breaks in one, in Python 3.12 a
+    # comprehension too.
+    def call(args: Any, kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
     graphs: list[None] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
