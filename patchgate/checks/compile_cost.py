@@ -114,7 +114,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     hidden = "" if unpatched["missing"] else patched["missing"]
     stated = METRIC in patch.claims.budgets
     kind = Kind.OVER if hidden else judge_change(budget, change, change, stated=stated)
-    # Nobody pays for a block without entering it.
+    # Only those who enter the block pay for it.
     is_noted = new - old <= _FEW or bool(patch.claims.scope)
     if kind is Kind.OVER and not hidden and not stated and is_noted:
         kind = Kind.WARNING

@@ -197,7 +197,11 @@ def _with_line(verdict: Verdict, line: str) -> Verdict:
 def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
     """PG516 if patched kernels have faults that unpatched ones do not have."""
     if faults:
-        places = tuple(
-            f"{fault['kernel']} {fault['what']}: `{fault['line']}`" for fault in faults[:_SHOWN]
-        )
+        places = tuple(map(_place, faults[:_SHOWN]))
         yield verdict("PG516", Kind.REGRESSED, case, "memory", _MEMORY, places)
+
+
+def _place(fault: Answer) -> str:
+    """The kernel and its fault with the line; an operator, or the caller, has none."""
+    line = f": `{fault['line']}`" if fault["line"] else ""
+    return f"{fault['kernel']} {fault['what']}{line}"

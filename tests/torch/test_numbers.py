@@ -52,6 +52,15 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["length"] < 250 < 2500 < found["values"]
 
 
+def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> None:
+    """On each Python: before, a loop around the calls was run in eager mode, and so were they."""
+    found = _printed(run.rows[torch], "broken_graph.py")
+    assert found["next to a break"] == [["exp"], ["sum_1"], ["mul"], ["sin"]]
+    assert found["without one"] == [["exp", "sin"]]
+    assert found["attention"] == [2]
+    assert found["counts"] == [[[2, 2], [0, 0]], [[1, 0]]]
+
+
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
     """If only one side is not finite, difference, ulps, error and worst element are infinite."""
     figures = _printed(run.rows[torch], "not_finite.py")

@@ -155,8 +155,8 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         accepted=compared.accepted,
     )
     (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
-    # Nobody pays for a block without entering it: its costs are notes until they are accepted. An
-    # option that a compile leaves changed stays so outside of the block.
+    # Only those who enter a block pay for it: its costs are notes until they are accepted. Options
+    # that a compile leaves changed stay changed outside of the block.
     is_noted = compared.in_a_scope and cost not in budgets and cost != "options_left"
     worse = (
         bool(cost)

@@ -171,7 +171,7 @@ def _cudagraph_refusal(graph: GraphLowering) -> str:
         return str(reason).splitlines()[0]
     try:
         node = get_first_incompatible_cudagraph_node(graph.orig_gm)
-    except AssertionError:  # torch 2.12, of a kernel that a user wrote: if it records a graph
+    except AssertionError:  # raised by torch 2.12 for a kernel that a user wrote
         return "torch cannot read the value of a node"
     return f"incompatible op {node.target}" if node else ""
 

@@ -78,7 +78,7 @@ class Memory:
                 )
                 missing = int((~bytes_read).sum())
                 if missing:
-                    what = f"{missing} of {tensor.numel()} elements were never written"
+                    what = f"reads {missing} of {tensor.numel()} elements that were never written"
                     self._note("unwritten", who, 0, "", what)
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:

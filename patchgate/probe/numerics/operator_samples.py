@@ -894,9 +894,8 @@ def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[i
     """
     kinds: dict[tuple[bool, str, bool], list[int]] = {}
     for i in chosen:
-        sample = samples[i]
-        sizes = sample.how if sample.is_program else ""
-        kinds.setdefault((bool(sample.first), sizes, sample.writes), []).append(i)
+        sizes = samples[i].how if samples[i].is_program else ""
+        kinds.setdefault((bool(samples[i].first), sizes, samples[i].writes), []).append(i)
     return [
         of_kind[at : at + _TOGETHER]
         for _, of_kind in sorted(kinds.items())
@@ -914,7 +913,8 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
     compiled = torch.compile(_in_line(len(samples)), backend=backend, dynamic=dynamic)
     with (
         shape_config.patch(use_duck_shape=False),  # sizes that are equal now may change apart
-        dynamo_config.patch(recompile_limit=2 * _TOGETHER),  # what breaks is compiled for each
+        # A function that breaks the graph is compiled on its own, anew for each sample.
+        dynamo_config.patch(recompile_limit=2 * _TOGETHER),
     ):
         return _results(samples, compiled)
 

@@ -55,8 +55,8 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
 def count_compiles(function: Callable[..., Any], calls: Iterator[Call], most: int = 0) -> Counts:
     """Count the compiles of each call, up to the first that raises, or so many."""
 
-    # Without a loop: Dynamo leaves a function alone that breaks in one, in Python 3.12 a
-    # comprehension too.
+    # This has no loop: if a call in a loop breaks the graph, Dynamo compiles nothing of the
+    # function around it. In Python 3.12 a comprehension is such a loop.
     def call(args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
