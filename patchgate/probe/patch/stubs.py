@@ -298,6 +298,13 @@ class Stub:
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> tuple[type[Stub], tuple[str]]:
+        # An option of torch may be set to a stub, and options are copied and pickled.
+        return Stub, (vars(self)["_stubbed"],)
+
+    def __deepcopy__(self, memo: object) -> Stub:
+        return self
+
     def __getitem__(self, key: object) -> Stub:
         return self
 

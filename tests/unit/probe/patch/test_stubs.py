@@ -104,6 +104,11 @@ def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> 
             "Own",
         ),
         (
+            "import copy, flash, pickle\nx = pickle.loads(pickle.dumps(flash.x))\nseen = "
+            "f'{x} {copy.deepcopy(x)}'",
+            "<stub flash.x> <stub flash.x>",
+        ),
+        (
             "import flash\nseen = flash.version >= 3",
             "StandsIn: flash.version, which is not here, decides",
         ),
