@@ -71,6 +71,8 @@ _BEFORE_THE_INDEX = (
 _AFTER_THE_INDEX = 4
 # The CPU time for all files that one process reads.
 _SECONDS_OF_ALL = 300.0
+# Names that are imported from torch or Triton are judged, also where a fork has its own.
+_IMPORT = re.compile(r"^\s*(?:from\s+(?:torch|triton)\b|import\s+(?:torch|triton)\.)", re.MULTILINE)
 # Numbers of more bits are not written in decimal digits.
 _BITS = 14_000
 _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
@@ -195,8 +197,8 @@ def _lint_place(
             findings, views = lint_source(
                 source, name, place.releases, claimed=place.claimed, matrix=rows, place=place
             )
-            is_used = place.walked or any(view.usage.references for view in views)
-            if views and not is_used and is_idle(source):
+            is_judged = place.walked or _IMPORT.search(source)
+            if views and not is_judged and is_idle(source):
                 findings.append(unused(name))
             findings = _left_over_as_notes(findings, place) + _breaking_next(source, place)
     except Unreadable as error:
