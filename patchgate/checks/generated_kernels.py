@@ -38,14 +38,18 @@ PG516 a generated kernel misuses memory
     Fix: Look at the mask, the index and the stride in the line that is shown.
 PG517 the GPU's code could not be run here
     The kernels that are generated for the simulated GPU differ from unpatched ones, and Triton's
-    interpreter cannot run
-    them: something needs a real device, or the interpreter lacks it.
+    interpreter cannot run them: something needs a real device, the interpreter lacks it, or the
+    code of the small inputs that it runs does not differ.
     Why: Numbers that were not computed prove nothing to a reviewer.
     Fix: Read the reason. Judge the patch on a machine with the GPU:
     `patchgate gate PATCH --device cuda`.
 """)
 verdict = partial(verdict_of, FAMILY)
 _SHOWN = 3
+_UNCHANGED = (
+    "the small inputs that are run here get the same code with the patch as without it; those of "
+    "the workload's own size do not"
+)
 _MEMORY = "loads only written elements, inside its buffers, and stores one value to each address"
 
 
@@ -84,10 +88,13 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
     if isinstance(metrics, Verdict):
         return [metrics]
     line = first_changed_line(*modules)
-    return [
+    verdicts = [
         *(_with_line(each, line) for each in judge_numbers(at.case, context.patch, metrics)),
         *judge_memory(at.case, metrics["memory"]),
     ]
+    if metrics["same_code"] and all(each.kind is Kind.PASS for each in verdicts):
+        return [_not_run(at.case, _UNCHANGED)]
+    return verdicts
 
 
 def _memory_alone(

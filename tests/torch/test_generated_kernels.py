@@ -155,6 +155,15 @@ F.silu = lambda x, inplace=False: silu_op(x.contiguous())
 """
 
 
+# The same operator, whose function for a GPU nobody traces.
+_OPAQUE_OPERATOR = (
+    _OWN_KERNEL.replace("triton_op", "custom_op")
+    .replace("mutates_args=()", 'mutates_args=(), device_types="cuda"')
+    .replace("torch.library.wrap_triton(silu_kernel)", "silu_kernel")
+    .replace("    out, n =", "    assert x.is_cuda\n    out, n =")
+) + "silu_op.register_fake(torch.empty_like)\n"
+
+
 @pytest.mark.every_row
 @pytest.mark.parametrize(
     ("part", "faulty", "codes"),
@@ -164,12 +173,34 @@ F.silu = lambda x, inplace=False: silu_op(x.contiguous())
         ("exp(-x)), mask=at < n", "exp(-x)), mask=at <= n", {"PG516"}),
     ],
 )
-def test_kernels_of_users_run_in_their_own_blocks(judge, part, faulty, codes):
-    verdicts = judge(_OWN_KERNEL.replace(part, faulty) if part else _OWN_KERNEL, "decoder_block")
+@pytest.mark.parametrize("operator", [_OWN_KERNEL, _OPAQUE_OPERATOR], ids=["traced", "opaque"])
+def test_kernels_of_users_run_in_their_own_blocks(judge, operator, part, faulty, codes):
+    verdicts = judge(operator.replace(part, faulty) if part else operator, "decoder_block")
     red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
     assert {verdict.code for verdict in red} == codes, verdicts
     assert all("_kernel" in v.actual or "triton_" in v.actual for v in red), red
     assert red or {verdict.code for verdict in verdicts} == {"PG503"}, verdicts
+
+
+# The sizes of a workload are above the limit, and the small ones that are run are below it.
+_LARGE_ALONE = """import torch.nn.functional as F
+
+original = F.silu
+
+
+def silu(x, inplace=False):
+    return original(x) * 1.5 if x.numel() > 100_000 else original(x)
+
+
+F.silu = silu
+"""
+
+
+def test_a_patch_of_large_inputs_is_not_judged_by_small_ones(judge):
+    (verdict,) = judge(_LARGE_ALONE, "decoder_block")
+    assert verdict.code == "PG517"
+    assert "small inputs" in verdict.actual
+    assert "PG517" not in {v.code for v in judge(_LARGE_ALONE.replace("_000", ""), "decoder_block")}
 
 
 # Patches of triton_heuristics, which no generated code shows, and the codes of their verdicts at

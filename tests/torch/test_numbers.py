@@ -18,15 +18,17 @@ from patchgate.runner.client import Runner, request_for
 from patchgate.runner.run_settings import Run
 
 
-def _printed(python: str, script: str) -> dict[str, Any]:
-    """The JSON that a script of this folder prints."""
+def _printed(python: str, script: str, given: str = "") -> dict[str, Any]:
+    """The JSON that a script of this folder prints; `given` is its standard input."""
     environment = {
         "PYTHONPATH": str(PACKAGE.parent),
         "CUDA_VISIBLE_DEVICES": "",
         "PATH": "/usr/bin:/bin",
     }
     path = str(Path(__file__).with_name(script))
-    ran = subprocess.run([python, path], env=environment, capture_output=True, text=True)
+    ran = subprocess.run(
+        [python, path], env=environment, input=given, capture_output=True, text=True
+    )
     answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return answer
 
@@ -59,6 +61,17 @@ def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> 
     assert found["without one"] == [["exp", "sin"]]
     assert found["attention"] == [2]
     assert found["counts"] == [[[2, 2], [0, 0]], [[1, 0]]]
+
+
+def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> None:
+    """Triton's interpreter calls the result of a comparison by the type that was compared, so that
+    its bytes were taken for such numbers.
+    """
+    profile = json.dumps(load_profile("h200"))
+    found = _printed(run.rows[torch], "comparisons_interpreted.py", profile)
+    assert [name for name, equal in found["compared"].items() if not equal] == []
+    assert found["dropout"] == [0.0, 1.3333]
+    assert found["share"]
 
 
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:

@@ -26,6 +26,7 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.fx_passes import pad_mm
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_heuristics
+from torch._library.custom_ops import OPDEFS
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -197,10 +198,35 @@ class _OperatorsOnCpu(TorchDispatchMode):
         name = func._schema.name.partition("::")[2]
         if re.fullmatch(rf"_scaled_dot_product_({'|'.join(_ATTENTION)})_attention", name):
             return _attention(func, args, kwargs)
+        own = _function_for_gpu(func)
         try:
-            return func(*args, **kwargs)
+            if own is None:
+                return func(*args, **kwargs)
+            with mock.patch.object(Tensor, "is_cuda", True, create=True):
+                return own(*args, **kwargs)
+        except NeedsDevice:
+            raise
         except NotImplementedError:
             raise NeedsDevice(f"the operator `{func}`") from None
+        except Exception as error:
+            if own is None:
+                raise
+            raise NeedsDevice(f"the operator `{func}` ({one_line(error, 1000)})") from None
+
+
+def _function_for_gpu(func: Any) -> Function | None:
+    """The function in Python that an operator runs on a GPU; None for operators in C++.
+
+    Raises NeedsDevice if it was registered in a way that does not tell which it is.
+    """
+    operator = OPDEFS.get(func._schema.name)
+    if operator is not None:
+        functions = operator._backend_fns
+        own: Function | None = functions.get("cuda") or functions.get(None)
+        return own
+    if f"{func.name().replace('::', '/')}/CUDA" in torch.library._impls:
+        raise NeedsDevice(f"the operator `{func}`, which has its own function for a GPU")
+    return None
 
 
 def _tensors(values: Any) -> list[Tensor]:

@@ -19,7 +19,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 from torch._inductor.runtime import triton_helpers
+from torch.utils._mode_utils import no_dispatch
 from triton.runtime import interpreter
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
 from triton.runtime.jit import JITFunction
 
@@ -70,6 +72,9 @@ def interpreted_language(memory: Memory) -> Iterator[None]:
         for name, function in {**watched, **_ARITHMETIC}.items():
             stack.enter_context(mock.patch.object(InterpreterBuilder, name, function, create=True))
         stack.enter_context(mock.patch.object(JITFunction, "__call__", _call))
+        by_operator = functools.partialmethod(_launch_by_operator, memory)
+        stack.enter_context(mock.patch.object(JITFunction, "run", by_operator))
+        stack.enter_context(mock.patch.object(Autotuner, "run", _run_first_choice))
         stack.enter_context(mock.patch.object(triton_helpers, "libdevice", LIBDEVICE))
         stack.callback(interpreter._patch_lang(known).restore)
         # Triton 3.6 converts an array with one element to a number, which newer versions of numpy
@@ -116,6 +121,28 @@ def launch(
         builder.set_grid_idx(*program)
         memory.begin_program(number, alone=len(programs) == 1)
         run(**given)
+
+
+def _launch_by_operator(
+    self: Any, memory: Memory, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
+) -> None:
+    """The replacement of `kernel[grid](...)`, by which the function of an operator launches."""
+    own = {name: value for name, value in kwargs.items() if name in self.arg_names}
+    bound = self.signature.bind(*args, **own)
+    bound.apply_defaults()
+    constants = {self.arg_names[index] for index in self.constexprs}
+    constants |= {name for name, value in bound.arguments.items() if value is None}
+    sizes = grid(bound.arguments) if callable(grid) else grid
+    with no_dispatch():
+        launch(self.fn, bound.arguments, constants, (*sizes, 1, 1)[:3], memory)
+
+
+def _run_first_choice(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The replacement of a search for the fastest blocks, which a device would time."""
+    choice = self.configs[0]
+    if choice.pre_hook is not None:
+        choice.pre_hook(dict(zip(self.arg_names, args, strict=False)) | kwargs | choice.kwargs)
+    return self.fn.run(*args, **kwargs, **choice.kwargs)
 
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -190,9 +217,13 @@ def _wide(handle: Any) -> Any:
 
 
 def _apply(operation: Function, handles: Sequence[Any], dtype: Any) -> Any:
-    """The operation in the type of its operands: in bfloat16 each result is rounded to it."""
+    """The operation in the type of its operands: in bfloat16 each result is rounded to it. The
+    result of a comparison is a boolean, which Triton's interpreter calls by the type compared.
+    """
     output = operation(*map(_wide, handles))
-    if dtype == tl.bfloat16 and output.dtype != bool:
+    if output.dtype == bool:
+        return TensorHandle(output, tl.int1)
+    if dtype == tl.bfloat16:
         output = _convert(output.astype(np.float32), tl.float32, tl.bfloat16)
     elif not interpreter._validate_np_data_size(output, dtype):
         output = output.astype(interpreter._get_np_dtype(dtype))
