@@ -18,6 +18,7 @@ from patchgate.checks.framework import (
     Instance,
     Kind,
     NothingToJudge,
+    Patch,
     Verdict,
     Verdicts,
     read_codes,
@@ -82,9 +83,14 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
                 "not run: the same code is generated",
             )
         ]
-    metrics = interpreted_sides(
-        context, at.case, partial(outputs_of, context, at.case, "run"), "differ"
-    )
+    codes = []
+
+    def ask(patch: Patch | None, path: str) -> Answer:
+        answer = outputs_of(context, at.case, "run", patch, path)
+        codes.append(answer.get("code"))
+        return answer
+
+    metrics = interpreted_sides(context, at.case, ask, "differ")
     if isinstance(metrics, Verdict):
         return [metrics]
     line = first_changed_line(*modules)
@@ -92,7 +98,7 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
         *(_with_line(each, line) for each in judge_numbers(at.case, context.patch, metrics)),
         *judge_memory(at.case, metrics["memory"]),
     ]
-    if metrics["same_code"] and all(each.kind is Kind.PASS for each in verdicts):
+    if codes[0] and codes[0] == codes[1] and all(each.kind is Kind.PASS for each in verdicts):
         return [_not_run(at.case, _UNCHANGED)]
     return verdicts
 

@@ -211,8 +211,7 @@ def compared_sides(
     """The figures of the difference between both sides' outputs, or the verdict on the side that
     did not run. The outputs are left in `folder`, if one is given.
 
-    If a side cannot run here, the only figure is `unmeasured`, the reason. `same_code` is true if
-    both are known to have run the same code.
+    If a side cannot run here, the only figure is `unmeasured`, the reason.
     """
     if not folder:
         with TemporaryDirectory() as folder:
@@ -224,11 +223,9 @@ def compared_sides(
             return {"unmeasured": each["unmeasured"]}
     unpatched, patched = map(failure_of, answers)
     answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
-    failed = judge_side(case, unpatched, patched or comparison_failure(answer))
-    if failed:
-        return failed
-    codes = [each.get("code") for each in answers]
-    return dict(answer["metrics"]) | {"same_code": bool(codes[0]) and codes[0] == codes[1]}
+    return judge_side(case, unpatched, patched or comparison_failure(answer)) or dict(
+        answer["metrics"]
+    )
 
 
 def comparison_failure(answer: Answer) -> Failure | None:

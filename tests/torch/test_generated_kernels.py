@@ -164,7 +164,6 @@ _OPAQUE_OPERATOR = (
 ) + "silu_op.register_fake(torch.empty_like)\n"
 
 
-@pytest.mark.every_row
 @pytest.mark.parametrize(
     ("part", "faulty", "codes"),
     [
