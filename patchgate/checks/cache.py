@@ -96,6 +96,10 @@ EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
 # Read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
+# Modules that make the keys of torch's caches.
+_KEYS = re.compile(
+    r"torch\._inductor\.codecache\.|torch\._functorch\._aot_autograd\.autograd_cache\."
+)
 # With another value of a variable: with a cold cache, and with the directory that the patch without
 # it has warmed.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
@@ -223,12 +227,9 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         next_version = folder / "edited.py"
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
-    if EDITED in answers or (
-        not is_other_code and sampled_names(context.apply(case.torch))["passes"]
-    ):
+    if EDITED in answers or (not is_other_code and _is_in_key(context.apply(case.torch))):
         # A fork has the hashes of its server; only another interpreter has other ones, as a user's
-        # next process has. The key contains the identity of a pass even if the pass changes no
-        # code.
+        # next process has.
         answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
         varied = answers[VARIED.format(f"{name}={value}")] = compiled(
@@ -239,6 +240,14 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
                 "other", patch.path, **{name: value}
             )
     return answers
+
+
+def _is_in_key(applied: Answer) -> bool:
+    """True if the patch has a part in the key even where it changes no code: a pass, by its
+    identity, or a change of how the key is made.
+    """
+    changed = (*applied.get("changed", ()), *applied.get("edited", ()))
+    return bool(sampled_names(applied)["passes"]) or any(map(_KEYS.match, changed))
 
 
 def compile_cached(

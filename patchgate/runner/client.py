@@ -353,7 +353,8 @@ class Runner:
         the patch, or anything else that decides answers, was another.
         """
         cache, keys = self._keys(torch, patch, {"do": "seconds", "resources": self.run.nightly})
-        return (cache.load(keys[0]) if cache and keys[0] else None) or {}
+        kept = cache.load(keys[0]) if cache and keys[0] else None
+        return dict((kept or {}).get("seconds", {}))
 
     def keep_seconds(self, patch: Patch) -> None:
         """Keep the seconds of this run's cells for later runs."""
@@ -361,7 +362,7 @@ class Runner:
             question = {"do": "seconds", "resources": self.run.nightly}
             cache, keys = self._keys(torch, patch, question)
             if cache and keys[0]:
-                cache.save(keys[0], self.seconds_kept(torch, patch) | seconds)
+                cache.save(keys[0], {"seconds": self.seconds_kept(torch, patch) | seconds})
 
     def _disbelieve(self, cache: Cache, key: str, torch: str, question: str, agree: int) -> None:
         """Forget a kept answer, and everything else that is kept if fresh answers `agree`."""

@@ -25,6 +25,7 @@ CHECKS = all_checks()
 VERDICTS = ROOT / "fixtures" / "verdicts"
 WORKLOADS = {**load_workloads(), **load_workloads(WORKLOAD)}
 # Before a merge one fault of each code.
+NIGHTLY = [pytest.mark.nightly]
 FIRST = ("loses NaN in a maximum", "sums in bfloat16", "no store")
 
 
@@ -114,7 +115,9 @@ TritonKernel.codegen_kernel = edited
 """
 
 
-@pytest.mark.parametrize(("factor", "codes"), [("1.02", {"PG507"}), ("1.0", set())])
+@pytest.mark.parametrize(
+    ("factor", "codes"), [("1.02", {"PG507"}), pytest.param("1.0", set(), marks=NIGHTLY)]
+)
 def test_a_kernel_that_is_another_for_single_rows_is_red_with_the_device(judge, factor, codes):
     verdicts = judge(_ONE_ROW.replace("FACTOR", factor), "residual_chain", "equivalence")
     red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
@@ -165,14 +168,17 @@ _OPAQUE_OPERATOR = (
 
 
 @pytest.mark.parametrize(
-    ("part", "faulty", "codes"),
+    ("operator", "part", "faulty", "codes"),
     [
-        ("", "", set()),
-        ("-x)", "-1.5 * x)", {"PG502", "PG505"}),
-        ("exp(-x)), mask=at < n", "exp(-x)), mask=at <= n", {"PG516"}),
+        pytest.param(*case, id=f"{name}, {what}", marks=[] if name == "opaque" else NIGHTLY)
+        for name, operator in (("opaque", _OPAQUE_OPERATOR), ("traced", _OWN_KERNEL))
+        for what, case in {
+            "sound": (operator, "", "", set()),
+            "wrong": (operator, "-x)", "-1.5 * x)", {"PG502", "PG505"}),
+            "too wide": (operator, "exp(-x)), mask=at < n", "exp(-x)), mask=at <= n", {"PG516"}),
+        }.items()
     ],
 )
-@pytest.mark.parametrize("operator", [_OWN_KERNEL, _OPAQUE_OPERATOR], ids=["traced", "opaque"])
 def test_kernels_of_users_run_in_their_own_blocks(judge, operator, part, faulty, codes):
     verdicts = judge(operator.replace(part, faulty) if part else operator, "decoder_block")
     red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
@@ -302,6 +308,7 @@ def test_tokens_are_sampled_on_the_simulated_device_at_night(judge, monkeypatch,
     assert len(verdicts) == 2
 
 
+@pytest.mark.nightly
 def test_no_token_is_sampled_of_equal_code(judge):
     with pytest.raises(NothingToJudge):
         judge("import torch\n", "decoder", "tokens")

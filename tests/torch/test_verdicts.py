@@ -193,6 +193,15 @@ def instances(
 # own: PG411, PG413 and PG414 recompile, PG422 and PG423 ask other sizes, PG505 is as inexact, PG703
 # has a key.
 AS_A_NEIGHBOUR = ("PG412", "PG421", "PG502", "PG704")
+# Fixtures that take longer than another one of their code.
+LONG = (
+    "PG411-fills-a-table-at-the-first-call",
+    "PG507-changes-one-form",
+    "PG512-adds-unwritten-memory",
+    "PG513-drops-keepdim",
+    "PG532-draws-once",
+    "PG803-lowering-of-a-decomposed-op",
+)
 
 
 def first_of_each_code() -> list[object]:
@@ -200,7 +209,9 @@ def first_of_each_code() -> list[object]:
     the night.
     """
     shown = {
-        path.name[:5]: path for path in reversed(VERDICTS) if path.name[:5] not in AS_A_NEIGHBOUR
+        path.name[:5]: path
+        for path in reversed(VERDICTS)
+        if path.name[:5] not in AS_A_NEIGHBOUR and path.stem not in LONG
     }
     return [
         pytest.param(
@@ -293,12 +304,12 @@ def test_harmless_patch_is_all_green(ask, name):
     assert {verdict.colour for verdict in verdicts if verdict.code != "PG518"} <= {Colour.GREEN}
 
 
-# Before a merge the longest way: PG501 runs in half precision, and all numeric fixtures the first
-# workload.
+LONGER = ("prenorm_mlp_float16", "prenorm_mlp_training")
+
+
 @pytest.mark.parametrize(
     "workload",
-    [pytest.param(name, marks=pytest.mark.nightly) for name in (WORKLOAD, "prenorm_mlp_float16")]
-    + ["prenorm_mlp_training"],
+    [WORKLOAD, *(pytest.param(name, marks=pytest.mark.nightly) for name in LONGER)],
 )
 def test_harmless_patch_keeps_all_numbers(ask, workload):
     verdicts = ask(HARMLESS, [all_checks()["parity"]], workload, nightly=True)
@@ -307,6 +318,7 @@ def test_harmless_patch_keeps_all_numbers(ask, workload):
     assert [v for v in verdicts if v.subject.endswith("small inputs")]
 
 
+@pytest.mark.nightly
 def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(ask):
     verdicts = ask(HARMLESS, [all_checks()["equivalence"]], "opaque_attention")
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}

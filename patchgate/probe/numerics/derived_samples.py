@@ -34,6 +34,8 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "approximate": ("tanh",),
     "dtype": (torch.float32, torch.float64),
 }
+# Parameters that say how large a result is, without its first two dimensions.
+_WANTED = ("size", "output_size")
 # The most tensors of which each is trained alone.
 _TRAINED = 3
 
@@ -41,8 +43,8 @@ _TRAINED = 3
 def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """The call with one more dimension, with an argument added or left out, and with a tensor of
-    another kind or shape.
+    """The call with one more dimension, with the sizes of its tensor, with an argument added or
+    left out, and with a tensor of another kind or shape.
     """
     given = _given(args)
     if given is None:
@@ -50,6 +52,7 @@ def derived(
     if 1 <= given.dim() <= 3 and given.is_floating_point():
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
+    yield from _of_own_size(parameters, args, kwargs)
     without = [{k: v for k, v in kwargs.items() if k != name} for name in kwargs]
     for others in (*without, {}) if len(kwargs) > 1 else without:
         yield args, others
@@ -69,6 +72,27 @@ def derived(
             continue
         for other in _other_tensors(leaf, given):
             yield pytree.tree_unflatten([*leaves[:at], other, *leaves[at + 1 :]], spec)
+
+
+def _of_own_size(
+    parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[Call]:
+    """The call with the last sizes of its tensor in place of other integers, or as the size that is
+    wanted: a result that is as large is still a copy.
+    """
+    shape = list(args[0].shape)
+    for at, value in enumerate(args):
+        is_sizes = isinstance(value, (tuple, list)) and all(type(each) is int for each in value)
+        if is_sizes and 0 < len(value) < len(shape):
+            yield (*args[:at], type(value)(shape[-len(value) :]), *args[at + 1 :]), kwargs
+    others = {
+        key: value
+        for key, value in kwargs.items()
+        if key != "scale_factor" and value is not None and value is not False
+    }
+    for name in _WANTED:
+        if len(shape) > 2 and (name in kwargs or name in parameters):
+            yield args, {**others, name: shape[2:]}
 
 
 def resized(call: Call, dim: int, size: int | None) -> Call:

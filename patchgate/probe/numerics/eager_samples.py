@@ -5,6 +5,7 @@ modes, and after other calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,8 +31,9 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# The most samples of each kind: plain ones, trained ones, and modules that are copied.
-_PLAIN, _TRAINED, _COPIED = 24, 8, 10
+# The most samples of each kind: plain ones, trained ones, modules that are copied, and calls in
+# another thread.
+_PLAIN, _TRAINED, _COPIED, _THREADED = 24, 8, 10, 2
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 _MODES = {**_WITHOUT_GRADIENT, AUTOCAST: partial(torch.autocast, "cpu", dtype=torch.bfloat16)}
 #: The modes of a second derivative, and of training after calls that cannot be trained.
@@ -39,6 +41,7 @@ SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mo
 # The places of the single result in a loss; autograd gives the other results no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
+_OTHER_THREAD = "in another thread"
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
@@ -69,6 +72,8 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
         for s in in_evaluation[:_COPIED]
         for how in (_HOOKED, *COPIES, DRAWN, AUTOCAST, *_ONE_RESULT)
     ]
+    for parts in (plain, in_evaluation):
+        found += [replace(s, how=_OTHER_THREAD) for s in parts[:_THREADED]]
     for sample in trained[:_TRAINED]:
         ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, *_ONE_RESULT)
         found += [replace(sample, how=how) for how in ways]
@@ -130,6 +135,7 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
     if how in _ONE_RESULT:
         return _with_loss_of_one(function, _ONE_RESULT[how])
     ways = {
+        _OTHER_THREAD: _in_another_thread,
         BEFORE: _after_others,
         SECOND: _gradient_of,
         AFTER_INFERENCE: _after_inference,
@@ -139,6 +145,16 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
         TRAINED_REDRAWN: _redrawn,
     }
     return ways[how](function) if how in ways else function
+
+
+def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The call in a new thread, where what the patch has set for its own is missing."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(function, *args, **kwargs).result()
+
+    return called
 
 
 def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:

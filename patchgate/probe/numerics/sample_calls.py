@@ -44,6 +44,8 @@ _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
+# Calls with the smallest integer, and the dtypes that have one.
+_SMALLEST, _INTEGERS = 4, (torch.int64, torch.int32)
 #: Half precision.
 HALVES = (torch.bfloat16, torch.float16)
 # Values that replace an argument of a type: code often branches at them.
@@ -380,6 +382,7 @@ def _in_turns(
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
+        [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
         further[:_DERIVED],
         sizes,
@@ -543,6 +546,16 @@ def _large(value: Any) -> Any:
     if not torch.is_tensor(value) or value.dtype is not torch.int64:
         return value
     return value * (2**33 + 1)
+
+
+def _with_smallest(sample: Sample) -> Iterator[Sample]:
+    """The call with the smallest integer of its dtype in the first tensor: it has no negative."""
+    first = next(iter(sample.args), None)
+    if isinstance(first, torch.Tensor) and first.dtype in _INTEGERS and first.numel() > 1:
+        changed = first.flatten().clone()
+        changed[changed.numel() // 2] = torch.iinfo(first.dtype).min
+        args = changed.reshape(first.shape), *sample.args[1:]
+        yield replace(sample, args=args, how="with the smallest integer")
 
 
 def _trained(value: Any) -> Any:

@@ -129,14 +129,24 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 def _is_left_out(owner: str, has_original: bool) -> bool:
     """True if nothing of an owner is a holder.
 
-    The test of membership in a set calls no code, and makes no tensor of a legacy class.
+    The test of membership in a set calls no code, and makes no tensor of a legacy class. A list of
+    classes and functions says what is supported; nobody calls all of these alike.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
         return is_legacy or not has_original
     with suppress(LookupError):
-        return has_original and isinstance(resolve(owner[:-2]), (set, frozenset))
+        table = resolve(owner[:-2])
+        return has_original and (isinstance(table, (set, frozenset)) or _lists_kinds(table))
     return False
+
+
+def _lists_kinds(table: Any) -> bool:
+    """True for a list of classes and functions."""
+    return type(table) in (list, tuple) and {isinstance(each, type) for each in table} == {
+        True,
+        False,
+    }
 
 
 def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
