@@ -63,6 +63,16 @@ def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> 
     assert found["counts"] == [[[2, 2], [0, 0]], [[1, 0]]]
 
 
+def test_nothing_divides_the_smallest_integer_by_minus_one(torch: str, run: Run) -> None:
+    """That ends the process, with torch's own code too."""
+    found = _printed(run.rows[torch], "smallest_integers.py")
+    assert found["argmin"]
+    assert found["abs"]
+    assert {text for calls in found.values() for call in calls for text in call}.isdisjoint(
+        {"tensor", "-1"}
+    )
+
+
 def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> None:
     """Triton's interpreter calls the result of a comparison by the type that was compared, so that
     its bytes were taken for such numbers.

@@ -549,13 +549,20 @@ def _large(value: Any) -> Any:
 
 
 def _with_smallest(sample: Sample) -> Iterator[Sample]:
-    """The call with the smallest integer of its dtype in the first tensor: it has no negative."""
+    """The call with the smallest integer of its dtype in its only tensor: it has no negative.
+
+    A processor ends the process that divides it by -1, so no call that could is made.
+    """
+    leaves = pytree.tree_leaves((sample.args, sample.kwargs))
     first = next(iter(sample.args), None)
-    if isinstance(first, torch.Tensor) and first.dtype in _INTEGERS and first.numel() > 1:
-        changed = first.flatten().clone()
-        changed[changed.numel() // 2] = torch.iinfo(first.dtype).min
-        args = changed.reshape(first.shape), *sample.args[1:]
-        yield replace(sample, args=args, how="with the smallest integer")
+    if not isinstance(first, torch.Tensor) or first.dtype not in _INTEGERS or first.numel() < 2:
+        return
+    if any(torch.is_tensor(each) or each == -1 for each in leaves[1:]):
+        return
+    changed = first.flatten().clone()
+    changed[changed.numel() // 2] = torch.iinfo(first.dtype).min
+    args = changed.reshape(first.shape), *sample.args[1:]
+    yield replace(sample, args=args, how="with the smallest integer")
 
 
 def _trained(value: Any) -> Any:

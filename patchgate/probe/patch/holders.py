@@ -143,10 +143,7 @@ def _is_left_out(owner: str, has_original: bool) -> bool:
 
 def _lists_kinds(table: Any) -> bool:
     """True for a list of classes and functions."""
-    return type(table) in (list, tuple) and {isinstance(each, type) for each in table} == {
-        True,
-        False,
-    }
+    return type(table) is list and len({isinstance(each, type) for each in table}) == 2
 
 
 def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
