@@ -342,7 +342,7 @@ def _kept_answers(folder: Path) -> dict[str, Any]:
     return {
         key: {"answer": each["content"], "file": each["file"]}
         for key, each in kept.items()
-        if [*each["content"]] != ["seconds"]  # that checks took: no answer, and never the same
+        if [*each["content"]] != ["seconds"]  # of checks: no answers, they differ each time
     }
 
 

@@ -22,7 +22,7 @@ from patchgate.checks.framework.find_checks import (
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.samples import sampled_names
+from patchgate.checks.samples import changed_code, sampled_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import nodes_in
 from patchgate.model.facts import changed_facts, check_of
@@ -97,9 +97,7 @@ _EDIT = "edit = 0"
 # Read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
 # Modules that make the keys of torch's caches.
-_KEYS = re.compile(
-    r"torch\._inductor\.codecache\.|torch\._functorch\._aot_autograd\.autograd_cache\."
-)
+_KEYS = "torch._inductor.codecache.", "torch._functorch._aot_autograd.autograd_cache."
 # With another value of a variable: with a cold cache, and with the directory that the patch without
 # it has warmed.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
@@ -243,11 +241,12 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
 
 
 def _is_in_key(applied: Answer) -> bool:
-    """True if the patch has a part in the key even where it changes no code: a pass, by its
-    identity, or a change of how the key is made.
+    """True if the cache key depends on the patch even if the code is the same: the patch sets a
+    pass, which has an identity, or changes how the key is made.
     """
-    changed = (*applied.get("changed", ()), *applied.get("edited", ()))
-    return bool(sampled_names(applied)["passes"]) or any(map(_KEYS.match, changed))
+    return bool(sampled_names(applied)["passes"]) or any(
+        name.startswith(_KEYS) for name in changed_code(applied)
+    )
 
 
 def compile_cached(

@@ -27,6 +27,7 @@ from patchgate.checks.generated_kernels import (
     simulated_devices,
 )
 from patchgate.checks.parity import judge_numbers
+from patchgate.checks.samples import changed_code
 
 FAMILY = "parity"
 # Modules that a generated kernel needs when it is launched: they choose its blocks and its grid.
@@ -70,8 +71,7 @@ def ask_launches(context: CheckContext, at: Instance) -> Verdicts:
 
 def _changes_launches(context: CheckContext, torch: str) -> bool:
     applied = context.apply(torch)
-    names = (*applied.get("changed", ()), *applied.get("edited", ()))
-    return any(name.startswith(_LAUNCHING) for name in names)
+    return any(name.startswith(_LAUNCHING) for name in changed_code(applied))
 
 
 def judge_launches(case: Case, patch: Patch, metrics: Answer) -> Verdicts:

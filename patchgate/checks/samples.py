@@ -274,6 +274,11 @@ print(torch.compile(call)(given()))
     return display_path(path)
 
 
+def changed_code(applied: Answer) -> tuple[str, ...]:
+    """The names of torch whose objects the patch replaces, or whose code it edits in place."""
+    return *applied.get("changed", ()), *applied.get("edited", ())
+
+
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made. `names` are changed ones: operators, functions that
     handle them, or options that hold a pass; `passes`, `joint` and `training` are some of these.
@@ -282,9 +287,8 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
     )
-    replaced = (*applied.get("changed", ()), *applied.get("edited", ()))
     held = (name for name in options if _PASS.match(name) or _JOINT.match(name))
-    changed = dict.fromkeys((*replaced, *held))
+    changed = dict.fromkeys((*changed_code(applied), *held))
     passes = [*filter(_PASS.match, changed)]
     joint = [name for name in changed if _JOINT.match(name) and name not in passes]
     training = [*filter(_TRAINING.match, changed)]

@@ -158,7 +158,7 @@ F.silu = lambda x, inplace=False: silu_op(x.contiguous())
 """
 
 
-# The same operator, whose function for a GPU nobody traces.
+# The same operator, whose function for a GPU is not traced.
 _OPAQUE_OPERATOR = (
     _OWN_KERNEL.replace("triton_op", "custom_op")
     .replace("mutates_args=()", 'mutates_args=(), device_types="cuda"')

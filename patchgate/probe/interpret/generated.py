@@ -217,7 +217,7 @@ class _OperatorsOnCpu(TorchDispatchMode):
 def _function_for_gpu(func: Any) -> Function | None:
     """The function in Python that an operator runs on a GPU; None for operators in C++.
 
-    Raises NeedsDevice if it was registered in a way that does not tell which it is.
+    Raises NeedsDevice if the registration does not tell which function it is.
     """
     operator = OPDEFS.get(func._schema.name)
     if operator is not None:

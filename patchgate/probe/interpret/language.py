@@ -126,7 +126,7 @@ def launch(
 def _launch_by_operator(
     self: Any, memory: Memory, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
 ) -> None:
-    """The replacement of `kernel[grid](...)`, by which the function of an operator launches."""
+    """Run a kernel that the function of an operator launches: it replaces `kernel[grid](...)`."""
     own = {name: value for name, value in kwargs.items() if name in self.arg_names}
     bound = self.signature.bind(*args, **own)
     bound.apply_defaults()
@@ -138,7 +138,9 @@ def _launch_by_operator(
 
 
 def _run_first_choice(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """The replacement of a search for the fastest blocks, which a device would time."""
+    """Run the first choice of blocks: it replaces the search for the fastest one, which needs a
+    device.
+    """
     choice = self.configs[0]
     if choice.pre_hook is not None:
         choice.pre_hook(dict(zip(self.arg_names, args, strict=False)) | kwargs | choice.kwargs)
@@ -217,8 +219,9 @@ def _wide(handle: Any) -> Any:
 
 
 def _apply(operation: Function, handles: Sequence[Any], dtype: Any) -> Any:
-    """The operation in the type of its operands: in bfloat16 each result is rounded to it. The
-    result of a comparison is a boolean, which Triton's interpreter calls by the type compared.
+    """The operation in the type of its operands: in bfloat16 each result is rounded to it.
+
+    A comparison gives booleans; Triton's interpreter labels them with the type that was compared.
     """
     output = operation(*map(_wide, handles))
     if output.dtype == bool:

@@ -43,8 +43,8 @@ _TRAINED = 3
 def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """The call with one more dimension, with the sizes of its tensor, with an argument added or
-    left out, and with a tensor of another kind or shape.
+    """The call with one more dimension, with its tensor's own sizes, with an argument added or left
+    out, and with a tensor of another kind or shape.
     """
     given = _given(args)
     if given is None:
@@ -77,8 +77,8 @@ def derived(
 def _of_own_size(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """The call with the last sizes of its tensor in place of other integers, or as the size that is
-    wanted: a result that is as large is still a copy.
+    """The call that asks for the size which its tensor has already. The result must be a copy all
+    the same.
     """
     shape = list(args[0].shape)
     for at, value in enumerate(args):

@@ -148,7 +148,7 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 
 def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The call in a new thread, where what the patch has set for its own is missing."""
+    """Call the function in a new thread, which lacks what the patch has set for its own thread."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         with ThreadPoolExecutor(1) as pool:

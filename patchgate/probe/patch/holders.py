@@ -130,7 +130,7 @@ def _is_left_out(owner: str, has_original: bool) -> bool:
     """True if nothing of an owner is a holder.
 
     The test of membership in a set calls no code, and makes no tensor of a legacy class. A list of
-    classes and functions says what is supported; nobody calls all of these alike.
+    classes and functions says what is supported; its entries are not called.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
