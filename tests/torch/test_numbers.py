@@ -82,6 +82,7 @@ def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> Non
     assert [name for name, equal in found["compared"].items() if not equal] == []
     assert found["dropout"] == [0.0, 1.3333]
     assert found["share"]
+    assert found["counted"]
 
 
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:

@@ -209,6 +209,8 @@ def _cast(self: Any, src: Any, dst_type: Any, *_: Any) -> Any:
     source, target = src.dtype.scalar, dst_type.scalar
     if source.is_floating() and target.is_floating():
         return TensorHandle(_convert(src.data, source, target), target)
+    if target.is_floating() and target.primitive_bitwidth < 32:
+        return TensorHandle(_convert(src.data.astype(np.float32), tl.float32, target), target)
     return TensorHandle(_wide(src).astype(interpreter._get_np_dtype(dst_type)), target)
 
 
