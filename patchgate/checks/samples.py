@@ -44,7 +44,7 @@ PG512 other results for samples of what the patch replaces
     GPUs, which are simulated. What draws random numbers must have the gradient that its own results
     have with the same seed; so must small programs with dropout, where a patch acts on the graphs
     of forward and backward. A pass meets small programs, and formulas with other numbers than its
-    own. Of a patch that changes how code is made the code for a simulated GPU is run too. On some,
+    own. What orders or fuses kernels meets programs that read an input before they write it. Of a patch that changes how code is made the code for a simulated GPU is run too. On some,
     outputs, gradients or changed inputs are neither what torch computes without the patch nor what
     eager mode computes, by more than rounding explains; nor are they nearer to the exact ones in
     half precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a
@@ -74,12 +74,16 @@ PG515 samples of what the patch replaces were not judged
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
-#: The probe gives the samples of a pass this name.
-PROGRAMS = "small programs"
+#: The probe gives the samples of a pass, and of what orders kernels, these names.
+PROGRAMS, KERNEL_PROGRAMS = "small programs", "small programs of kernels"
 _FORM = "Give results the dtype and shape that they have without the patch."
 _PROGRAM = (
     "Compile the small program that is shown, with the pass: it matches more than it may, or what "
     "it puts in place is not the same for these arguments."
+)
+_ORDER = (
+    "Compile the small program that is shown: a kernel writes what another has still to read, or "
+    "two of them share memory."
 )
 _NEAR = (
     "The results are near: look for a constant with too few digits, an intermediate in a narrower"
@@ -134,6 +138,11 @@ _JOINT = re.compile(
     r"^torch\.(?:_functorch\.(?:partitioners|config|_aot_autograd|_activation_checkpointing)\."
     r"|_inductor\.(?:inductor_prims\.|config\.fallback_random|compile_fx\.\w*(?:joint|partition))"
     r"|_prims\.rng_prims\.)"
+)
+# Functions that order, fuse and allocate kernels, or write the code that calls them.
+_KERNELS = re.compile(
+    r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
+    r"|codegen\.(?:wrapper|memory_planning|simd))\."
 )
 # Functions of training, which wrap operators: optimizers, autocast, state of modules.
 _TRAINING = re.compile(
@@ -281,7 +290,8 @@ def changed_code(applied: Answer) -> tuple[str, ...]:
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made. `names` are changed ones: operators, functions that
-    handle them, or options that hold a pass; `passes`, `joint` and `training` are some of these.
+    handle them, or options that hold a pass; `passes`, `joint`, `training` and `kernels` are some
+    of these.
     `offers` are backends and passes that nothing calls by itself.
     """
     options = (
@@ -292,12 +302,14 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     passes = [*filter(_PASS.match, changed)]
     joint = [name for name in changed if _JOINT.match(name) and name not in passes]
     training = [*filter(_TRAINING.match, changed)]
-    known = {*passes, *joint, *training, *filter(_is_operator, changed)}
+    kernels = [*filter(_KERNELS.match, changed)]
+    known = {*passes, *joint, *training, *kernels, *filter(_is_operator, changed)}
     return {
         "names": [name for name in changed if name in known],
         "passes": passes,
         "joint": joint,
         "training": training,
+        "kernels": kernels,
         "offers": [*applied.get("offers", ())],
     }
 
@@ -335,8 +347,10 @@ def judge_samples(
         failing = [each for each in found if each["raises"]]
         wrong = [each for each in found if not each["raises"]]
         if patch.claims.numerics is Numerics.CHANGES:
-            is_pass = bool(offer) or any(map(_PASS.match, operators))
-            wrong = [each for each in wrong if _is_no_approximation(each, is_pass)]
+            of_graphs = any(_PASS.match(name) or _KERNELS.match(name) for name in operators)
+            wrong = [
+                each for each in wrong if _is_no_approximation(each, bool(offer) or of_graphs)
+            ]
             failing = [each for each in failing if not each.get("is_cast")]
         formed = [each for each in failing if each.get("is_form") and not offer]
         failing = [each for each in failing if each not in formed]
@@ -345,7 +359,7 @@ def judge_samples(
             _red,
             case=case,
             judged=metrics["judged"],
-            is_pass={*ran.split(", ")} == {PROGRAMS},
+            advice={PROGRAMS: _PROGRAM, KERNEL_PROGRAMS: _ORDER}.get(ran),
             place=offer_place(patch, offer) if offer else place,
             program="" if offer else program,
         )
@@ -427,7 +441,7 @@ def _red(
     case: Case,
     fact: str,
     judged: int,
-    is_pass: bool,
+    advice: str | None,
     place: str,
     program: str,
 ) -> Iterator[Verdict]:
@@ -444,11 +458,11 @@ def _red(
         is_written = program and any(each.get("program") for each in found)
         as_program = [f"one of them as a program: {program}"] if is_written else []
         actual = f"{len(own)} of {judged} samples differ: {first}", *others, *as_program
-        expected, advice = "as without the patch or in eager mode", _advice(found[0], is_pass)
+        expected, advice = "as without the patch or in eager mode", _advice(found[0], advice)
         yield verdict(code, Kind.REGRESSED, case, fact, expected, actual, place, advice=advice)
 
 
-def _advice(sample: Mapping[str, Any], is_pass: bool) -> str | None:
+def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
     """The next step for a sample that differs; None if that of the code fits."""
     if sample["offer"]:
         return None
@@ -459,4 +473,4 @@ def _advice(sample: Mapping[str, Any], is_pass: bool) -> str | None:
     if "slope of its results" in sample["sample"]:
         return _DRAWN
     fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
-    return next(fits, _PROGRAM if is_pass else None)
+    return next(fits, of_programs)

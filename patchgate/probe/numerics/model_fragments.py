@@ -451,6 +451,78 @@ return [each + 2 for each in (*z, h.maximum(h), h.minimum(x.exp() * 1), y.clamp(
 """
 
 
+# For what orders, fuses and allocates kernels.
+_KERNELS = """
+# an input is read and then written, and what is computed last is returned first
+x = a @ m
+a.add_(1)
+return a * 2, x
+
+x, y = a.sum(0), a.softmax(-1)
+a.mul_(b)
+return a.sum(-1), y, x
+
+x = a @ m
+a.mul_(2)
+y = a @ m
+a.copy_(b)
+return a + 1, y, x
+
+x = a.cumsum(-1)
+a[1:].copy_(b[1:])
+return a.mean(0), x
+
+x = d.t() @ e
+d.index_put_((i.abs()[:, 0] % 4,), e, accumulate=True)
+return d.amax(-1), x
+
+x = torch.nn.functional.conv2d(image, filters, padding=1)
+image.mul_(0.5)
+return image.sum((0, 1)), x.relu().mean((2, 3)), x
+
+# a cache of keys and values
+x = (q @ k.mT).softmax(-1) @ u
+k[:, :, :1].copy_(q[:, :, 1:2])
+u[:, :, 0] = 0
+return (q @ k.mT).softmax(-1) @ u, x, k.sum(-1)
+
+x = a.t()
+y = x @ b
+b.zero_()
+a.add_(c)
+return x + 1, b @ m, y
+
+# memory that is free again
+x = a @ m
+y = x.relu() @ n
+z = (x + y) @ m
+return (z @ n).softmax(-1) @ m, y.sum(), z * 2, x
+
+x = ((a @ m).tanh() @ n).tanh()
+return (x @ m).tanh() @ n, (x.t() @ a).t().contiguous()
+
+# what may be fused with each other, and with a product
+return (a.sum(0), a.amax(1), a.mean(), (a * 2).t().contiguous(), a.softmax(0), a.argmax(-1),
+    (a - a.mean(-1, keepdim=True)).square().sum(-1), (a + b).sum(), (a * b).cumsum(0)
+)
+
+x = torch.cat([a @ m, b * 2, c.expand(4, 6)], -1)
+y, z = x.split([6, 12], -1)
+return z.relu().sum(-1), y.t().contiguous(), x.amax(0), x
+
+x = (a * 2 + b).relu() @ (m + n)
+y = torch.nn.functional.gelu(x + v) * w
+return y.sum(-1), x, (y @ n).tanh() + y
+"""
+
+
+def kernel_fragments(
+    generator: torch.Generator,
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """Texts of programs of several kernels, and their inputs."""
+    yield from written_programs(_KERNELS, generator, trained=False)
+
+
 def number_fragments(
     generator: torch.Generator,
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:

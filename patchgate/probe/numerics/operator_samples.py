@@ -36,7 +36,7 @@ from patchgate.probe.numerics.eager_samples import (
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
-from patchgate.probe.numerics.model_fragments import number_fragments
+from patchgate.probe.numerics.model_fragments import kernel_fragments, number_fragments
 from patchgate.probe.numerics.operators import (
     module_in,
     modules_that_call,
@@ -46,6 +46,7 @@ from patchgate.probe.numerics.operators import (
 )
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import (
+    SEQUENCES,
     as_it_is,
     function_of,
     programs,
@@ -153,7 +154,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
         steps = _counts(samples, dict.fromkeys(counted_samples(samples) * may_trace(names), 0))
         # Torch traces few programs wrongly: these are compiled without the patch too.
-        is_pass_alone = {*names} <= {*request["passes"], *request["joint"]}
+        is_pass_alone = {*names} <= {*request["passes"], *request["joint"], *request["kernels"]}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
@@ -165,6 +166,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
         exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
+    of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     written = {
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
@@ -179,8 +181,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
-        "makes_code": any(map(_OF_CODE.match, names)),
-        "acts_before_code": not all(map(_OF_CODE.match, names)),
+        "makes_code": any(of_code),
+        "acts_before_code": not all(of_code),
         "acts_eagerly": acts_eagerly,
         "settings": changed,
         "compiles": not all(map(_OF_TRITON.match, names)),
@@ -293,13 +295,14 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     """Name -> the source of its samples, and the samples of each source, the closest first."""
     training, passes = request["training"], [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
-    joint = [*request["joint"], *request["passes"]]
-    apart = {*training, *passes, *joint}
+    joint, kernels = [*request["joint"], *request["passes"]], request["kernels"]
+    apart = {*training, *passes, *joint, *kernels}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
+    ordered = {"small programs of kernels": _kernels()} if kernels else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
@@ -309,6 +312,8 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
             of_name = programs | drawing
         elif name in joint:
             of_name = drawing
+        elif name in kernels:
+            of_name = ordered
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
@@ -411,6 +416,13 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     others = [*others[:_READ], *read, *others[_READ:]]
     found = (*numbers, *mentioned, *others)
     return [Sample(text, args, {}, how=how) for (text, args), how in found]
+
+
+def _kernels() -> list[Sample]:
+    """Programs of several kernels, whose order and memory matter."""
+    generator = torch.Generator().manual_seed(SEED)
+    found = [*kernel_fragments(generator), *[*programs(SEED)][-SEQUENCES:]]
+    return [Sample(text, args, {}) for text, args in found]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:

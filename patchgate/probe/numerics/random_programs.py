@@ -161,8 +161,8 @@ _SHAPES = ((4, 6), (4, 6), (1, 6))
 _OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
 #: The text of a program and its inputs.
 Program = tuple[str, tuple[torch.Tensor, ...]]
-# The number of random sequences, and of steps of each.
-_SEQUENCES, _LENGTH = 12, 5
+# The number of random sequences, which are the last programs, and of steps of each.
+SEQUENCES, _LENGTH = 12, 5
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,7 +189,7 @@ def programs(seed: int) -> Iterator[Program]:
     alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
     further = itertools.zip_longest(itertools.chain(*alone), fragments(generator))
     yield from (program for turn in further for program in turn if program)
-    for _ in range(_SEQUENCES):
+    for _ in range(SEQUENCES):
         yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
 
 
