@@ -17,6 +17,7 @@ from patchgate.probe.numerics.sample_calls import (
     AUTOCAST,
     BEFORE,
     COPIES,
+    DEPLOYED,
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
@@ -35,7 +36,11 @@ from patchgate.probe.numerics.sample_calls import (
 # another thread.
 _PLAIN, _TRAINED, _COPIED, _THREADED = 24, 8, 10, 2
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-_MODES = {**_WITHOUT_GRADIENT, AUTOCAST: partial(torch.autocast, "cpu", dtype=torch.bfloat16)}
+_MODES = {
+    **_WITHOUT_GRADIENT,
+    DEPLOYED: torch.no_grad,
+    AUTOCAST: partial(torch.autocast, "cpu", dtype=torch.bfloat16),
+}
 #: The modes of a second derivative, and of training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
 # The places of the single result in a loss; autograd gives the other results no gradient.

@@ -59,7 +59,9 @@ _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.float64, torch.float16, torc
 SEED = 20261123
 _PROGRAM = "def program("
 _MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
-_MODES = ("training", "evaluation", "no_grad")
+#: How a deployed model is run.
+DEPLOYED = "no_grad, evaluation"
+_MODES = ("training", "evaluation", "no_grad", DEPLOYED)
 #: A function that is called with other tensors before, and again after its own were written; and a
 #: gradient that is the same for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
@@ -271,7 +273,7 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
     # A class without samples of its own gets a few calls of modules that contain one.
     most = None if infos else _CONTAINED
     for info in infos or [info for info in modules if _contains(info, owner)]:
-        for training, modes in ((True, _MODES[::2]), (False, _MODES[1:2])):
+        for training, modes in ((True, _MODES[::2]), (False, _MODES[1::2])):
             torch.manual_seed(SEED)
             found = by_mode[training]
             with contextlib.suppress(Exception):
