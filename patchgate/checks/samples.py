@@ -44,12 +44,13 @@ PG512 other results for samples of what the patch replaces
     GPUs, which are simulated. What draws random numbers must have the gradient that its own results
     have with the same seed; so must small programs with dropout, where a patch acts on the graphs
     of forward and backward. A pass meets small programs, and formulas with other numbers than its
-    own. What orders or fuses kernels meets programs that read an input before they write it. Of a patch that changes how code is made the code for a simulated GPU is run too. On some,
-    outputs, gradients or changed inputs are neither what torch computes without the patch nor what
-    eager mode computes, by more than rounding explains; nor are they nearer to the exact ones in
-    half precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a
-    result of a small program by more than half of its size. Or an output shares memory with an
-    input, or with an output that is its copy, as neither without the patch nor in eager mode.
+    own. What orders or fuses kernels meets programs that read an input before they write it. Of a
+    patch that changes how code is made the code for a simulated GPU is run too. On some, outputs,
+    gradients or changed inputs are neither what torch computes without the patch nor what eager
+    mode computes, by more than rounding explains; nor are they nearer to the exact ones in half
+    precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a result
+    of a small program by more than half of its size. Or an output shares memory with an input, or
+    with an output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -348,9 +349,7 @@ def judge_samples(
         wrong = [each for each in found if not each["raises"]]
         if patch.claims.numerics is Numerics.CHANGES:
             of_graphs = any(_PASS.match(name) or _KERNELS.match(name) for name in operators)
-            wrong = [
-                each for each in wrong if _is_no_approximation(each, bool(offer) or of_graphs)
-            ]
+            wrong = [each for each in wrong if _is_no_approximation(each, bool(offer) or of_graphs)]
             failing = [each for each in failing if not each.get("is_cast")]
         formed = [each for each in failing if each.get("is_form") and not offer]
         failing = [each for each in failing if each not in formed]
