@@ -146,8 +146,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         titles, by_source = _sources(request)
-    given, names = flat(by_source), request["names"]
-    acts_eagerly = _acts_eagerly(request)
+    given, names, stages = flat(by_source), request["names"], _stages(request)
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
@@ -160,14 +159,14 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
-        further = eager_calls(samples, given) * acts_eagerly + _weights(request["offers"])
+        further = eager_calls(samples, given) * stages["acts_eagerly"] + _weights(request["offers"])
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
         exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
-    of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     written = {
+        **stages,
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
         "programs": [program_of(sample) for sample in samples],
@@ -181,11 +180,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
-        "makes_code": any(of_code),
-        "acts_before_code": not all(of_code),
-        "acts_eagerly": acts_eagerly,
         "settings": changed,
-        "compiles": not all(map(_OF_TRITON.match, names)),
     }
     save_outputs(written, path)
     return titles
@@ -198,10 +193,18 @@ def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
     return result, Settings().names_unlike(before)
 
 
-def _acts_eagerly(request: RunOperators) -> bool:
-    """True if a replaced name can act when nothing is compiled."""
-    training = request["training"]
-    return any(name in training or not _OF_COMPILES.match(name) for name in request["names"])
+def _stages(request: RunOperators) -> dict[str, bool]:
+    """The stages in which the replaced names can act: in eager mode, before code is made, as it is
+    made, and in code for the CPU.
+    """
+    names, training = request["names"], request["training"]
+    of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
+    return {
+        "acts_eagerly": any(n in training or not _OF_COMPILES.match(n) for n in names),
+        "acts_before_code": not all(of_code),
+        "makes_code": any(of_code),
+        "compiles": not all(map(_OF_TRITON.match, names)),
+    }
 
 
 def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:

@@ -45,6 +45,8 @@ CHANGEABLE = {"torch", "triton", "builtins"}
 # Characters of an item of a list that name it.
 _ENTRY_LENGTH = 60
 _CONSTANT = (str, bytes, tuple, type)
+# Starts of names under which originals are saved.
+_SAVED = ("orig", "old_", "saved_", "real_", "unpatched_")
 # Functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
 # Lists of what exists or was compiled; torch behaves the same with and without an entry.
@@ -409,8 +411,8 @@ def _is_below(owner: str, base: str) -> bool:
 
 
 def is_saved_original(key: Any) -> bool:
-    """True if the name shows that a patch saved the original there."""
-    return isinstance(key, str) and key.lstrip("_").startswith(("orig", "old_", "saved_", "real_"))
+    """True if the name shows that a patch, or torch, saved the original there on purpose."""
+    return isinstance(key, str) and key.lstrip("_").startswith(_SAVED)
 
 
 def _reads(function: Any, dotted: str) -> bool:
