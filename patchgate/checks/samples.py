@@ -175,6 +175,9 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     elif changed and changed.cause is Cause.RAISED and context.patch.claims.scope:
         # A scope may change how any tensor is made, so that the code around the samples fails.
         reason = f"within the scope: {changed.text}"
+    elif changed and changed.cause is Cause.HUNG and not broken:
+        # Only with the patch are the samples compiled, so that there is no time to compare with.
+        reason = f"patched: {changed.text}"
     if reason:
         expected = "samples of what the patch replaces"
         return [verdict("PG515", Kind.ASSUMED, at.case, "", expected, reason)]

@@ -248,9 +248,12 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
     assert "1 in the second call of add()" in verdict.actual
 
 
-@pytest.mark.parametrize(("scope", "code"), [("within", "PG515"), (None, "PG513")])
-def test_an_error_of_the_code_around_samples_is_not_held_against_a_scope(scope, code):
-    failure = {"cause": "raised", "stage": "run", "signature": "RuntimeError: on meta"}
+@pytest.mark.parametrize(
+    ("cause", "scope", "code"),
+    [("raised", "within", "PG515"), ("raised", None, "PG513"), ("hung", None, "PG515")],
+)
+def test_errors_around_samples_and_time_limits_are_not_held_against_a_patch(cause, scope, code):
+    failure = {"cause": cause, "stage": "run", "signature": "RuntimeError: on meta"}
     answers = {
         "unpatched": {"operators": {"torch.add": ["add"]}, "unmeasured": ""},
         "patched": {"failure": failure},
