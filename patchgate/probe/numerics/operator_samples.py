@@ -121,6 +121,9 @@ _TRIED, _DRAWN, _SLOPES = 24, 6, 3
 # Samples of a module of which a part is replaced, and modules that call a function of which torch
 # has no samples.
 _PARTS, _CALLERS = 12, 3
+# Modules with more parts than this are large; of these so many parts are traced, and some samples.
+# To trace a decoder of 26 parts took 3 to 7 s of CPU, and to compile it 20 s.
+_SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs of which middle values are read again.
@@ -359,7 +362,26 @@ def _of_module(name: str) -> list[Sample]:
         return _parts(owner)
     made = samples_of_module(owner, module_db())
     trained = [replace(s, how=TRAINED_REDRAWN) for s in made if s.how == "training"]
-    return [*_that_draw(trained), *made]
+    drawn, most = _that_draw(trained), _most_traced(made)
+    few = most // 4
+    return [
+        *drawn[:few],
+        *_untraced(drawn[few:]),
+        *made[: most - few],
+        *_untraced(made[most - few :]),
+    ]
+
+
+def _most_traced(samples: Sequence[Sample]) -> int:
+    """The number of samples of a module that are traced: of a large one few."""
+    module = samples[0].module() if samples else None
+    parts = sum(not [*each.children()] for each in module.modules()) if module else 0
+    return max(_AT_LEAST, _TRACED_PARTS // parts) if parts > _SMALL else 2 * _TRACED
+
+
+def _untraced(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples for eager mode alone."""
+    return [replace(sample, traced=False) for sample in samples]
 
 
 def _parts(owner: Any) -> list[Sample]:
