@@ -48,9 +48,10 @@ PG512 other results for samples of what the patch replaces
     patch that changes how code is made the code for a simulated GPU is run too. On some, outputs,
     gradients or changed inputs are neither what torch computes without the patch nor what eager
     mode computes, by more than rounding explains; nor are they nearer to the exact ones in half
-    precision. A patch that claims `numerics = "changes"` may do so, but no pass may move a result
-    of a small program by more than half of its size. Or an output shares memory with an input, or
-    with an output that is its copy, as neither without the patch nor in eager mode.
+    precision. A patch that claims `numerics = "changes"` may do so, but neither a pass nor the
+    order of kernels may move a result of a small program by more than half of its size. Or an
+    output shares memory with an input, or with an output that is its copy, as neither without the
+    patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -70,8 +71,8 @@ PG514 samples of what the patch replaces as without it
     Why: Samples reach arguments, dtypes and strides that workloads do not.
     Fix: Nothing to do.
 PG515 samples of what the patch replaces were not judged
-    torch's samples could not be made or compiled here, or torch has no samples of the replaced
-    names.
+    torch's samples could not be made or compiled here, or did not end in time with the patch, or
+    torch has no samples of the replaced names.
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
@@ -295,8 +296,7 @@ def changed_code(applied: Answer) -> tuple[str, ...]:
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made. `names` are changed ones: operators, functions that
     handle them, or options that hold a pass; `passes`, `joint`, `training` and `kernels` are some
-    of these.
-    `offers` are backends and passes that nothing calls by itself.
+    of these. `offers` are backends and passes that nothing calls by itself.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"

@@ -210,6 +210,7 @@ def _cast(self: Any, src: Any, dst_type: Any, *_: Any) -> Any:
     if source.is_floating() and target.is_floating():
         return TensorHandle(_convert(src.data, source, target), target)
     if target.is_floating() and target.primitive_bitwidth < 32:
+        # Numpy lacks most of these types: a whole number would be kept as the bits of one.
         return TensorHandle(_convert(src.data.astype(np.float32), tl.float32, target), target)
     return TensorHandle(_wide(src).astype(interpreter._get_np_dtype(dst_type)), target)
 
