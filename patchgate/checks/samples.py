@@ -71,8 +71,8 @@ PG514 samples of what the patch replaces as without it
     Why: Samples reach arguments, dtypes and strides that workloads do not.
     Fix: Nothing to do.
 PG515 samples of what the patch replaces were not judged
-    torch's samples could not be made or compiled here, or did not end in time with the patch, or
-    torch has no samples of the replaced names.
+    torch's samples could not be made or compiled here, or did not end in time with the patch nor
+    without it, or torch has no samples of the replaced names.
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
@@ -176,9 +176,8 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     elif changed and changed.cause is Cause.RAISED and context.patch.claims.scope:
         # A scope may change how any tensor is made, so that the code around the samples fails.
         reason = f"within the scope: {changed.text}"
-    elif changed and changed.cause is Cause.HUNG and not broken:
-        # Only with the patch are the samples compiled, so that there is no time to compare with.
-        reason = f"patched: {changed.text}"
+    elif changed and changed.cause is Cause.HUNG and broken and broken.cause is Cause.HUNG:
+        reason = f"unpatched, in half of that time: {broken.text}; patched: {changed.text}"
     if reason:
         expected = "samples of what the patch replaces"
         return [verdict("PG515", Kind.ASSUMED, at.case, "", expected, reason)]
@@ -224,8 +223,12 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             simulated=simulated,
             outputs=str(theirs),
         )
-        if "failure" in answers["patched"]:
-            first = again(only=[], only_simulated=[])
+        failed = failure_of(answers["patched"])
+        if failed:
+            # A time limit is the patch's fault if the same work without it ends in half the time.
+            is_late = failed.cause is Cause.HUNG
+            most = {"as_patched": True, "offers": [], "compiles": _COMPILES // 2}
+            first = again(**(most if is_late else {"only": [], "only_simulated": []}))
             answers["unpatched"] |= {k: v for k, v in first.items() if k == "failure"}
             return answers
         answers["compared"] = compare(made, theirs)

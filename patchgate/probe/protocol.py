@@ -172,6 +172,7 @@ class RunOperators(Sample, total=False):
         int
     ]  #: Without a patch: its samples that are compiled; where both are empty, the first.
     only_simulated: list[int]  #: Without a patch: those whose code for `simulated` is run.
+    as_patched: bool  #: Without a patch: do all that is done with one, in place of these.
     simulated: Profile | None  #: The GPU for which code is run too, if the patch changes any.
 
 

@@ -11,6 +11,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.samples import (
     PROGRAMS,
+    _run_samples,
     _write_program,
     ask_samples,
     judge_samples,
@@ -249,13 +250,21 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
 
 
 @pytest.mark.parametrize(
-    ("cause", "scope", "code"),
-    [("raised", "within", "PG515"), ("raised", None, "PG513"), ("hung", None, "PG515")],
+    ("cause", "is_alike", "scope", "code"),
+    [
+        ("raised", False, "within", "PG515"),
+        ("raised", False, None, "PG513"),
+        ("hung", True, None, "PG515"),
+        ("hung", False, None, "PG513"),
+    ],
 )
-def test_errors_around_samples_and_time_limits_are_not_held_against_a_patch(cause, scope, code):
+def test_errors_around_samples_and_time_limits_are_judged_by_the_unpatched_side(
+    cause, is_alike, scope, code
+):
     failure = {"cause": cause, "stage": "run", "signature": "RuntimeError: on meta"}
     answers = {
-        "unpatched": {"operators": {"torch.add": ["add"]}, "unmeasured": ""},
+        "unpatched": {"operators": {"torch.add": ["add"]}, "unmeasured": ""}
+        | ({"failure": failure} if is_alike else {}),
         "patched": {"failure": failure},
         "compared": {},
     }
@@ -266,6 +275,33 @@ def test_errors_around_samples_and_time_limits_are_not_held_against_a_patch(caus
     )
     (found,) = ask_samples(context, Instance(case=CASE))
     assert found.code == code
+
+
+@pytest.mark.parametrize(("cause", "is_alike"), [("hung", True), ("raised", False)])
+def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_time(cause, is_alike):
+    asked: list[dict[str, Any]] = []
+
+    def ask(torch: str, question: str, device: str, **request: Any) -> dict[str, Any]:
+        asked.append(request)
+        failure = {"cause": cause, "stage": "run", "signature": "RuntimeError"}
+        return {
+            "operators": {"torch.add": ["add"]},
+            "unmeasured": "",
+            **({"failure": failure} if request["patch"] else {}),
+        }
+
+    context: Any = SimpleNamespace(
+        apply=lambda torch: {"changed": ["torch.add"]},
+        ask_building=ask,
+        differences=print,
+        patch=Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")),
+        run=SimpleNamespace(profile=None, devices=()),
+    )
+    answers = _run_samples(context, "2.11.0")
+    assert "failure" not in answers["unpatched"]
+    _, patched, again = asked
+    assert again.get("as_patched", False) is is_alike
+    assert again["compiles"] == patched["compiles"] / (2 if is_alike else 1)
 
 
 @pytest.mark.parametrize(
