@@ -32,6 +32,10 @@ _VALUES: dict[str, tuple[Any, ...]] = {
 _WORDS: dict[str, tuple[Any, ...]] = {
     "reduction": ("sum", "none"),
     "approximate": ("tanh",),
+    "rounding_mode": ("floor", "trunc"),
+    "padding_mode": ("circular", "reflect", "replicate"),
+    "nonlinearity": ("relu",),
+    "mode": ("sum", "max", "bilinear", "reflect"),
     "dtype": (torch.float32, torch.float64),
 }
 # Parameters that say how large a result is, without its first two dimensions.
@@ -97,19 +101,18 @@ def _of_own_size(
 
 def resized(call: Call, dim: int, size: int | None) -> Call:
     """The call with this many elements along a dimension of its first tensor, or with twice as
-    many; other tensors that are as long in that dimension follow.
+    many, which repeat; other tensors that are as long in that dimension follow.
     """
     first = next(leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
     length = first.shape[dim]
+    places = torch.arange(2 * length if size is None else size) % max(length, 1)
 
     def change(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.dim() < -dim or not leaf.dim():
+        if not isinstance(leaf, torch.Tensor) or not -leaf.dim() <= dim < leaf.dim():
             return leaf
         if leaf.shape[dim] != length or length < 2:
             return leaf
-        plain = leaf.detach()
-        plain = torch.cat([plain, plain], dim) if size is None else plain.narrow(dim, 0, size)
-        return plain.clone().requires_grad_(leaf.requires_grad)
+        return leaf.detach().index_select(dim, places).requires_grad_(leaf.requires_grad)
 
     changed: Call = pytree.tree_map(change, call)
     return changed

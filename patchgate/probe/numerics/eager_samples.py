@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.derived_samples import resized
+from patchgate.probe.numerics.fake_gpu import on_a_gpu
 from patchgate.probe.numerics.sample_calls import (
     AUTOCAST,
     BEFORE,
@@ -43,10 +45,20 @@ _MODES = {
 }
 #: The modes of a second derivative, and of training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
+#: The ways of a batch that the call does not see, of a result that the caller has allocated, of
+#: models that are loaded in half precision, of tensors on a GPU, and of many elements.
+VMAPPED, INTO_OUT, LONG = "mapped over a batch", "with `out=`", "long"
+HALF_BY_DEFAULT, ON_A_GPU = "with bfloat16 as the default dtype", "on a GPU"
+#: Ways that a function may refuse: errors are not judged, but for one that names two devices.
+MAY_REFUSE = (SECOND, VMAPPED, INTO_OUT, ON_A_GPU)
+_TWICE_THE_ROWS = "evaluation, with twice the rows"
 # The places of the single result in a loss; autograd gives the other results no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _OTHER_THREAD = "in another thread"
+# The length of long calls: more positions than half precision can count, and no multiple of a
+# block. Their most elements.
+_LENGTH, _ELEMENTS = 2051, 60_000
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
@@ -64,8 +76,9 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     alone = [s for s in (*samples, *parts) if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
     trained = _of_each_form(s for s in alone if not s.how and _asks_for_gradient(s))
-    found = [each for s in plain[:_PLAIN] for each in _of_plain(s)]
     in_evaluation = [s for s in alone if s.how == "evaluation"]
+    found = [replace(s, how=ON_A_GPU) for s in (*plain[:_PLAIN], *in_evaluation[:_COPIED])]
+    found += [each for s in plain[:_PLAIN] for each in _of_plain(s)]
     of_modules = flat(
         [[s for s in in_evaluation if _is_half(s) is is_half] for is_half in (False, True)]
     )
@@ -75,12 +88,17 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     found += [
         replace(s, how=how)
         for s in in_evaluation[:_COPIED]
-        for how in (_HOOKED, *COPIES, DRAWN, AUTOCAST, *_ONE_RESULT)
+        for how in (_HOOKED, *COPIES, DRAWN, AUTOCAST, HALF_BY_DEFAULT, *_ONE_RESULT)
     ]
     for parts in (plain, in_evaluation):
         found += [replace(s, how=_OTHER_THREAD) for s in parts[:_THREADED]]
+    functions = [s for s in plain if not s.is_module]
+    some = _of_each_form(functions)[:_TRAINED]
+    found += [replace(s, how=how) for s in some for how in (INTO_OUT, VMAPPED, HALF_BY_DEFAULT)]
+    found += [each for s in some for each in _long(s)]
+    found += map(_with_twice_the_rows, in_evaluation[:_COPIED])
     for sample in trained[:_TRAINED]:
-        ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, *_ONE_RESULT)
+        ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, VMAPPED, *_ONE_RESULT)
         found += [replace(sample, how=how) for how in ways]
         found += [*_laid_out(sample), _transposed(sample)]
     in_training = _of_each_form(s for s in alone if s.how == "training")
@@ -148,6 +166,10 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
         SLOPE: _with_slopes,
         REDRAWN: _redrawn,
         TRAINED_REDRAWN: _redrawn,
+        VMAPPED: _vmapped,
+        INTO_OUT: _into_out,
+        HALF_BY_DEFAULT: _with_half_by_default,
+        ON_A_GPU: on_a_gpu,
     }
     return ways[how](function) if how in ways else function
 
@@ -160,6 +182,71 @@ def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:
             return pool.submit(function, *args, **kwargs).result()
 
     return called
+
+
+def _vmapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Map the function over two calls: its first tensor has the batch first, all others last."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        dims = [-1 if number else 0 for number in range(len(places))]
+        batches = [
+            torch.stack([leaves[at], _otherwise(leaves[at])], dim)
+            for at, dim in zip(places, dims, strict=True)
+        ]
+
+        def of_one(*tensors: torch.Tensor) -> Any:
+            given = dict(zip(places, tensors, strict=True))
+            new = [given.get(at, leaf) for at, leaf in enumerate(leaves)]
+            args, kwargs = pytree.tree_unflatten(new, spec)
+            return tensors_in(function(*args, **kwargs))
+
+        return torch.vmap(of_one, tuple(dims))(*batches)
+
+    return called
+
+
+def _into_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the function with a tensor for its result, and return that tensor."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        out = torch.zeros_like(function(*args, **kwargs))
+        function(*args, **kwargs, out=out)
+        return out
+
+    return called
+
+
+def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the function as models do that are loaded with a default dtype of their own."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            torch.set_default_dtype(before)
+
+    return called
+
+
+def _long(sample: Sample) -> Iterator[Sample]:
+    """The call with many elements along one of its dimensions, in two dtypes."""
+    tensors = tensors_in((sample.args, sample.kwargs))
+    dims = tensors[0].dim() if tensors and tensors[0].numel() else 0
+    for dim in (*range(dims - 1), -1) if dims else ():
+        rows = max(t.numel() // max(t.shape[dim], 1) for t in tensors if -t.dim() <= dim < t.dim())
+        if rows * _LENGTH <= _ELEMENTS:
+            args, kwargs = resized((sample.args, sample.kwargs), dim, _LENGTH)
+            long = replace(sample, args=args, kwargs=kwargs, how=LONG)
+            yield from (long, cast_sample(long, HALVES[dim % 2]))
+
+
+def _with_twice_the_rows(sample: Sample) -> Sample:
+    args, kwargs = resized((sample.args, sample.kwargs), 0, None)
+    return replace(sample, args=args, kwargs=kwargs, how=_TWICE_THE_ROWS)
 
 
 def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:

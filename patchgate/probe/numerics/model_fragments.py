@@ -21,6 +21,7 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("q", "k", "u"), (2, 3, 3, 8)),
     # Twice as many rows as the columns of three products: passes join products of many rows alone.
     **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3), "rows": (36, 6)},
+    **{"turned": (6, 4), "apart": (4, 12)},  # as they are in memory
 }
 # These are run with gradients too.
 _TRAINED = """
@@ -431,9 +432,21 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
     x[:1].reshape(())
 )
 """
-# Arithmetic with numbers that change nothing, and with those that do. Each result is computed with:
-# a pass may leave results alone, and torch returns an input for some.
-_NUMBERS = """
+# For every pass and backend: writes to inputs that are not dense, slices of slices, and arithmetic
+# with numbers that change nothing, and with those that do. Each of its results is computed with: a
+# pass may leave results alone, and torch returns an input for some.
+_FIRST = """
+turned.mul_(2)
+return turned.sum(0), turned + b
+
+x = turned.sin()
+apart.copy_(b)
+turned[1:].add_(1)
+return x, apart * 2, turned.cumsum(-1)
+
+x = a[1:3][:9], a[:, 2:5][:, 1:99], a[1:][:-1], a[-3:][:2], a[:, 1:][:, 2:4], a[::2][1:], a[:3][2:]
+return [each * 2 for each in x]
+
 x = a // 1, a.div(1, rounding_mode="floor"), a.div(1, rounding_mode="trunc")
 return [each * 2 for each in x]
 
@@ -523,13 +536,13 @@ def kernel_fragments(
     yield from written_programs(_KERNELS, generator, trained=False)
 
 
-def number_fragments(
+def first_fragments(
     generator: torch.Generator,
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs of arithmetic with 0, 1, NaN and infinities, for every pass, and their
-    inputs.
+    """Texts of programs that write to inputs of other strides, or compute with 0, 1, NaN and
+    infinities, for every pass and backend, and their inputs.
     """
-    yield from written_programs(_NUMBERS, generator, trained=False)
+    yield from written_programs(_FIRST, generator, trained=False)
 
 
 def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
@@ -561,6 +574,8 @@ def _values(generator: torch.Generator) -> dict[str, torch.Tensor]:
         "h": (values["h"] * 4).round() / 2,
         "p": values["p"].to(torch.bfloat16),
         "i": (values["i"] * 2).to(torch.int64),
+        "turned": values["turned"].t(),
+        "apart": values["apart"][:, ::2],
     }
 
 

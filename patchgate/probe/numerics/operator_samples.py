@@ -26,7 +26,9 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
-    SECOND,
+    LONG,
+    MAY_REFUSE,
+    ON_A_GPU,
     around_calls,
     around_module,
     eager_calls,
@@ -34,9 +36,10 @@ from patchgate.probe.numerics.eager_samples import (
     without_repeats,
 )
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
+from patchgate.probe.numerics.fake_gpu import TWO_DEVICES
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
-from patchgate.probe.numerics.model_fragments import kernel_fragments, number_fragments
+from patchgate.probe.numerics.model_fragments import first_fragments, kernel_fragments
 from patchgate.probe.numerics.operators import (
     module_in,
     modules_that_call,
@@ -109,7 +112,7 @@ _TOGETHER = 20
 # one took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
 # Further samples in eager mode only, and how often inputs are moved.
-_EAGER, _MOVED = 420, 2
+_EAGER, _MOVED = 560, 2
 # The most compiles, without those that look for the first sample that raises. It is a count and no
 # time limit, so that every machine runs the same ones.
 _COMPILES = 8
@@ -120,7 +123,7 @@ _SIMULATED = 40
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
 # Samples of a module of which a part is replaced, and modules that call a function of which torch
 # has no samples.
-_PARTS, _CALLERS = 12, 3
+_PARTS, _CALLERS = 36, 3
 # Modules with more parts than this are large; of these so many parts are traced, and some samples.
 # To trace a decoder of 26 parts took 3 to 7 s of CPU, and to compile it 20 s.
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
@@ -130,6 +133,8 @@ _PROGRAMS = 110
 _READ = 10
 # Programs that are run with what a patch offers.
 _OFFERED = 40
+# The most elements of the results of a long call.
+_RESULTS = 100_000
 # The most elements of the tensors of a program that a report writes out.
 _WRITTEN_OUT = 200
 # Names that act only while code is made of a graph.
@@ -163,6 +168,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = eager_calls(samples, given) * stages["acts_eagerly"] + _weights(request["offers"])
+        further = [sample for sample in further if sample.how != LONG or _has_few_results(sample)]
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
@@ -225,6 +231,19 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
         if len(kept) == most:
             break
     return [*map(_with_its_writes, kept, eager)], eager
+
+
+def _has_few_results(sample: Sample) -> bool:
+    """True if the sizes of the results are known without computing them, and are small."""
+    args, kwargs = pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to("meta"), (sample.args, sample.kwargs)
+    )
+    try:
+        results = tensors_in(_call(sample, None)(*args, **kwargs))
+    except Exception:
+        return False
+    elements: int = sum(map(torch.numel, results))
+    return elements <= _RESULTS
 
 
 def _with_its_writes(sample: Sample, result: Results) -> Sample:
@@ -385,14 +404,15 @@ def _untraced(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _parts(owner: Any) -> list[Sample]:
-    """A few samples of a module of which a part is replaced, with and without each optional tensor;
-    in eager mode only, because compiling whole modules takes long.
+    """A few samples of a module of which a part is replaced, with and without each optional tensor,
+    with each setting; in eager mode only, because compiling whole modules takes long.
     """
-    by_tensors: dict[tuple[bool, ...], list[Sample]] = {}
+    by_form: dict[str, list[Sample]] = {}
     for sample in samples_of_module(owner, module_db()):
         given = tuple(map(torch.is_tensor, pytree.tree_leaves((sample.args, sample.kwargs))))
-        by_tensors.setdefault(given, []).append(replace(sample, traced=False))
-    return flat([*by_tensors.values()])[:_PARTS]
+        form = f"{given} {sample.made[1]}"
+        by_form.setdefault(form, []).append(replace(sample, traced=False))
+    return flat([*by_form.values()])[:_PARTS]
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
@@ -432,14 +452,14 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
     mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
-    numbers = [(program, "") for program in number_fragments(torch.Generator().manual_seed(SEED))]
+    first = [(program, "") for program in first_fragments(torch.Generator().manual_seed(SEED))]
     if mentioned:
         order = by_mention([program for program, _ in others], mentions)
         others = [others[at] for at in order[:_PROGRAMS]]
     once = (program for program, how in others if not how)
     read = [(program, "") for program in itertools.islice(with_readers(once), _READ)]
     others = [*others[:_READ], *read, *others[_READ:]]
-    found = (*numbers, *mentioned, *others)
+    found = (*first, *mentioned, *others)
     return [Sample(text, args, {}, how=how) for (text, args), how in found]
 
 
@@ -497,13 +517,13 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         simulated = _simulated(
             samples, chosen[:_SIMULATED] if written["makes_code"] else [], request
         )
-        eagerly = written["samples"] if written["acts_eagerly"] else []
-        called, changed = settings_after(lambda: _called(eagerly, eager, spread))
         offered = {
             offer: found
             for offer in request["offers"]
             if (found := _offered(offer, written["samples"], request["patch"]))
         }
+        eagerly = written["samples"] if written["acts_eagerly"] else []
+        called, changed = settings_after(lambda: _called(eagerly, eager, spread))
     results = {
         "compiled": compiled,
         "simulated": simulated,
@@ -591,8 +611,10 @@ def _called(
     """Results in eager mode that differ from those without the patch. Memory that nothing has
     written is filled, as it may be in a user's process.
     """
-    # A process may validate a model before it trains it.
-    order = sorted(range(len(samples)), key=lambda i: samples[i].how != AFTER_INFERENCE)
+    # A process may validate a model before it trains it. What a patch keeps of tensors without
+    # numbers must not meet others.
+    turns = {AFTER_INFERENCE: -1, ON_A_GPU: 1}
+    order = sorted(range(len(samples)), key=lambda i: turns.get(samples[i].how, 0))
     results = {i: _outcome([samples[i]], _filled) for i in order}
     return {
         i: result
@@ -603,11 +625,11 @@ def _called(
 
 
 def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
-    """False for other random numbers, and for a second derivative that a kernel refuses because it
-    has none.
+    """False for other random numbers, and where a kernel refuses what it may, as a second
+    derivative that it does not have.
     """
     if isinstance(result, str):
-        return sample.how != SECOND
+        return sample.how not in MAY_REFUSE or TWO_DEVICES in result
     outputs = ({"output": each["output"]} for each in (result, eager))
     return sample.how != DRAWN or departure(*outputs)["excess"] <= 1
 
@@ -657,7 +679,7 @@ def _call(
         # Its slope is measured by many calls of the compiled function.
         return around_calls(compiler(function), SLOPE) if sample.how == SLOPE else function
     if sample.is_making:
-        return made_tensors(sample)
+        return around_calls(made_tensors(sample), sample.how)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(
@@ -751,7 +773,11 @@ def call(given):
 def _literal(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    made = f"torch.tensor({value.tolist()}, dtype={value.dtype}).reshape({list(value.shape)})"
+    shape = list(value.shape)
+    made = f"torch.tensor({value.tolist()}, dtype={value.dtype}).reshape({shape})"
+    if not value.is_contiguous() and _is_dense(value):
+        empty = f"torch.empty_strided({shape}, {list(value.stride())}, dtype={value.dtype})"
+        made = f"{empty}.copy_({made})"
     return AsWritten(f"{made}.requires_grad_()" if value.requires_grad else made)
 
 

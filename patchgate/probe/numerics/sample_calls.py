@@ -80,8 +80,9 @@ REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
 AUTOCAST = "training under autocast"
 #: In training, of what draws random numbers: they are the same each time.
 SLOPE = "its gradient is the slope of its results"
-# Further plain samples, which are run in eager mode only.
-_EAGER = 60
+# Further plain samples, which are run in eager mode only, and those of each further dtype.
+_EAGER, _FURTHER_DTYPE = 60, 3
+_FURTHER_DTYPES = (torch.complex64, torch.uint8)
 
 
 @dataclass
@@ -226,7 +227,9 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
     large = pytree.tree_map(_large, [(s.args, s.kwargs) for s in others[1][:2]])
     others.append([Sample(name, *call) for call in large])
     parameters = functools.partial(parameters_of, op.op, op.aten_name)
-    return _in_turns(plain, trained, flat(others), parameters)
+    further = flat([_made(op, name, dtype, False)[:_FURTHER_DTYPE] for dtype in _FURTHER_DTYPES])
+    made = _in_turns(plain, trained, flat(others), parameters)
+    return [*made, *(replace(sample, traced=False) for sample in further)]
 
 
 def plain_samples(op: Any, dtype: torch.dtype = torch.float32, name: str = "") -> list[Sample]:

@@ -1,0 +1,50 @@
+"""Calls with tensors of a GPU that have no numbers: a function that makes a tensor without passing
+on the device of its arguments fails there, and on no CPU.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+#: Words of each error that means that tensors are on several devices.
+TWO_DEVICES = "different devices"
+
+
+def on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on a GPU, without gradients. Its results are zeros of their shapes and dtypes.
+
+    Raises RuntimeError if a tensor of the CPU is used with one of the GPU, or returned.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        is_module = isinstance(function, torch.nn.Module)
+        own = copy.deepcopy(function) if is_module else function
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+            sent = pytree.tree_map(_on_gpu, (args, kwargs))
+            result = (_moved(own) if is_module else own)(*sent[0], **sent[1])
+        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        if any(leaf.device.type == "cpu" for leaf in found):
+            raise RuntimeError(f"arguments and results are on {TWO_DEVICES}: cuda:0 and cpu")
+        return [torch.zeros(leaf.shape, dtype=leaf.dtype) for leaf in found]
+
+    return called
+
+
+def _on_gpu(value: Any) -> Any:
+    return value.to("cuda") if isinstance(value, torch.Tensor) else value
+
+
+def _moved(module: Any) -> Any:
+    """The module on the GPU, as `module.cuda()` moves it."""
+    before = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        return module.to("cuda")
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(before)
