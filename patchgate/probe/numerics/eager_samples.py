@@ -93,9 +93,9 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     for parts in (plain, in_evaluation):
         found += [replace(s, how=_OTHER_THREAD) for s in parts[:_THREADED]]
     functions = [s for s in plain if not s.is_module]
-    some = _of_each_form(functions)[:_TRAINED]
-    found += [replace(s, how=how) for s in some for how in (INTO_OUT, VMAPPED, HALF_BY_DEFAULT)]
-    found += [each for s in some for each in _long(s)]
+    around = (INTO_OUT, VMAPPED, HALF_BY_DEFAULT)
+    found += [replace(s, how=how) for s in functions[:_PLAIN] for how in around]
+    found += [each for s in _of_each_form(functions)[:_TRAINED] for each in _long(s)]
     found += map(_with_twice_the_rows, in_evaluation[:_COPIED])
     for sample in trained[:_TRAINED]:
         ways = (EXPANDED_GRADIENT, SECOND, AFTER_INFERENCE, AUTOCAST, VMAPPED, *_ONE_RESULT)
@@ -233,7 +233,9 @@ def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _long(sample: Sample) -> Iterator[Sample]:
-    """The call with many elements along one of its dimensions, in two dtypes."""
+    """The call with many elements along one of its dimensions, or with a number that asks for many,
+    in several dtypes.
+    """
     tensors = tensors_in((sample.args, sample.kwargs))
     dims = tensors[0].dim() if tensors and tensors[0].numel() else 0
     for dim in (*range(dims - 1), -1) if dims else ():
@@ -242,6 +244,12 @@ def _long(sample: Sample) -> Iterator[Sample]:
             args, kwargs = resized((sample.args, sample.kwargs), dim, _LENGTH)
             long = replace(sample, args=args, kwargs=kwargs, how=LONG)
             yield from (long, cast_sample(long, HALVES[dim % 2]))
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    for at, leaf in enumerate(leaves):
+        if type(leaf) is int and leaf > 1:
+            args, kwargs = pytree.tree_unflatten([*leaves[:at], _LENGTH, *leaves[at + 1 :]], spec)
+            long = replace(sample, args=args, kwargs=kwargs, how=LONG)
+            yield from (long, *(cast_sample(long, dtype) for dtype in HALVES))
 
 
 def _with_twice_the_rows(sample: Sample) -> Sample:

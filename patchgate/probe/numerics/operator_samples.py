@@ -112,7 +112,7 @@ _TOGETHER = 20
 # one took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
 # Further samples in eager mode only, and how often inputs are moved.
-_EAGER, _MOVED = 560, 2
+_EAGER, _MOVED = 640, 2
 # The most compiles, without those that look for the first sample that raises. It is a count and no
 # time limit, so that every machine runs the same ones.
 _COMPILES = 8
