@@ -29,6 +29,7 @@ from patchgate.probe.numerics.eager_samples import (
     LONG,
     MAY_REFUSE,
     ON_A_GPU,
+    VMAPPED,
     around_calls,
     around_module,
     eager_calls,
@@ -168,7 +169,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = eager_calls(samples, given) * stages["acts_eagerly"] + _weights(request["offers"])
-        further = [sample for sample in further if sample.how != LONG or _has_few_results(sample)]
+        further = [sample for sample in further if _can_be_judged(sample)]
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
@@ -233,8 +234,14 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
     return [*map(_with_its_writes, kept, eager)], eager
 
 
-def _has_few_results(sample: Sample) -> bool:
-    """True if the sizes of the results are known without computing them, and are small."""
+def _can_be_judged(sample: Sample) -> bool:
+    """False for a long call of which the results are large, or of unknown sizes before they are
+    computed, and for a batch in which torch itself has other results than one by one.
+    """
+    if sample.how == VMAPPED:
+        return _says(all, sample)
+    if sample.how != LONG:
+        return True
     args, kwargs = pytree.tree_map_only(
         torch.Tensor, lambda tensor: tensor.to("meta"), (sample.args, sample.kwargs)
     )
