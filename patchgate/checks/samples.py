@@ -41,17 +41,18 @@ PG512 other results for samples of what the patch replaces
     derivatives, a loss of one of several results, modules with hooks, copies of modules, training
     under autocast, masks that are written between two calls, dropout with one seed, random numbers
     that are drawn again, tensors that are sent to another process, also from each of two equal
-    GPUs, which are simulated. What draws random numbers must have the gradient that its own results
-    have with the same seed; so must small programs with dropout, where a patch acts on the graphs
-    of forward and backward. A pass meets small programs, and formulas with other numbers than its
-    own. What orders or fuses kernels meets programs that read an input before they write it. Of a
-    patch that changes how code is made the code for a simulated GPU is run too. On some, outputs,
-    gradients or changed inputs are neither what torch computes without the patch nor what eager
-    mode computes, by more than rounding explains; nor are they nearer to the exact ones in half
-    precision. A patch that claims `numerics = "changes"` may do so, but neither a pass nor the
-    order of kernels may move a result of a small program by more than half of its size. Or an
-    output shares memory with an input, or with an output that is its copy, as neither without the
-    patch nor in eager mode.
+    GPUs, which are simulated; a batch under `torch.vmap`, more positions than half precision
+    counts, results that the caller allocates, and bfloat16 as the default dtype. What draws random
+    numbers must have the gradient that its own results have with the same seed; so must small
+    programs with dropout, where a patch acts on the graphs of forward and backward. A pass meets
+    small programs, and formulas with other numbers than its own. What orders or fuses kernels meets
+    programs that read an input before they write it. Of a patch that changes how code is made the
+    code for a simulated GPU is run too. On some, outputs, gradients or changed inputs are neither
+    what torch computes without the patch nor what eager mode computes, by more than rounding
+    explains; nor are they nearer to the exact ones in half precision. A patch that claims `numerics
+    = "changes"` may do so, but neither a pass nor the order of kernels may move a result of a small
+    program by more than half of its size. Or an output shares memory with an input, or with an
+    output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -59,9 +60,10 @@ PG512 other results for samples of what the patch replaces
 PG513 another outcome for samples of what the patch replaces: an error, or another dtype or shape
     Samples of an operator that the patch replaces, or small programs that meet its pass, raise, or
     give another shape or dtype, with the patch, and compile and run without it; also after a call
-    in inference mode, in a backward outside of the autocast of its forward, or as a copy. A refused
-    second derivative is not judged. Another dtype is allowed to a patch that claims
-    `numerics = "changes"`.
+    in inference mode, in a backward outside of the autocast of its forward, or as a copy; or they
+    mix tensors of the CPU with those of a GPU, which are run without numbers. A refused second
+    derivative is not judged, nor `torch.vmap` or `out=` that is refused. Another dtype is allowed
+    to a patch that claims `numerics = "changes"`.
     Why: Users whose model calls the operator like this get an error where it worked.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
     is not handled.
@@ -94,6 +96,9 @@ _NEAR = (
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
 # Words of a difference -> the next step, if that of the code does not fit.
 _NEXT = {
+    "two different devices": (
+        "Make every tensor on the device of the arguments: `torch.arange(n, device=x.device)`."
+    ),
     "autograd formula|derivative .*not implemented|not require grad": (
         "Give the operator that the replacement calls a gradient with "
         "`torch.library.register_autograd`."
