@@ -149,7 +149,7 @@ _JOINT = re.compile(
 # Functions that order, fuse and allocate kernels, or write the code that calls them.
 _KERNELS = re.compile(
     r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
-    r"|codegen\.(?:wrapper|memory_planning|simd))\."
+    r"|codegen\.(?:common|cpp|cpp_utils|memory_planning|simd|triton|triton_utils|wrapper))\."
 )
 # Functions of training, which wrap operators: optimizers, autocast, state of modules.
 _TRAINING = re.compile(
@@ -314,7 +314,7 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     passes = [*filter(_PASS.match, changed)]
     joint = [name for name in changed if _JOINT.match(name) and name not in passes]
     training = [*filter(_TRAINING.match, changed)]
-    kernels = [*filter(_KERNELS.match, changed)]
+    kernels = [name for name in changed if _KERNELS.match(name) and not _is_operator(name)]
     known = {*passes, *joint, *training, *kernels, *filter(_is_operator, changed)}
     return {
         "names": [name for name in changed if name in known],

@@ -86,6 +86,15 @@ return (f.gelu(f.linear(a, m, v)), f.gelu(f.linear(a, m), approximate="tanh") * 
 
 return a @ m + v.double(), v + (a.double() @ m.double()), p @ m.to(p.dtype) + v, a @ m + w
 
+# values that pass on no gradient, and those whose gradient is that of another
+return (a * b.detach()).sum(-1), a + (a.round() - a).detach(), (a.exp() * a.detach()).mean()
+
+x = a.tanh()
+return (x.detach() * b).sum(0), x * x.mean().detach(), (x - x.amax(-1, keepdim=True).detach()).exp()
+
+# squares next to their transposed forms
+return m.t() + m, m - m.t(), torch.maximum(m.t(), n).tanh(), m.mT * n + m, (m.t() @ n) - n.t()
+
 return a @ m + b, (a @ m) * 0.5 + b, b - a @ m, (a @ m).sum(-1), a @ m.t(), (m @ a.t()).t()
 
 # products of one input, whose results are used in another order than they are made in
@@ -504,6 +513,10 @@ y = x @ b
 b.zero_()
 a.add_(c)
 return x + 1, b @ m, y
+
+# constants of double precision
+x = a.double()
+return x * 0.1 + 1 / 3, (x + 2.718281828459045).sin() * 3.141592653589793, x.sum(-1) / 7
 
 # memory that is free again
 x = a @ m

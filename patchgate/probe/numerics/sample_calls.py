@@ -30,6 +30,7 @@ from patchgate.probe.numerics.derived_samples import (
     resized,
     trained_alone,
 )
+from patchgate.probe.numerics.own_modules import own_modules
 from patchgate.probe.numerics.sample_differences import shown_tensor
 from patchgate.probe.patch.load import built_outside
 
@@ -42,6 +43,8 @@ def pickled(module: Any) -> Any:
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
+# Calls with infinities, in three dtypes each.
+_INFINITE = 2
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
 # Calls with the smallest integer, and the dtypes that have one.
@@ -205,10 +208,10 @@ def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def module_db() -> list[Any]:
-    """Every ModuleInfo of this torch."""
+    """Every ModuleInfo of this torch, and modules that have none."""
     from torch.testing._internal import common_modules
 
-    return list(common_modules.module_db)
+    return [*common_modules.module_db, *own_modules()]
 
 
 def samples_of(op: Any, called: str = "") -> list[Sample]:
@@ -283,7 +286,7 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
                 made = info.module_inputs_func(
                     info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
                 )
-                for given in made[:most]:
+                for given in itertools.islice(made, most):
                     calls = _calls_of_module(info, given.constructor_input, given.forward_input)
                     found += [[replace(calls[0], how=mode)] for mode in modes]
                     found.append([replace(call, how=modes[0]) for call in calls[1:]])
@@ -386,6 +389,8 @@ def _in_turns(
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
+        [each for s in _with_zeros(further) for each in _with_nan(s)][:_NOT_NUMBERS],
+        [*map(_with_infinities, [*around[:_INFINITE], *_halves_of(around[:_INFINITE])])],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
@@ -416,6 +421,26 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
             new = [*leaves[:at], changed.reshape(leaf.shape), *leaves[at + 1 :]]
             args, kwargs = pytree.tree_unflatten(new, spec)
             yield replace(sample, args=args, kwargs=kwargs, how="with NaN")
+
+
+def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
+    """The calls with a factor of zero: some of them must not read a tensor, others must."""
+    scalars = (int, float)
+    return [s for s in samples if any(type(v) in scalars and v == 0 for v in s.kwargs.values())]
+
+
+def _halves_of(samples: Iterable[Sample]) -> list[Sample]:
+    return [cast_sample(sample, dtype) for sample in samples for dtype in HALVES]
+
+
+def _with_infinities(sample: Sample) -> Sample:
+    """The call with infinities and NaN among the numbers of its first tensor."""
+    first = next(leaf for leaf in sample.args if torch.is_tensor(leaf) and leaf.is_floating_point())
+    changed = first.detach().flatten().clone()
+    for number, value in enumerate((torch.inf, -torch.inf, torch.nan)):
+        changed[number::5] = value
+    args = [changed.reshape(first.shape) if leaf is first else leaf for leaf in sample.args]
+    return replace(sample, args=tuple(args), how="with infinities")
 
 
 def _with_large_numbers(sample: Sample) -> Sample:

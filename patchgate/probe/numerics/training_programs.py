@@ -173,14 +173,14 @@ return torch.tensor([device_after_sending(each) for each in (0, 1)])
 # Steps of one optimizer with each of its options: parameters of two dtypes have no gradient in some
 # of the steps, and others of zeros.
 _STEPS = """
-import inspect
+import inspect, itertools
 known = inspect.signature(torch.optim.KIND).parameters
 alone = {"amsgrad": True, "maximize": True, "weight_decay": 0.1, "momentum": 0.9, "centered": True,
     "dampening": 0.2, "nesterov": True, "decoupled_weight_decay": True, "betas": (0.8, 0.9)}
 alone = {key: value for key, value in alone.items() if key in known}
-nesterov = {"momentum": 0.9, "nesterov": True}
+pairs = map(dict, itertools.combinations(alone.items(), 2))
 settings = [{}, {"foreach": True}, {"fused": True}, {"lr": torch.tensor(0.05), "foreach": False},
-    *({key: value} for key, value in alone.items()), nesterov, alone,
+    *({key: value} for key, value in alone.items()), *pairs, alone,
     {key: value for key, value in alone.items() if key != "dampening"}]
 found, last = [], b if "KIND" == "Muon" else v  # which takes matrices alone
 for each in settings:

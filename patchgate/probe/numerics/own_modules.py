@@ -1,0 +1,77 @@
+"""Calls of modules that torch has no samples of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+_IMAGE, _ROWS = (2, 4, 6, 6), (4, 6)
+# Class -> its arguments, and the shapes of the tensors that it is called with.
+_CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[int, ...], ...]]]] = {
+    "ChannelShuffle": [((2,), {}, (_IMAGE,))],
+    "CosineSimilarity": [((), {}, (_ROWS, _ROWS)), ((0,), {"eps": 0.5}, (_ROWS, _ROWS))],
+    "CrossMapLRN2d": [((2,), {}, (_IMAGE,))],
+    "Flatten": [((), {}, (_IMAGE,)), ((0, -2), {}, (_IMAGE,))],
+    "Fold": [(((4, 5), (2, 2)), {}, ((2, 8, 12),))],
+    "Hardsigmoid": [((), {}, (_ROWS,))],
+    "PairwiseDistance": [((), {}, (_ROWS, _ROWS)), ((1.0,), {"keepdim": True}, (_ROWS, _ROWS))],
+    "PixelShuffle": [((2,), {}, (_IMAGE,))],
+    "PixelUnshuffle": [((2,), {}, (_IMAGE,))],
+    "TripletMarginLoss": [((), {}, (_ROWS,) * 3), ((0.5,), {"swap": True}, (_ROWS,) * 3)],
+    "Unflatten": [((1, (2, 2)), {}, (_IMAGE,))],
+    "Unfold": [((2,), {}, (_IMAGE,)), (((2, 3),), {"padding": 1, "stride": 2}, (_IMAGE,))],
+    "Upsample": [
+        ((), {"scale_factor": 2}, (_IMAGE,)),
+        (((4, 5),), {"mode": "bilinear", "align_corners": True}, (_IMAGE,)),
+        ((), {"scale_factor": 1.6, "mode": "bilinear"}, (_IMAGE,)),
+    ],
+    "UpsamplingBilinear2d": [((), {"scale_factor": 2}, (_IMAGE,))],
+    "UpsamplingNearest2d": [(((4, 5),), {}, (_IMAGE,))],
+}
+
+
+@dataclass(frozen=True)
+class OwnModule:
+    """The samples of a module, with the names that torch's `ModuleInfo` has."""
+
+    module_cls: Any
+    name: str
+    module_inputs_func: Any
+
+
+def own_modules() -> list[OwnModule]:
+    """The modules that torch has no samples of, with a few calls of each."""
+    made: dict[str, Any] = {name: partial(_of_floats, calls) for name, calls in _CALLS.items()}
+    made["EmbeddingBag"] = _bags
+    return [OwnModule(getattr(torch.nn, name), f"nn.{name}", each) for name, each in made.items()]
+
+
+def _of_floats(calls: Any, info: OwnModule, **how: Any) -> list[Any]:
+    tensor = partial(torch.randn, dtype=how["dtype"], requires_grad=how["requires_grad"])
+    return [
+        _sample(args, kwargs, tuple(tensor(shape) for shape in shapes))
+        for args, kwargs, shapes in calls
+    ]
+
+
+def _bags(info: OwnModule, **how: Any) -> Iterator[Any]:
+    places = torch.randint(0, 5, (4, 3))
+    places[0, 1] = 1  # the row of the padding, where there is one
+    weights = torch.rand(4, 3, dtype=how["dtype"])
+    for mode in ("mean", "sum", "max"):
+        yield _sample((5, 6), {"mode": mode}, (places,))
+        yield _sample((5, 6), {"mode": mode, "padding_idx": 1}, (places,))
+        yield _sample((5, 6), {"mode": mode}, (places.flatten(), torch.tensor([0, 2, 2, 9])))
+    yield _sample((5, 6), {"mode": "sum"}, (places, None, weights))
+
+
+def _sample(args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    return SimpleNamespace(
+        constructor_input=SimpleNamespace(args=args, kwargs=kwargs),
+        forward_input=SimpleNamespace(args=given, kwargs={}),
+    )
