@@ -18,8 +18,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 Parameters = dict[str, tuple[str, Any]]
 # Values of a parameter by its type in a schema, or by the type of its default.
 _VALUES: dict[str, tuple[Any, ...]] = {
-    "number": (2, 0.5, 0),
-    "Scalar": (2, 0.5, 0),
+    "number": (2, 0.5),
+    "Scalar": (2, 0.5),
     "float": (0.5,),
     "bool": (True, False),
     "int": (-1, 0),

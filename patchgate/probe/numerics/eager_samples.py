@@ -36,7 +36,7 @@ from patchgate.probe.numerics.sample_calls import (
 
 # The most samples of each kind: plain ones, trained ones, modules that are copied, and calls in
 # another thread.
-_PLAIN, _TRAINED, _COPIED, _THREADED = 24, 8, 10, 2
+_PLAIN, _TRAINED, _COPIED, _THREADED, _LONG = 24, 8, 10, 2, 14
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 _MODES = {
     **_WITHOUT_GRADIENT,
@@ -95,7 +95,9 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     functions = [s for s in plain if not s.is_module]
     around = (INTO_OUT, VMAPPED, HALF_BY_DEFAULT)
     found += [replace(s, how=how) for s in functions[:_PLAIN] for how in around]
-    found += [each for s in _of_each_form(functions)[:_TRAINED] for each in _long(s)]
+    backwards = [counted for s in functions[:_PLAIN] if (counted := _from_the_end(s))]
+    found += [each for s in backwards[:_TRAINED] for each in (s, replace(s, how=VMAPPED))]
+    found += [each for s in _of_each_form(functions)[:_LONG] for each in _long(s)]
     # Sums of many rows in half precision depend on their order.
     whole = [s for s in in_evaluation if not _is_half(s)]
     found += map(_with_twice_the_rows, whole[:_COPIED])
@@ -238,6 +240,14 @@ def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
             torch.set_default_dtype(before)
 
     return called
+
+
+def _from_the_end(sample: Sample) -> Sample | None:
+    """The call with its dimension counted from the end; None if it names none from the front."""
+    dim, first = sample.kwargs.get("dim"), next(iter(sample.args), None)
+    if type(dim) is not int or dim < 0 or not isinstance(first, torch.Tensor):
+        return None
+    return replace(sample, kwargs={**sample.kwargs, "dim": dim - first.dim()})
 
 
 def _long(sample: Sample) -> Iterator[Sample]:

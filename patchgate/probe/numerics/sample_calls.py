@@ -43,6 +43,8 @@ def pickled(module: Any) -> Any:
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
+# Parameters that a product is multiplied by.
+_FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
 _INFINITE = 2
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
@@ -389,7 +391,7 @@ def _in_turns(
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
-        [each for s in _with_zeros(further) for each in _with_nan(s)][:_NOT_NUMBERS],
+        [each for s in _with_zeros(around) for each in _with_nan(s)][:_NOT_NUMBERS],
         [*map(_with_infinities, [*around[:_INFINITE], *_halves_of(around[:_INFINITE])])],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
@@ -424,9 +426,13 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
-    """The calls with a factor of zero: some of them must not read a tensor, others must."""
-    scalars = (int, float)
-    return [s for s in samples if any(type(v) in scalars and v == 0 for v in s.kwargs.values())]
+    """The calls with each factor that they pass as zero: NaN times some of them is zero."""
+    return [
+        replace(s, kwargs={**s.kwargs, name: 0})
+        for s in samples
+        for name in _FACTORS
+        if name in s.kwargs
+    ]
 
 
 def _halves_of(samples: Iterable[Sample]) -> list[Sample]:

@@ -7,6 +7,7 @@ and read inputs by name, as fragments of models do.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
@@ -17,7 +18,6 @@ import torch
 
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
-from patchgate.probe.numerics.sample_calls import named
 
 # Compiled too, with gradients.
 _COMPILED = """
@@ -232,12 +232,15 @@ def drawing_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _named(name: str) -> Any:
-    """The object of this name; also in a module that its package does not have as an attribute, as
-    `torch.optim` has none of its own.
+    """The object of this name; also below a module that its package does not have as an attribute,
+    as `torch.optim` has none of its own.
     """
-    module, _, last = name.rpartition(".")
-    owner = sys.modules.get(module)
-    return named(name.removeprefix("torch.")) if owner is None else getattr(owner, last, None)
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        owner: Any = sys.modules.get(".".join(parts[:end]))
+        if owner is not None:
+            return functools.reduce(lambda at, part: getattr(at, part, None), parts[end:], owner)
+    return None
 
 
 def _codes(found: Any) -> list[types.CodeType]:
