@@ -62,6 +62,7 @@ from patchgate.probe.numerics.sample_calls import (
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
+    INFINITE,
     REDRAWN,
     SEED,
     SLOPE,
@@ -221,12 +222,14 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
     """The samples that run in eager mode, at most `most`, and their results.
 
     Samples whose results vary are left out: of random numbers, or of memory that nothing has
-    written.
+    written; and those of infinities of which torch makes NaN, where formulas differ.
     """
     kept, eager = [], []
     for sample in samples:
         result = _outcome([sample], _call_all)
-        if not isinstance(result, str) and is_repeated(result, _outcome([sample], _filled)):
+        if isinstance(result, str) or _makes_nan(sample, result):
+            continue
+        if is_repeated(result, _outcome([sample], _filled)):
             kept.append(sample)
             eager.append(result)
         if len(kept) == most:
@@ -251,6 +254,14 @@ def _can_be_judged(sample: Sample) -> bool:
         return False
     elements: int = sum(map(torch.numel, results))
     return elements <= _RESULTS
+
+
+def _makes_nan(sample: Sample, result: Results) -> bool:
+    before, after = (
+        sum(int(each.isnan().sum()) for each in tensors if each.is_floating_point())
+        for tensors in (tensors_in((sample.args, sample.kwargs)), result["output"])
+    )
+    return sample.how == INFINITE and after > before
 
 
 def _with_its_writes(sample: Sample, result: Results) -> Sample:

@@ -46,7 +46,7 @@ _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8
 # Parameters that a product is multiplied by.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
-_INFINITE = 2
+_OF_INFINITIES = 2
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
 # Calls with the smallest integer, and the dtypes that have one.
@@ -70,6 +70,8 @@ _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
 #: A function that is called with other tensors before, and again after its own were written; and a
 #: gradient that is the same for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
+#: Infinities and NaN among the numbers.
+INFINITE = "with infinities"
 #: A program that compiles a module and calls it again with other weights.
 AGAIN = "called again with other weights"
 #: A copied module, with weights of its own.
@@ -392,7 +394,7 @@ def _in_turns(
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
         [each for s in _with_zeros(around) for each in _with_nan(s)][:_NOT_NUMBERS],
-        [*map(_with_infinities, [*around[:_INFINITE], *_halves_of(around[:_INFINITE])])],
+        [*map(_with_infinities, [*around[:_OF_INFINITIES], *_halves_of(around[:_OF_INFINITIES])])],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
@@ -446,7 +448,7 @@ def _with_infinities(sample: Sample) -> Sample:
     for number, value in enumerate((torch.inf, -torch.inf, torch.nan)):
         changed[number::5] = value
     args = [changed.reshape(first.shape) if leaf is first else leaf for leaf in sample.args]
-    return replace(sample, args=tuple(args), how="with infinities")
+    return replace(sample, args=tuple(args), how=INFINITE)
 
 
 def _with_large_numbers(sample: Sample) -> Sample:
