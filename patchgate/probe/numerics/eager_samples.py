@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.derived_samples import resized
-from patchgate.probe.numerics.fake_gpu import on_a_gpu
+from patchgate.probe.numerics.gpu_calls import on_a_gpu
 from patchgate.probe.numerics.sample_calls import (
     AUTOCAST,
     BEFORE,
@@ -34,8 +34,8 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# The most samples of each kind: plain ones, trained ones, modules that are copied, and calls in
-# another thread.
+# The most samples of each kind: plain ones, trained ones, modules that are copied, calls in another
+# thread, and calls that are made long.
 _PLAIN, _TRAINED, _COPIED, _THREADED, _LONG = 24, 8, 10, 2, 14
 _WITHOUT_GRADIENT = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 _MODES = {
@@ -45,9 +45,9 @@ _MODES = {
 }
 #: The modes of a second derivative, and of training after calls that cannot be trained.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
-#: The ways of a batch that the call does not see, of a result that the caller has allocated, of
-#: models that are loaded in half precision, of tensors on a GPU, and of many elements.
-VMAPPED, INTO_OUT, LONG = "mapped over a batch as one by one", "with `out=`", "long"
+#: Under `torch.vmap`, into a tensor of the caller, with many elements, while models are loaded in
+#: half precision, and with tensors of a GPU.
+VMAPPED, INTO_OUT, LONG = "torch.vmap gives what single calls give", "with `out=`", "long"
 HALF_BY_DEFAULT, ON_A_GPU = "with bfloat16 as the default dtype", "on a GPU"
 #: Ways that a function may refuse: errors are not judged, but for one that names two devices.
 MAY_REFUSE = (SECOND, VMAPPED, INTO_OUT, ON_A_GPU)
@@ -56,8 +56,8 @@ _TWICE_THE_ROWS = "evaluation, with twice the rows"
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _OTHER_THREAD = "in another thread"
-# The length of long calls: more positions than half precision can count, and no multiple of a
-# block. Their most elements.
+# The length of long calls, beyond the whole numbers of half precision and no multiple of a block,
+# and the most elements of one of their tensors.
 _LENGTH, _ELEMENTS = 2051, 60_000
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
@@ -189,8 +189,8 @@ def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _vmapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Map the function over two calls: its first tensor has the batch first, all others last. For
-    each result, True if it is that of the two calls one by one; torch's own may be another.
+    """Map the function over a batch of two, which is the first dimension of its first tensor and
+    the last one of all others. Each result is True if two single calls give the same.
     """
 
     def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -206,15 +206,22 @@ def _vmapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
         pairs = [(leaves[at], _otherwise(leaves[at])) for at in places]
         batches = [torch.stack(pair, dim) for pair, dim in zip(pairs, dims, strict=True)]
-        one_by_one = zip(*(of_one(*tensors) for tensors in zip(*pairs, strict=True)), strict=True)
+        single = zip(*(of_one(*tensors) for tensors in zip(*pairs, strict=True)), strict=True)
         mapped = torch.vmap(of_one, tuple(dims))(*batches)
         return [
-            torch.tensor(torch.stack(alone).allclose(together, 1e-3, 1e-5, equal_nan=True))
-            for alone, together in zip(one_by_one, mapped, strict=True)
+            torch.tensor(_is_near(together, torch.stack(alone)))
+            for alone, together in zip(single, mapped, strict=True)
         ]
 
     without_gradient: Callable[..., Any] = torch.no_grad()(called)
     return without_gradient
+
+
+def _is_near(found: torch.Tensor, known: torch.Tensor) -> bool:
+    """True if shapes and dtypes are equal, and numbers but for another order of sums."""
+    digit = torch.finfo(known.dtype).eps if known.dtype.is_floating_point else 0.0
+    is_form = found.shape == known.shape and found.dtype is known.dtype
+    return is_form and found.allclose(known, max(1e-3, 16 * digit), max(1e-5, digit), True)
 
 
 def _into_out(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,7 +236,7 @@ def _into_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call the function as models do that are loaded with a default dtype of their own."""
+    """Call the function while bfloat16 is the default dtype, as it is while a model is loaded."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         before = torch.get_default_dtype()
@@ -243,7 +250,9 @@ def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_the_end(sample: Sample) -> Sample | None:
-    """The call with its dimension counted from the end; None if it names none from the front."""
+    """The call with its dimension counted from the end; None if it names no dimension, or does so
+    already.
+    """
     dim, first = sample.kwargs.get("dim"), next(iter(sample.args), None)
     if type(dim) is not int or dim < 0 or not isinstance(first, torch.Tensor):
         return None
@@ -251,8 +260,8 @@ def _from_the_end(sample: Sample) -> Sample | None:
 
 
 def _long(sample: Sample) -> Iterator[Sample]:
-    """The call with many elements along one of its dimensions, or with a number that asks for many,
-    in several dtypes.
+    """The call with many elements along each dimension in turn, and with each number that may be a
+    size as a large one; in single and in half precision.
     """
     tensors = tensors_in((sample.args, sample.kwargs))
     dims = tensors[0].dim() if tensors and tensors[0].numel() else 0

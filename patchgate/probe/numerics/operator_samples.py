@@ -37,7 +37,7 @@ from patchgate.probe.numerics.eager_samples import (
     without_repeats,
 )
 from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
-from patchgate.probe.numerics.fake_gpu import TWO_DEVICES
+from patchgate.probe.numerics.gpu_calls import TWO_DEVICES
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.model_fragments import first_fragments, kernel_fragments
@@ -49,6 +49,7 @@ from patchgate.probe.numerics.operators import (
     recorded_calls,
 )
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
+from patchgate.probe.numerics.own_calls import own_calls
 from patchgate.probe.numerics.random_programs import (
     SEQUENCES,
     as_it_is,
@@ -74,7 +75,6 @@ from patchgate.probe.numerics.sample_calls import (
     module_db,
     named,
     op_db,
-    own_calls,
     samples_of,
     samples_of_making,
     samples_of_module,
@@ -222,7 +222,7 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
     """The samples that run in eager mode, at most `most`, and their results.
 
     Samples whose results vary are left out: of random numbers, or of memory that nothing has
-    written; and those of infinities of which torch makes NaN, where formulas differ.
+    written. So are calls with infinities of which torch makes NaN: equal formulas differ there.
     """
     kept, eager = [], []
     for sample in samples:
@@ -238,8 +238,8 @@ def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any
 
 
 def _can_be_judged(sample: Sample) -> bool:
-    """False for a long call of which the results are large, or of unknown sizes before they are
-    computed, and for a batch in which torch itself has other results than one by one.
+    """False for a long call with large results, or with sizes that only the results show; and for a
+    call of which torch's own rule for vmap gives other results than single calls.
     """
     if sample.how == VMAPPED:
         return _says(all, sample)
@@ -257,11 +257,14 @@ def _can_be_judged(sample: Sample) -> bool:
 
 
 def _makes_nan(sample: Sample, result: Results) -> bool:
+    """True if a call with infinities has more NaN in its results than in its arguments."""
+    if sample.how != INFINITE:
+        return False
     before, after = (
         sum(int(each.isnan().sum()) for each in tensors if each.is_floating_point())
         for tensors in (tensors_in((sample.args, sample.kwargs)), result["output"])
     )
-    return sample.how == INFINITE and after > before
+    return after > before
 
 
 def _with_its_writes(sample: Sample, result: Results) -> Sample:
@@ -379,7 +382,8 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
         return {each.__name__: _parts(each) for each in [*owners][:_CALLERS]}
     # Other operators of the family take other arguments.
     is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
-    calls = recorded_calls(overload, ops) if overload else [] if is_known else own_calls(called)
+    own = [] if is_known else own_calls(called, SEED)
+    calls = recorded_calls(overload, ops) if overload else own
     of_calls = overload or called
     first = {of_calls: samples_of_overload(of_calls, calls)} if calls else {}
     found = first | {_title(op): samples_of(op, called) for op in ops}
@@ -422,8 +426,8 @@ def _untraced(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _parts(owner: Any) -> list[Sample]:
-    """A few samples of a module of which a part is replaced, with and without each optional tensor,
-    with each setting; in eager mode only, because compiling whole modules takes long.
+    """A few samples of a module of which a part is replaced, with and without each optional tensor
+    and with each setting; in eager mode only, because compiling whole modules takes long.
     """
     by_form: dict[str, list[Sample]] = {}
     for sample in samples_of_module(owner, module_db()):
@@ -697,7 +701,7 @@ def _call(
         # Its slope is measured by many calls of the compiled function.
         return around_calls(compiler(function), SLOPE) if sample.how == SLOPE else function
     if sample.is_making:
-        return around_calls(made_tensors(sample), sample.how)
+        return made_tensors(sample)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(

@@ -30,7 +30,7 @@ from patchgate.probe.numerics.derived_samples import (
     resized,
     trained_alone,
 )
-from patchgate.probe.numerics.own_modules import own_modules
+from patchgate.probe.numerics.own_calls import own_modules
 from patchgate.probe.numerics.sample_differences import shown_tensor
 from patchgate.probe.patch.load import built_outside
 
@@ -43,7 +43,7 @@ def pickled(module: Any) -> Any:
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
-# Parameters that a product is multiplied by.
+# Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
 _OF_INFINITIES = 2
@@ -70,7 +70,7 @@ _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
 #: A function that is called with other tensors before, and again after its own were written; and a
 #: gradient that is the same for all elements, as that of a sum is.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
-#: Infinities and NaN among the numbers.
+#: With infinities and NaN among the numbers.
 INFINITE = "with infinities"
 #: A program that compiles a module and calls it again with other weights.
 AGAIN = "called again with other weights"
@@ -255,27 +255,6 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     return _in_turns(plain, trained, flat(others), parameters)
 
 
-def own_calls(name: str) -> list[Call]:
-    """Calls of a public function that torch has no samples of."""
-    made = torch.Generator().manual_seed(SEED)
-    noise = functools.partial(torch.randn, generator=made)
-    flat_grid, deep_grid = noise(2, 2, 3), noise(1, 3, 4)
-    known: dict[str, list[Call]] = {
-        "nn.functional.affine_grid": [
-            ((flat_grid, [2, 3, 4, 5]), {"align_corners": False}),
-            ((flat_grid, [2, 1, 3, 2]), {"align_corners": True}),
-            ((deep_grid, [1, 2, 3, 4, 5]), {"align_corners": False}),
-        ],
-        "nn.functional.fold": [
-            ((noise(2, 8, 12), (4, 5), (2, 2)), {}),
-            ((noise(2, 8, 6), (4, 6), 2), {"stride": 2}),
-            ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
-        ],
-    }
-    is_of_tensors = name.startswith("nn.functional.")
-    return known.get(name) or [((noise(4, 6),), {}), ((noise(2, 3, 4),), {})] * is_of_tensors
-
-
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
     """Samples of the modules that use the forward of a class, in each mode, in turns."""
     by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
@@ -389,7 +368,7 @@ def _in_turns(
         sizes = _sizes(sources[::-1])
         varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
-    halves = [cast_sample(s, dtype) for s in (*named_dtype, *further) for dtype in HALVES]
+    halves = _halves_of([*named_dtype, *further])
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
@@ -428,7 +407,9 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
-    """The calls with each factor that they pass as zero: NaN times some of them is zero."""
+    """The calls with zero for each factor that they pass: torch leaves some products with zero out,
+    with their NaN.
+    """
     return [
         replace(s, kwargs={**s.kwargs, name: 0})
         for s in samples

@@ -7,7 +7,6 @@ and read inputs by name, as fragments of models do.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import types
@@ -18,6 +17,7 @@ import torch
 
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.patch.snapshot import resolve
 
 # Compiled too, with gradients.
 _COMPILED = """
@@ -232,15 +232,11 @@ def drawing_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _named(name: str) -> Any:
-    """The object of this name; also below a module that its package does not have as an attribute,
-    as `torch.optim` has none of its own.
-    """
-    parts = name.split(".")
-    for end in range(len(parts) - 1, 0, -1):
-        owner: Any = sys.modules.get(".".join(parts[:end]))
-        if owner is not None:
-            return functools.reduce(lambda at, part: getattr(at, part, None), parts[end:], owner)
-    return None
+    """The object of this name, or None."""
+    try:
+        return resolve(name)
+    except LookupError:
+        return None
 
 
 def _codes(found: Any) -> list[types.CodeType]:

@@ -1,4 +1,4 @@
-"""Calls of modules that torch has no samples of."""
+"""Calls of functions and modules that torch has no samples of."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+
+from patchgate.probe.numerics.derived_samples import Call
 
 _IMAGE, _ROWS = (2, 4, 6, 6), (4, 6)
 # Class -> its arguments, and the shapes of the tensors that it is called with.
@@ -33,6 +35,29 @@ _CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[int, .
     "UpsamplingBilinear2d": [((), {"scale_factor": 2}, (_IMAGE,))],
     "UpsamplingNearest2d": [(((4, 5),), {}, (_IMAGE,))],
 }
+
+
+def own_calls(name: str, seed: int) -> list[Call]:
+    """Calls of a public function that torch has no samples of; empty if it is not in
+    `torch.nn.functional`.
+    """
+    made = torch.Generator().manual_seed(seed)
+    noise = partial(torch.randn, generator=made)
+    flat_grid, deep_grid = noise(2, 2, 3), noise(1, 3, 4)
+    known: dict[str, list[Call]] = {
+        "nn.functional.affine_grid": [
+            ((flat_grid, [2, 3, 4, 5]), {"align_corners": False}),
+            ((flat_grid, [2, 1, 3, 2]), {"align_corners": True}),
+            ((deep_grid, [1, 2, 3, 4, 5]), {"align_corners": False}),
+        ],
+        "nn.functional.fold": [
+            ((noise(2, 8, 12), (4, 5), (2, 2)), {}),
+            ((noise(2, 8, 6), (4, 6), 2), {"stride": 2}),
+            ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
+        ],
+    }
+    is_of_tensors = name.startswith("nn.functional.")
+    return known.get(name) or [((noise(4, 6),), {}), ((noise(2, 3, 4),), {})] * is_of_tensors
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-#: Words of each error that means that tensors are on several devices.
-TWO_DEVICES = "different devices"
+#: Words of torch's error for tensors of the CPU next to those of a GPU, and of ours.
+TWO_DEVICES = "two different devices"
 
 
 def on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,10 +42,7 @@ def _on_gpu(value: Any) -> Any:
 
 
 def _moved(module: Any) -> Any:
-    """The module on the GPU, as `module.cuda()` moves it."""
-    before = torch.__future__.get_overwrite_module_params_on_conversion()
-    torch.__future__.set_overwrite_module_params_on_conversion(True)
-    try:
+    """The module on the GPU, as `module.cuda()` moves it; its real parameters become new ones."""
+    future, flag = torch.__future__, "_overwrite_module_params_on_conversion"
+    with mock.patch.object(future, flag, True):
         return module.to("cuda")
-    finally:
-        torch.__future__.set_overwrite_module_params_on_conversion(before)
