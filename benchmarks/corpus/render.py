@@ -29,6 +29,7 @@ def json_of_score(score: Score) -> dict[str, object]:
         "expected": score.expected,
         "found": score.found,
         "notes": score.notes,
+        "reasons": score.reasons,
         "outcome": score.outcome,
         "faults": score.faults,
         "seconds": round(score.seconds, 1),

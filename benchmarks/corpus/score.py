@@ -32,6 +32,7 @@ class CaseResult:
     #: release -> red code -> `check item fact` of its verdicts
     about: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: codes of the notes, and of what cannot be run here
+    reasons: tuple[str, ...] = ()  #: their texts
     grey: tuple[str, ...] = ()  #: why a cell could not be judged
     seconds: float = 0.0  #: how long it took
     judged: int = 0  #: how many cells gave a verdict
@@ -53,6 +54,7 @@ class Score:
     judged: int = 0
     examples: tuple[Example, ...] = ()  #: as in `CaseResult`, of the codes that it must get
     notes: tuple[str, ...] = ()  #: as in `CaseResult`
+    reasons: tuple[str, ...] = ()  #: as in `CaseResult`
     #: "caught", "caught, and more", "quiet", "ANOTHER REASON", "MISSED", "FALSE ALARM", "LOST",
     #: "not all judged", "not on these rows" or "needs ..."
     outcome: str = ""
@@ -100,6 +102,7 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
         judged=result.judged,
         examples=tuple(example for example in result.examples if example.code in _codes(case)),
         notes=result.notes,
+        reasons=result.reasons,
         outcome=_outcome(
             case, met, bool(faults), {code for red in result.red.values() for code in red}
         ),

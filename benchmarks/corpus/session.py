@@ -124,7 +124,8 @@ class CorpusSession:
         return CaseResult(
             red=_sorted(red),
             grey=tuple(grey),
-            notes=_notes(noted),
+            notes=_codes_of(_notes(noted)),
+            reasons=_texts_of(_notes(noted)),
             seconds=time.monotonic() - started,
             judged=judged,
             examples=tuple(examples.values()),
@@ -161,7 +162,8 @@ class CorpusSession:
             red=_sorted(red),
             about=_sorted(about),
             grey=tuple(f"{v.torch}: {v.code} {v.actual}" for v in verdicts if not v.is_judged),
-            notes=_notes(verdicts),
+            notes=_codes_of(_notes(verdicts)),
+            reasons=_texts_of(_notes(verdicts)),
             seconds=time.monotonic() - started,
             judged=len(verdicts),
             examples=tuple(examples.values()),
@@ -227,10 +229,18 @@ def _below_root(path: str) -> str:
     return str(absolute.relative_to(ROOT)) if absolute.is_relative_to(ROOT) else absolute.name
 
 
-def _notes(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
-    """The codes of notes, and of what this machine cannot run, so that an idle check shows."""
+def _notes(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The notes, and what this machine cannot run, so that an idle check shows."""
     noted = (Meaning.NOTE, Meaning.OUT_OF_REACH)
-    return tuple(sorted({v.code for v in verdicts if POLICY[v.kind] in noted}))
+    return [verdict for verdict in verdicts if POLICY[verdict.kind] in noted]
+
+
+def _codes_of(notes: list[Verdict]) -> tuple[str, ...]:
+    return tuple(sorted({note.code for note in notes}))
+
+
+def _texts_of(notes: list[Verdict]) -> tuple[str, ...]:
+    return tuple(sorted({f"{note.code} {note.subject}: {note.actual}" for note in notes}))
 
 
 def _add_places(red: Places, verdicts: list[Verdict]) -> None:
