@@ -93,6 +93,10 @@ _NEAR = (
     "The results are near: look for a constant with too few digits, an intermediate in a narrower"
     " dtype than the arguments, or an approximation."
 )
+_KEY = (
+    "Two functions that differ got the code of one: keep in the key all that the original keeps"
+    " there."
+)
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
 # Words of a difference -> the next step, if that of the code does not fit.
 _NEXT = {
@@ -151,11 +155,13 @@ _KERNELS = re.compile(
     r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
     r"|codegen\.(?:common|cpp|cpp_utils|memory_planning|simd|triton|triton_utils|wrapper))\."
 )
-# Functions of training, which wrap operators: optimizers, autocast, state of modules.
+# Functions of training, which wrap operators: optimizers, autocast, state of modules. And functions
+# that make the keys of caches.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
-    r"|_dynamo\.eval_frame\.OptimizedModule)\."
+    r"|_dynamo\.eval_frame\.OptimizedModule"
+    r"|_inductor\.codecache|_functorch\._aot_autograd\.autograd_cache)\."
 )
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(
@@ -482,5 +488,7 @@ def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
         return _NEAR
     if "slope of its results" in sample["sample"]:
         return _DRAWN
+    if "fresh_cache" in sample["sample"]:
+        return _KEY
     fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
     return next(fits, of_programs)

@@ -210,13 +210,15 @@ class Failure:
     @property
     def text(self) -> str:
         """`TypeError: 'int' object is not callable, during `lowering`, raised at
-        torch/_inductor/graph.py:77`.
+        torch/_inductor/graph.py:77`. A process that just exited may have printed why.
         """
         is_outside = self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE)
         cause = f"{self.cause.value}: " if is_outside else ""
         stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
         place = f", raised at {self.raised_at}" if self.raised_at else ""
-        return f"{cause}{self.signature}{stage}{place}"
+        printed = self.detail.strip() if self.cause is Cause.EXITED else ""
+        last = f"; it printed: {printed.splitlines()[-1][:200]}" if printed else ""
+        return f"{cause}{self.signature}{stage}{place}{last}"
 
 
 @record

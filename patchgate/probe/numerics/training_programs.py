@@ -1,5 +1,5 @@
 """Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls.
+of modules, functional calls; and of the keys of caches.
 
 A replaced function is judged by the programs that call it. Programs are separated by empty lines
 and read inputs by name, as fragments of models do.
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from patchgate.probe.numerics.cached_programs import CACHED
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.patch.snapshot import resolve
@@ -220,7 +221,7 @@ def training_programs(
     wanted = {code for name in names for code in _codes(_named(name))}
     kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
     steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
-    for text, is_compiled in ((_COMPILED, True), ("\n".join([_EAGER, *steps]), False)):
+    for text, is_compiled in ((_COMPILED, True), ("\n".join([_EAGER, CACHED, *steps]), False)):
         for program in written_programs(text, generator, trained=is_compiled):
             if wanted and not wanted.isdisjoint(_codes_run(*program)):
                 yield program, is_compiled

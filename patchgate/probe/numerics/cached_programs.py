@@ -1,0 +1,79 @@
+"""Programs that compile two functions which share a directory of caches and differ in one point.
+
+The second function must not get the code of the first. Each calls a library, so that no kernel has
+to be built: a pair takes 0.2 to 0.4 s of CPU.
+"""
+
+from __future__ import annotations
+
+_TEXT = """
+import torch._functorch.config, torch._inductor.utils
+DEFINITION
+caches = {"force_disable_caches": False, "fx_graph_cache": True, "compile_threads": 1}
+found = []
+with (torch._inductor.utils.fresh_cache(), torch._inductor.config.patch(caches),
+    torch._functorch.config.patch(enable_autograd_cache=True)):
+    for each in PAIR:
+        torch._dynamo.reset()
+        found.append(each(m.clone()))
+return found
+"""
+_SCALED = """
+def scaled(by):
+    return torch.compile(lambda x: torch.addmm(n, x, m, alpha=by))
+"""
+_CONSTANT = """
+def constant(values, dtype=torch.float32):
+    values = [*values, 0.1, 0.2, 0.3]
+    return torch.compile(lambda x: (
+        x[:2, 0].to(dtype) @ torch.tensor(values, dtype=dtype).view(2, -1)))
+"""
+_RESHAPED = """
+def reshaped(rows):
+    return torch.compile(lambda x: torch.tensor(range(16), dtype=x.dtype).view(rows, -1).sort(0)[0])
+"""
+_PASSED = """
+class Swap(torch._inductor.custom_graph_pass.CustomGraphPass):
+    def __init__(self, swaps):
+        self.swaps = swaps
+    def __call__(self, graph):
+        for node in graph.nodes:
+            if self.swaps and node.target is torch.ops.aten.mm.default:
+                node.args = node.args[::-1]
+    def uuid(self):
+        return str(self.swaps)
+def passed(swaps):
+    def call(x):
+        with torch._inductor.config.patch(post_grad_custom_post_pass=Swap(swaps)):
+            return torch.compile(lambda x: x @ n)(x)
+    return call
+"""
+_GIVEN = """
+def given(change):
+    return lambda x: torch.compile(lambda x: x @ x.T)(change(x))
+"""
+_TRAINED = """
+def used(x):
+    return torch.compile(lambda x: x @ n)(x)
+def trained(x):
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(torch.compile(lambda x: x @ n)(x), x, m)[0]
+"""
+# A number; the values, the type and the sizes of a constant; a pass; the type, the strides and the
+# sizes of an input; a gradient.
+_PAIRS = (
+    (_SCALED, "scaled(2), scaled(3)"),
+    (_CONSTANT, "constant(range(9)), constant(range(1, 10))"),
+    (_CONSTANT, "constant(range(9)), constant(range(9), torch.float64)"),
+    (_RESHAPED, "reshaped(4), reshaped(8)"),
+    (_PASSED, "passed(False), passed(True)"),
+    (_GIVEN, "given(torch.clone), given(torch.Tensor.double)"),
+    (_GIVEN, "given(torch.clone), given(torch.t)"),
+    (_GIVEN, "given(torch.clone), given(lambda x: x[:3])"),
+    (_TRAINED, "used, trained"),
+)
+#: One program a pair.
+CACHED = "\n".join(
+    _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
+    for definition, pair in _PAIRS
+)
