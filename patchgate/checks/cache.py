@@ -124,8 +124,9 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     failed = judge_failure(case, both_sides)
     if failed:
         return [failed]
-    # Torch's own key has the graph that Dynamo captures, and the options that a scope sets.
-    only_options = bool(patch.claims.scope) and not context.apply(case.torch)["changed"]
+    # Torch's own key has the graph that Dynamo captures, and options that hold no function.
+    applied = context.apply(case.torch)
+    only_options = not changed_code(applied) and not sampled_names(applied)["passes"]
     in_key = EDITED in answers and (_changes_facts(context, case, "graph") or only_options)
     return judge_cache(case, patch, answers, in_key=in_key)
 

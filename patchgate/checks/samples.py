@@ -155,13 +155,14 @@ _KERNELS = re.compile(
     r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
     r"|codegen\.(?:common|cpp|cpp_utils|memory_planning|simd|triton|triton_utils|wrapper))\."
 )
-# Functions of training, which wrap operators: optimizers, autocast, state of modules. And functions
-# that make the keys of caches.
+# Functions that make the keys of caches.
+_KEYS = re.compile(r"^torch\.(?:_inductor\.codecache|_functorch\._aot_autograd\.autograd_cache)\.")
+# Functions around operators: optimizers, autocast, state of modules, distributions, first weights.
 _TRAINING = re.compile(
-    r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.checkpoint|nn\.Module"
+    r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.(?:checkpoint|data)|nn\.Module"
+    r"|distributions|nn\.init|nn\.(?:parameter\.)?Parameter|random|serialization"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
-    r"|_dynamo\.eval_frame\.OptimizedModule"
-    r"|_inductor\.codecache|_functorch\._aot_autograd\.autograd_cache)\."
+    r"|_dynamo\.eval_frame\.OptimizedModule)\."
 )
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(
@@ -309,8 +310,8 @@ def changed_code(applied: Answer) -> tuple[str, ...]:
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
     """The names for which samples are made. `names` are changed ones: operators, functions that
-    handle them, or options that hold a pass; `passes`, `joint`, `training` and `kernels` are some
-    of these. `offers` are backends and passes that nothing calls by itself.
+    handle them, or options that hold a pass; the other lists are some of these. `offers` are
+    backends and passes that nothing calls by itself.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
@@ -321,13 +322,15 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     joint = [name for name in changed if _JOINT.match(name) and name not in passes]
     training = [*filter(_TRAINING.match, changed)]
     kernels = [name for name in changed if _KERNELS.match(name) and not _is_operator(name)]
-    known = {*passes, *joint, *training, *kernels, *filter(_is_operator, changed)}
+    keys = [*filter(_KEYS.match, changed)]
+    known = {*passes, *joint, *training, *kernels, *keys, *filter(_is_operator, changed)}
     return {
         "names": [name for name in changed if name in known],
         "passes": passes,
         "joint": joint,
         "training": training,
         "kernels": kernels,
+        "keys": keys,
         "offers": [*applied.get("offers", ())],
     }
 

@@ -164,6 +164,7 @@ class RunOperators(Sample, total=False):
     joint: list[str]  #: Those that decide what a backward gets of its forward.
     training: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
     kernels: list[str]  #: Those of `names` that order, fuse and allocate kernels.
+    keys: list[str]  #: Those of `names` that make the keys of caches.
     offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]

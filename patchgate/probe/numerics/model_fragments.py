@@ -337,6 +337,19 @@ return (torch.nn.functional.pad(a, (1, 2)), torch.nn.functional.pad(a, (0, -1), 
     torch.nn.functional.pad(image, (1, 1, 1, 1), "reflect")
 )
 
+# padding in front of windows
+f = torch.nn.functional
+x, y = f.pad(image, (1, 1, 1, 1)), f.pad(-image.abs(), (1, 1, 1, 1))
+return f.avg_pool2d(x, 3, 2), f.max_pool2d(y, 3, 2)
+
+f = torch.nn.functional
+x = f.max_pool2d(f.pad(-image.abs(), (1, 1, 1, 1)), 3)
+return x, f.avg_pool2d(f.pad(image, (1, 1, 1, 1)), 2, count_include_pad=False)
+
+f = torch.nn.functional
+x = f.conv2d(f.pad(image, (1, 1, 1, 1)), filters), f.conv2d(f.pad(image, (2, 0)), filters, stride=2)
+return *x, f.conv2d(f.pad(image, (1, 1, 1, 1), value=0.5), filters, padding=1)
+
 x1, x2 = a[..., :3], a[..., 3:]
 return (a * v + torch.cat([-x2, x1], -1) * w,
     torch.stack([-a[..., 1::2], a[..., ::2]], -1).flatten(-2)
@@ -517,6 +530,13 @@ return x + 1, b @ m, y
 # constants of double precision
 x = a.double()
 return x * 0.1 + 1 / 3, (x + 2.718281828459045).sin() * 3.141592653589793, x.sum(-1) / 7
+
+# elements that are counted through several views
+x = a.t().reshape(24)
+return x[3:6] * 2, x[5:17].view(3, 4).sin(), a.t().sin().reshape(24)[3:9].view(2, 3) + 1
+
+x = (q * 2).permute(0, 2, 1, 3).reshape(-1)
+return x[7:47].view(5, 8).exp(), x[3:19].view(2, 8) + 1, x[::5].view(4, 5).relu()
 
 # memory that is free again
 x = a @ m

@@ -96,7 +96,11 @@ from patchgate.probe.numerics.sample_differences import (
     moved,
     shared_memory,
 )
-from patchgate.probe.numerics.training_programs import drawing_programs, training_programs
+from patchgate.probe.numerics.training_programs import (
+    cached_programs,
+    drawing_programs,
+    training_programs,
+)
 from patchgate.probe.numerics.weight_programs import weight_programs
 from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
@@ -163,13 +167,19 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
         steps = _counts(samples, dict.fromkeys(counted_samples(samples) * may_trace(names), 0))
         # Torch traces few programs wrongly: these are compiled without the patch too.
-        is_pass_alone = {*names} <= {*request["passes"], *request["joint"], *request["kernels"]}
+        of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
+        is_pass_alone = {*names} <= {*of_graphs}
         traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
-        further = eager_calls(samples, given) * stages["acts_eagerly"] + _weights(request["offers"])
+        further = (
+            eager_calls(samples, given)
+            if stages["acts_eagerly"]
+            else [*filter(_compiles_itself, given)]
+        )
+        further += _weights(request["offers"])
         further = [sample for sample in further if _can_be_judged(sample)]
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
@@ -208,10 +218,10 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, as it is
     made, and in code for the CPU.
     """
-    names, training = request["names"], request["training"]
+    names = [name for name in request["names"] if name not in request["keys"]]
     of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     return {
-        "acts_eagerly": any(n in training or not _OF_COMPILES.match(n) for n in names),
+        "acts_eagerly": any(n in request["training"] or not _OF_COMPILES.match(n) for n in names),
         "acts_before_code": not all(of_code),
         "makes_code": any(of_code),
         "compiles": not all(map(_OF_TRITON.match, names)),
@@ -254,6 +264,11 @@ def _can_be_judged(sample: Sample) -> bool:
         return False
     elements: int = sum(map(torch.numel, results))
     return elements <= _RESULTS
+
+
+def _compiles_itself(sample: Sample) -> bool:
+    """True for a program that is run in eager mode alone, as it calls `torch.compile`."""
+    return sample.is_program and not sample.traced and sample.how != SLOPE
 
 
 def _makes_nan(sample: Sample, result: Results) -> bool:
@@ -342,13 +357,15 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     training, passes = request["training"], [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
     joint, kernels = [*request["joint"], *request["passes"]], request["kernels"]
-    apart = {*training, *passes, *joint, *kernels}
+    keys = request["keys"]
+    apart = {*training, *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
+    cached = {"functions that share caches": _cached(keys)} if keys else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
@@ -360,6 +377,8 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
             of_name = drawing
         elif name in kernels:
             of_name = ordered
+        elif name in keys:
+            of_name = cached
         elif name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
         else:
@@ -382,8 +401,8 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
         return {each.__name__: _parts(each) for each in [*owners][:_CALLERS]}
     # Other operators of the family take other arguments.
     is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
-    own = [] if is_known else own_calls(called, SEED)
-    calls = recorded_calls(overload, ops) if overload else own
+    own = [] if is_known else own_calls(overload or called, SEED)
+    calls = (recorded_calls(overload, ops) if overload else []) or own
     of_calls = overload or called
     first = {of_calls: samples_of_overload(of_calls, calls)} if calls else {}
     found = first | {_title(op): samples_of(op, called) for op in ops}
@@ -458,6 +477,14 @@ def _training(names: Sequence[str]) -> list[Sample]:
     return [
         Sample(text, args, {}, traced=is_compiled)
         for (text, args), is_compiled in training_programs(names, generator)
+    ]
+
+
+def _cached(names: Sequence[str]) -> list[Sample]:
+    """Programs that call one of the functions that make keys, for eager mode alone."""
+    generator = torch.Generator().manual_seed(SEED)
+    return [
+        Sample(text, args, {}, traced=False) for text, args in cached_programs(names, generator)
     ]
 
 
@@ -544,8 +571,11 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
             for offer in request["offers"]
             if (found := _offered(offer, written["samples"], request["patch"]))
         }
-        eagerly = written["samples"] if written["acts_eagerly"] else []
-        called, changed = settings_after(lambda: _called(eagerly, eager, spread))
+        every = written["samples"]
+        eagerly = [
+            i for i, each in enumerate(every) if written["acts_eagerly"] or _compiles_itself(each)
+        ]
+        called, changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
         "compiled": compiled,
         "simulated": simulated,
@@ -628,15 +658,15 @@ def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Co
 
 
 def _called(
-    samples: Sequence[Sample], eager: Sequence[Any], spread: Sequence[Spread]
+    samples: Sequence[Sample], chosen: Sequence[int], eager: Sequence[Any], spread: Sequence[Spread]
 ) -> dict[int, Any]:
-    """Results in eager mode that differ from those without the patch. Memory that nothing has
-    written is filled, as it may be in a user's process.
+    """Results of the chosen samples in eager mode that differ from those without the patch. Memory
+    that nothing has written is filled, as it may be in a user's process.
     """
     # A process may validate a model before it trains it. What a patch keeps of tensors without
     # numbers must not meet others.
     turns = {AFTER_INFERENCE: -1, ON_A_GPU: 1}
-    order = sorted(range(len(samples)), key=lambda i: turns.get(samples[i].how, 0))
+    order = sorted(chosen, key=lambda i: turns.get(samples[i].how, 0))
     results = {i: _outcome([samples[i]], _filled) for i in order}
     return {
         i: result

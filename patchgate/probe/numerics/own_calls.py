@@ -38,7 +38,7 @@ _CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[int, .
 
 
 def own_calls(name: str, seed: int) -> list[Call]:
-    """Calls of a public function that torch has no samples of; empty if it is not in
+    """Calls of a function that torch has no samples of; empty if it is not known, nor in
     `torch.nn.functional`.
     """
     made = torch.Generator().manual_seed(seed)
@@ -55,9 +55,25 @@ def own_calls(name: str, seed: int) -> list[Call]:
             ((noise(2, 8, 6), (4, 6), 2), {"stride": 2}),
             ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
         ],
+        **_quantisations(noise(4, 6)),
     }
     is_of_tensors = name.startswith("nn.functional.")
     return known.get(name) or [((noise(4, 6),), {}), ((noise(2, 3, 4),), {})] * is_of_tensors
+
+
+def _quantisations(values: torch.Tensor) -> dict[str, list[Call]]:
+    """Calls of fake quantisation, with values halfway between two steps and beyond the limits."""
+    halves = torch.arange(-12.0, 12.0).view(4, 6) / 4
+    scales, zeros = torch.rand(6) + 0.5, torch.arange(6, dtype=torch.int32)
+    limits = ((0.5, 3, 0, 15), (0.5, 0, -8, 7), (0.25, -1, -8, 7))
+    of_tensors = [(each, *how) for each in (values, values * 9, halves) for how in limits]
+    by_channel = [(each, scales, zeros, 1, 0, 9) for each in (values * 9, halves)]
+    name = "fake_quantize_per_{}_affine"
+    return {
+        f"{space}{name.format(kind)}{end}": [(args, {}) for args in calls]
+        for kind, calls in (("tensor", of_tensors), ("channel", by_channel))
+        for space, end in (("", ""), ("ops.aten.", "_cachemask.default"))
+    }
 
 
 @dataclass(frozen=True)

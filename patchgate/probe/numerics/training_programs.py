@@ -1,5 +1,5 @@
 """Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls; and of the keys of caches.
+of modules, functional calls. And programs whose functions share caches.
 
 A replaced function is judged by the programs that call it. Programs are separated by empty lines
 and read inputs by name, as fragments of models do.
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.cached_programs import CACHED
+from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.patch.snapshot import resolve
@@ -215,21 +216,35 @@ _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
 
 def training_programs(
-    names: Iterable[str], generator: torch.Generator
+    names: Sequence[str], generator: torch.Generator
 ) -> Iterator[tuple[Program, bool]]:
     """Programs that call one of the named functions, and whether they are compiled too."""
-    wanted = {code for name in names for code in _codes(_named(name))}
+    wanted = _wanted(names)
     kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
     steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
-    for text, is_compiled in ((_COMPILED, True), ("\n".join([_EAGER, CACHED, *steps]), False)):
+    of_library = library_programs(with_distributions=any(".distributions." in n for n in names))
+    eager = "\n".join([_EAGER, *steps, of_library])
+    for text, is_compiled in ((_COMPILED, True), (eager, False)):
         for program in written_programs(text, generator, trained=is_compiled):
             if wanted and not wanted.isdisjoint(_codes_run(*program)):
                 yield program, is_compiled
 
 
+def cached_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
+    """Programs of two functions that share caches, if they call one of the named functions."""
+    wanted = _wanted(names)
+    programs = written_programs(CACHED, generator, trained=False)
+    return [each for each in programs if not wanted.isdisjoint(_codes_run(*each))]
+
+
 def drawing_programs(generator: torch.Generator) -> list[Program]:
     """Programs that draw random numbers, whose tensors have a gradient."""
     return [*written_programs(_DRAWN, generator, trained=True)][1::2]
+
+
+def _wanted(names: Iterable[str]) -> set[types.CodeType]:
+    """The code of the named functions."""
+    return {code for name in names for code in _codes(_named(name))}
 
 
 def _named(name: str) -> Any:
