@@ -167,20 +167,12 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
         steps = _counts(samples, dict.fromkeys(counted_samples(samples) * may_trace(names), 0))
         # Torch traces few programs wrongly: these are compiled without the patch too.
-        of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
-        is_pass_alone = {*names} <= {*of_graphs}
-        traced = dict(enumerate(eager)) if is_pass_alone else _traced(samples)
+        traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
-        further = (
-            eager_calls(samples, given)
-            if stages["acts_eagerly"]
-            else [*filter(_compiles_itself, given)]
-        )
-        further += _weights(request["offers"])
-        further = [sample for sample in further if _can_be_judged(sample)]
+        further = _in_eager_mode(samples, given, request)
         (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
@@ -205,6 +197,23 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     }
     save_outputs(written, path)
     return titles
+
+
+def _in_eager_mode(
+    samples: Sequence[Sample], given: Sequence[Sample], request: RunOperators
+) -> list[Sample]:
+    """The samples that are run in eager mode alone."""
+    if _stages(request)["acts_eagerly"]:
+        found = eager_calls(samples, given)
+    else:
+        found = [*filter(_compiles_itself, given)]
+    return [each for each in (*found, *_weights(request["offers"])) if _can_be_judged(each)]
+
+
+def _acts_on_graphs(request: RunOperators) -> bool:
+    """True if no changed name stands for an operator."""
+    of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
+    return {*request["names"]} <= {*of_graphs}
 
 
 def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
@@ -580,7 +589,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         "compiled": compiled,
         "simulated": simulated,
         "called": called,
-        "calls": len(eagerly),
+        "calls": eagerly,
         "settings": changed,
         "counts": counts,
         "offered": offered,
