@@ -10,7 +10,13 @@ import torch
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
-from patchgate.probe.numerics.sample_differences import _hard_to_read, departure, shared_memory
+from patchgate.probe.numerics.sample_differences import (
+    _hard_to_read,
+    _is_folded,
+    departure,
+    grown,
+    shared_memory,
+)
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
@@ -71,6 +77,15 @@ print(
             "fewer": what([ONE], [ONE, ONE]),
             "digits": what([ONE.double() * (1 + 1e-7)], [ONE.double()]),
             "order": [each["sample"] for each in sorted(ORDERED, key=_hard_to_read)],
+            "grown": [
+                grown([(1, 1), *[(0, 0)] * 3], [(1, 1), (0, 0), *steps]).get("step", "")
+                for steps in ([(1, 0), (0, 1)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
+            ],
+            "folded": [
+                _is_folded(text, {"is_shared": is_shared})
+                for text in ("add(), with NaN", "add()")
+                for is_shared in (True, False)
+            ],
             "near": [
                 departure({"output": [ONE * factor]}, {"output": [ONE]})["is_near"]
                 for factor in (1.0001, 2.0, float("nan"))

@@ -43,6 +43,9 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["digits"] == "output: 1.0000001, not 1"
     assert found["order"][:6] == ["short", "long", "no program", "rounded", "integers", "NaN"]
     assert found["order"][6:] == ["garbage", "new_empty", "large"]
+    # One compile for the first other size, and a break that torch counts once, are no growth.
+    assert found["grown"] == ["", "another size", "a third size", "another size"]
+    assert found["folded"] == [True, False, False, False]
     assert found["near"] == [True, False, False]
     assert found["gross"] == [True, False, False, False]
     pairs = ("output 1 shares its memory with output 2", "output 2 shares its memory with input 2")

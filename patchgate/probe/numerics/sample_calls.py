@@ -113,7 +113,8 @@ class Sample:
     def text(self) -> str:
         """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how it was made."""
         if self.is_program:
-            lines = "; ".join(line.strip() for line in self.function.splitlines()[1:])
+            written = map(str.strip, self.function.splitlines()[1:])
+            lines = "; ".join(filter(None, written))
             return f"{lines}: {SLOPE}" if self.how == SLOPE else lines
         name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
         name = name.replace(_MAKING, "the tensors of ")

@@ -9,7 +9,17 @@ from dataclasses import replace
 import pytest
 
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import POLICY, Case, Colour, Command, Kind, Unmeasured, Verdict
+from patchgate.model.records import (
+    POLICY,
+    Case,
+    Cause,
+    Colour,
+    Command,
+    Failure,
+    Kind,
+    Unmeasured,
+    Verdict,
+)
 
 GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 
@@ -108,3 +118,16 @@ def test_a_missing_fact_equals_nothing_not_even_itself():
 def test_a_missing_fact_can_be_kept_in_a_set():
     missing = Unmeasured(reason="no counter")
     assert len({missing, Unmeasured(reason="no counter")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "told"),
+    [
+        (Cause.EXITED, "warning\nno thread can be made\n", "; it printed: no thread can be made"),
+        (Cause.EXITED, " \n", ""),
+        (Cause.RAISED, "no thread can be made", ""),
+    ],
+)
+def test_a_process_that_exited_is_told_with_its_last_line(cause, detail, told):
+    failure = Failure(cause=cause, stage="run", signature="status 1", detail=detail)
+    assert failure.text == f"status 1, during `run`{told}"
