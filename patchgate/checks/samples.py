@@ -46,8 +46,10 @@ PG512 other results for samples of what the patch replaces
     numbers must have the gradient that its own results have with the same seed; so must small
     programs with dropout, where a patch acts on the graphs of forward and backward. A pass meets
     small programs, and formulas with other numbers than its own. What orders or fuses kernels meets
-    programs that read an input before they write it. Of a patch that changes how code is made the
-    code for a simulated GPU is run too. On some, outputs, gradients or changed inputs are neither
+    programs that read an input before they write it, what makes keys of caches pairs of functions
+    that differ in one point. Distributions, first weights, copies and optimizers are judged by
+    programs that call them. Of a patch that changes how code is made the code for a simulated GPU
+    is run too. On some, outputs, gradients or changed inputs are neither
     what torch computes without the patch nor what eager mode computes, by more than rounding
     explains; nor are they nearer to the exact ones in half precision. A patch that claims `numerics
     = "changes"` may do so, but neither a pass nor the order of kernels may move a result of a small

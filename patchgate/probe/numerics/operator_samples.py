@@ -276,7 +276,7 @@ def _can_be_judged(sample: Sample) -> bool:
 
 
 def _compiles_itself(sample: Sample) -> bool:
-    """True for a program that is run in eager mode alone, as it calls `torch.compile`."""
+    """True for a program that is run in eager mode alone, as one that calls `torch.compile`."""
     return sample.is_program and not sample.traced and sample.how != SLOPE
 
 
