@@ -124,11 +124,20 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     failed = judge_failure(case, both_sides)
     if failed:
         return [failed]
-    # Torch's own key has the graph that Dynamo captures, and options that hold no function.
-    applied = context.apply(case.torch)
-    only_options = not changed_code(applied) and not sampled_names(applied)["passes"]
+    # Torch's own key has the graph that Dynamo captures, and the values of options.
+    only_options = _sets_only_options(context.apply(case.torch), patch)
     in_key = EDITED in answers and (_changes_facts(context, case, "graph") or only_options)
     return judge_cache(case, patch, answers, in_key=in_key)
+
+
+def _sets_only_options(applied: Answer, patch: Patch) -> bool:
+    """True if the patch replaces nothing, and sets options of torch that hold no function; a scope
+    sets its options later.
+    """
+    names = sampled_names(applied)
+    functions = (*changed_code(applied), *names["passes"], *names["joint"], *names["offers"])
+    kinds = {effect["kind"] for effect in applied.get("effects", ())}
+    return not functions and (bool(patch.claims.scope) or kinds == {"config"})
 
 
 def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
