@@ -210,14 +210,16 @@ class Failure:
     @property
     def text(self) -> str:
         """`TypeError: 'int' object is not callable, during `lowering`, raised at
-        torch/_inductor/graph.py:77`. A process that just exited may have printed why.
+        torch/_inductor/graph.py:77`. If the process exited, the last line that it printed follows.
         """
         is_outside = self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE)
         cause = f"{self.cause.value}: " if is_outside else ""
         stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
         place = f", raised at {self.raised_at}" if self.raised_at else ""
-        printed = self.detail.strip() if self.cause is Cause.EXITED else ""
-        last = f"; it printed: {printed.splitlines()[-1][:200]}" if printed else ""
+        printed = self.detail.strip().splitlines() if self.cause is Cause.EXITED else []
+        # The patch may have printed anything, as codes for the terminal.
+        shown = "".join(filter(str.isprintable, printed[-1][:200])) if printed else ""
+        last = f"; it printed: {shown}" if shown else ""
         return f"{cause}{self.signature}{stage}{place}{last}"
 
 

@@ -124,6 +124,7 @@ def test_a_missing_fact_can_be_kept_in_a_set():
     ("cause", "detail", "told"),
     [
         (Cause.EXITED, "warning\nno thread can be made\n", "; it printed: no thread can be made"),
+        (Cause.EXITED, "\x1b[2Jno memory", "; it printed: [2Jno memory"),
         (Cause.EXITED, " \n", ""),
         (Cause.RAISED, "no thread can be made", ""),
     ],
