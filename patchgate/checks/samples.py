@@ -46,15 +46,16 @@ PG512 other results for samples of what the patch replaces
     numbers must have the gradient that its own results have with the same seed; so must small
     programs with dropout, where a patch acts on the graphs of forward and backward. A pass meets
     small programs, and formulas with other numbers than its own. What orders or fuses kernels meets
-    programs that read an input before they write it, what makes keys of caches pairs of functions
-    that differ in one point. Distributions, first weights, copies and optimizers are judged by
-    programs that call them. Of a patch that changes how code is made the code for a simulated GPU
-    is run too. On some, outputs, gradients or changed inputs are neither
-    what torch computes without the patch nor what eager mode computes, by more than rounding
-    explains; nor are they nearer to the exact ones in half precision. A patch that claims `numerics
-    = "changes"` may do so, but neither a pass nor the order of kernels may move a result of a small
-    program by more than half of its size. Or an output shares memory with an input, or with an
-    output that is its copy, as neither without the patch nor in eager mode.
+    programs that read an input before they write it. What makes the keys of caches compiles two
+    functions with one cache, which differ in one thing only. Programs call what is replaced in
+    distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a patch
+    that changes how code is made the code for a simulated GPU is run too. On some, outputs,
+    gradients or changed inputs are neither what torch computes without the patch nor what eager
+    mode computes, by more than rounding explains; nor are they nearer to the exact ones in half
+    precision. A patch that claims `numerics = "changes"` may do so, but neither a pass nor the
+    order of kernels may move a result of a small program by more than half of its size. Or an
+    output shares memory with an input, or with an output that is its copy, as neither without the
+    patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -96,8 +97,8 @@ _NEAR = (
     " dtype than the arguments, or an approximation."
 )
 _KEY = (
-    "Two functions that differ got the code of one: keep in the key all that the original keeps"
-    " there."
+    "Two different functions got the same cached code: put into the key everything that the"
+    " original puts there."
 )
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
 # Words of a difference -> the next step, if that of the code does not fit.
@@ -159,7 +160,7 @@ _KERNELS = re.compile(
 )
 # Functions that make the keys of caches.
 _KEYS = re.compile(r"^torch\.(?:_inductor\.codecache|_functorch\._aot_autograd\.autograd_cache)\.")
-# Functions around operators: optimizers, autocast, state of modules, distributions, first weights.
+# Functions around operators: optimizers, autocast, state of modules, initial weights.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.(?:checkpoint|data)|nn\.Module"
     r"|distributions|nn\.init|nn\.(?:parameter\.)?Parameter|random|serialization"

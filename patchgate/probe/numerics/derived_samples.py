@@ -102,8 +102,8 @@ def _of_own_size(
 
 def resized(call: Call, dim: int, size: int | None) -> Call:
     """The call with this many elements along a dimension of its first tensor, or with twice as
-    many, which repeat; other tensors that are as long in that dimension follow. A call of which the
-    first tensor has no such dimension stays as it is.
+    many, which repeat; other tensors that are as long in that dimension follow. A call whose first
+    tensor has no such dimension is returned unchanged.
     """
     first = next(leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
     if not -first.dim() <= dim < first.dim():

@@ -1,7 +1,8 @@
-"""Programs of what torch's library has around operators: distributions, first weights, copies.
+"""Programs of torch's library around operators: distributions, initial weights, copies, loaders of
+data, schedules of learning rates.
 
-All run in eager mode. A patch may draw other random numbers from a seed: shapes and moments are
-compared, and that a generator that is given is the one that is used.
+All run in eager mode. A patch may draw other random numbers from the same seed. So the shapes and
+moments of random numbers are compared, and their generator, but not the numbers.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ return found
 
 
 def library_programs(*, with_distributions: bool) -> str:
-    """All programs, separated by empty lines; those of each distribution take 5 s of CPU."""
+    """All programs, separated by empty lines; those of distributions, 64, only if asked for."""
     made = [
         text.replace("MADE", made).replace("VALUE", value)
         for made, value in _DISTRIBUTIONS.items()

@@ -97,7 +97,7 @@ from patchgate.probe.numerics.sample_differences import (
     shared_memory,
 )
 from patchgate.probe.numerics.training_programs import (
-    cached_programs,
+    cache_key_programs,
     drawing_programs,
     training_programs,
 )
@@ -206,7 +206,7 @@ def _in_eager_mode(
     if _stages(request)["acts_eagerly"]:
         found = eager_calls(samples, given)
     else:
-        found = [*filter(_compiles_itself, given)]
+        found = [*filter(_is_eager_program, given)]
     return [each for each in (*found, *_weights(request["offers"])) if _can_be_judged(each)]
 
 
@@ -275,8 +275,8 @@ def _can_be_judged(sample: Sample) -> bool:
     return elements <= _RESULTS
 
 
-def _compiles_itself(sample: Sample) -> bool:
-    """True for a program that is run in eager mode alone, as one that calls `torch.compile`."""
+def _is_eager_program(sample: Sample) -> bool:
+    """True for a program that runs in eager mode alone; it may call `torch.compile` itself."""
     return sample.is_program and not sample.traced and sample.how != SLOPE
 
 
@@ -374,7 +374,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
-    cached = {"functions that share caches": _cached(keys)} if keys else {}
+    cached = {"functions that share a cache": _cached(keys)} if keys else {}
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
@@ -493,7 +493,7 @@ def _cached(names: Sequence[str]) -> list[Sample]:
     """Programs that call one of the functions that make keys, for eager mode alone."""
     generator = torch.Generator().manual_seed(SEED)
     return [
-        Sample(text, args, {}, traced=False) for text, args in cached_programs(names, generator)
+        Sample(text, args, {}, traced=False) for text, args in cache_key_programs(names, generator)
     ]
 
 
@@ -582,7 +582,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         }
         every = written["samples"]
         eagerly = [
-            i for i, each in enumerate(every) if written["acts_eagerly"] or _compiles_itself(each)
+            i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_program(each)
         ]
         called, changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {

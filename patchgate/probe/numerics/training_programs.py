@@ -1,5 +1,5 @@
 """Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls. And programs whose functions share caches.
+of modules, functional calls; what the library has around operators; keys of caches.
 
 A replaced function is judged by the programs that call it. Programs are separated by empty lines
 and read inputs by name, as fragments of models do.
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from patchgate.probe.numerics.cached_programs import CACHED
+from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
@@ -230,10 +230,10 @@ def training_programs(
                 yield program, is_compiled
 
 
-def cached_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
-    """Programs of two functions that share caches, if they call one of the named functions."""
+def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
+    """Programs of two functions that share a cache, if they call one of the named functions."""
     wanted = _wanted(names)
-    programs = written_programs(CACHED, generator, trained=False)
+    programs = written_programs(CACHE_KEY_PROGRAMS, generator, trained=False)
     return [each for each in programs if not wanted.isdisjoint(_codes_run(*each))]
 
 
