@@ -78,12 +78,13 @@ print(
             "digits": what([ONE.double() * (1 + 1e-7)], [ONE.double()]),
             "order": [each["sample"] for each in sorted(ORDERED, key=_hard_to_read)],
             "grown": [
-                grown([(1, 1), *[(0, 0)] * 3], [(1, 1), (0, 0), *steps]).get("step", "")
-                for steps in ([(1, 0), (0, 1)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
+                grown([(1, own), *[(0, 0)] * 3], [(1, own), (0, 0), *steps]).get("step", "")
+                for own in (1, 0)
+                for steps in ([(1, 0), (0, own)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
             ],
             "folded": [
                 _is_folded(text, {"is_shared": is_shared})
-                for text in ("add(), with NaN", "add()")
+                for text in ("add(), with NaN next to a factor of zero", "add(), with NaN")
                 for is_shared in (True, False)
             ],
             "near": [

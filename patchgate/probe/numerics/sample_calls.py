@@ -31,7 +31,7 @@ from patchgate.probe.numerics.derived_samples import (
     trained_alone,
 )
 from patchgate.probe.numerics.own_calls import own_modules
-from patchgate.probe.numerics.sample_differences import shown_tensor
+from patchgate.probe.numerics.sample_differences import NEXT_TO_ZERO, shown_tensor
 from patchgate.probe.patch.load import built_outside
 
 
@@ -101,8 +101,8 @@ class Sample:
     function: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: "" as torch has it, "strided", "with NaN", "with large numbers", "around SEED", "larger";
-    #: of a module its mode.
+    #: "" as torch has it, "strided", "with NaN", NEXT_TO_ZERO, "with large numbers", "around SEED",
+    #: "larger"; of a module its mode.
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
@@ -373,7 +373,9 @@ def _in_turns(
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
-        [each for s in _with_zeros(around) for each in _with_nan(s)][:_NOT_NUMBERS],
+        [replace(n, how=NEXT_TO_ZERO) for s in _with_zeros(around) for n in _with_nan(s)][
+            :_NOT_NUMBERS
+        ],
         [*map(_with_infinities, [*around[:_OF_INFINITIES], *_halves_of(around[:_OF_INFINITIES])])],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],

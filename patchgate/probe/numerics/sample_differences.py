@@ -42,6 +42,8 @@ Spread = Mapping[str, Sequence[torch.Tensor]]
 #: The numbers of graphs and of breaks in each of Dynamo's steps.
 Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
+#: The way of calls in which torch may leave out a product of zero and NaN.
+NEXT_TO_ZERO = "with NaN next to a factor of zero"
 # A way to compile -> the words that a sample's text has for it.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
 # The most samples that a reply names as not judged: it has a limit.
@@ -101,10 +103,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def _is_folded(text: str, found: Mapping[str, Any]) -> bool:
-    """True if only a factor of zero, which torch's compiler folds, makes a result share its
-    memory with an argument.
-    """
-    return bool(found.get("is_shared")) and text.endswith(", with NaN")
+    """True if a result is an argument because torch's compiler leaves out a product with zero."""
+    return bool(found.get("is_shared")) and text.endswith(NEXT_TO_ZERO)
 
 
 def _hard_to_read(found: Mapping[str, Any]) -> tuple[int, bool, int]:
@@ -154,11 +154,13 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
 
 
 def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
-    """The first step in which the patch causes more graphs or breaks; empty if there is none. For
-    the first other size Dynamo compiles any function once more.
+    """The first step in which the patch causes more graphs or breaks; empty if there is none.
+
+    Where torch itself breaks the graph, it compiles nothing for other sizes, and counts no break
+    again. There one compile for the first other size is allowed, as for any function.
     """
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
-    most = 0  # Dynamo counts a break of torch's own once, and not for other sizes
+    most = 0  # breaks of torch's own up to this step
     for step, (graphs, breaks), (now, broken) in zip(STEPS, unpatched, patched, strict=False):
         # If torch itself breaks the graph, a function around that one breaks it once more.
         most = max(most, breaks)
@@ -166,7 +168,7 @@ def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
         if step == STEPS[0]:
             own = max(0, now - graphs)
-        elif now > max(graphs + own * (step in STEPS[2:]), step == STEPS[2]):
+        elif now > max(graphs + own * (step in STEPS[2:]), bool(most) and step == STEPS[2]):
             return {"step": step, "of": "graphs", "expected": graphs, "actual": now}
     return {}
 
