@@ -64,6 +64,15 @@ _DISTRIBUTIONS = {
     "MixtureSameFamily(d.Categorical(logits=v), d.Normal(v, w))": "torch.tensor(0.3)",
     "TransformedDistribution(d.Normal(v, w), [d.SigmoidTransform()])": "v.sigmoid()",
     "RelaxedBernoulli(torch.tensor(0.7), logits=v)": "v.sigmoid()",
+    "RelaxedOneHotCategorical(torch.tensor(0.7), logits=v)": "v.softmax(0)",
+    "OneHotCategoricalStraightThrough(logits=v)": "torch.eye(6)[2]",
+    "ContinuousBernoulli(logits=v)": "v.sigmoid()",
+    "InverseGamma(w + 3, w)": "w * 2",
+    "FisherSnedecor(w + 5, w + 5)": "w * 2",
+    "LogisticNormal(v[:5], w[:5])": "v.softmax(0)",
+    "Multinomial(6, logits=v)": "torch.ones(6)",
+    "LKJCholesky(3, 0.7)": "torch.eye(3)",
+    "Wishart(torch.tensor(7.0), torch.diag(w))": "torch.diag(w)",
 }
 _OTHERS = """
 d = torch.distributions
@@ -71,6 +80,97 @@ x, y = d.Normal(v, w), d.Normal(w, w + 1)
 return d.kl_divergence(x, y), d.kl_divergence(d.Gamma(w, w), d.Gamma(w + 1, w)), d.kl_divergence(
     d.Categorical(logits=v), d.Categorical(logits=w)
 )
+
+d = torch.distributions
+x = (d.ExpTransform(), d.TanhTransform(), d.SoftplusTransform(), d.AffineTransform(v, w),
+    d.PowerTransform(torch.tensor(3.0)), d.StickBreakingTransform(), d.SoftmaxTransform(),
+    d.ReshapeTransform((6,), (2, 3)), d.LowerCholeskyTransform(), d.CorrCholeskyTransform(),
+    d.ComposeTransform([d.SigmoidTransform(), d.AffineTransform(1.0, 2.0)])
+)
+given = [m if each.domain.event_dim == 2 else w for each in x]
+y = [each(value) for each, value in zip(x, given)]
+z = [each.inv(value) for each, value in zip(x, y)]
+return *y, *z, *(x[at].log_abs_det_jacobian(given[at], y[at]) for at in (0, 1, 2, 3, 4, 5))
+
+d = torch.distributions
+x = d.transform_to(d.constraints.positive)(v), d.biject_to(d.constraints.simplex)(v)
+return *x, *(each.check(v) for each in (d.constraints.real, d.constraints.unit_interval))
+
+f = torch.func
+g = lambda x: (x @ m).sin().sum(-1)
+return (f.jacrev(g)(a), f.jacfwd(g)(a), f.hessian(lambda x: (x * v).sin().sum())(w),
+    *f.jvp(g, (a,), (b,)), *f.vjp(g, a)[1](v[:4]), *f.grad_and_value(lambda x: g(x).sum())(a),
+    f.functionalize(lambda x: x.clone().add_(1))(a), f.linearize(g, a)[1](b)
+)
+
+f, g = torch.autograd.functional, lambda x: (x @ m).sin().sum(-1)
+h = lambda x: g(x).sum()
+return (f.jacobian(g, a), f.hessian(h, v), *f.jvp(g, a, b), *f.vjp(g, a, v[:4]), *f.hvp(h, v, w),
+    *f.vhp(h, v, w)
+)
+
+layers = [torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)]
+for each, x in zip(layers, (m, n)):
+    each.load_state_dict({"weight": x, "bias": v})
+x, y = torch.func.stack_module_state(layers)
+call = lambda x, y: torch.func.functional_call(layers[0], (x, y), (a,))
+z = torch.nn.Sequential(torch.nn.BatchNorm1d(6))
+torch.func.replace_all_batch_norm_modules_(z)
+return torch.func.vmap(call)(x, y), *x.values(), z(a), torch.tensor(z[0].running_mean is None)
+
+f = torch.nn.functional
+x = [each(a.clone()) for each in (f.relu_, f.elu_, f.celu_, f.selu_, f.hardtanh_, f.leaky_relu_)]
+y = f.threshold_(a.clone(), 0.1, 2.0), f.lp_pool1d(q[0], 2.0, 2), f.lp_pool2d(image, 3.0, 2, 1)
+z = f.max_pool1d_with_indices(q[0], 2), f.adaptive_max_pool2d_with_indices(image, (2, 3))
+return *x, *y, *z[0], *z[1], f.conv_tbc(q[0], k[0].mT[:2, :, :3].contiguous(), v[:3], 1), (
+    f.upsample(image, scale_factor=2))
+
+f = torch.nn.functional
+with torch.random.fork_rng():
+    x, y = f.gumbel_softmax(a, 0.5, hard=True), f.gumbel_softmax(a, 0.5, dim=0)
+    z = f.dropout1d(q[0] + 9, 0.5) != 0, f.dropout2d((image + 9).flatten(2, 2), 0.5).flatten(2) != 0
+t = torch.tensor([bool((each.all(-1) | ~each.any(-1)).all()) for each in z])
+return x.sum(-1), y.sum(0), x.max(-1)[0], f.dropout1d(q[0], 0.5, False), f.dropout(a, 0.0), t
+
+n = torch.nn
+x = n.ParameterDict({"x": m, "y": v}), n.ParameterList([m, v]), n.ModuleDict({"z": n.Linear(6, 6)})
+x[2]["z"].load_state_dict({"weight": m, "bias": v})
+y, places = n.MaxPool2d(2, return_indices=True)(image)
+t = torch.tensor([sorted(x[0].keys()) == ["x", "y"], len(x[1]), "z" in x[2]])
+return (t, x[0]["x"], x[1][1], x[2]["z"](a), n.MaxUnpool2d(2)(y, places), n.Identity()(a),
+    n.TripletMarginWithDistanceLoss(margin=0.5)(a, b, a * 0.5), n.Dropout(0.0)(a),
+    *x[0].state_dict().values(), n.AlphaDropout().eval()(a)
+)
+
+s = torch.nn.utils.rnn
+x = s.pack_sequence([a, b[:2]], enforce_sorted=False)
+y = s.unpad_sequence(s.pad_sequence([a, b[:2]]), torch.tensor([4, 2]))
+return x.data, *s.unpack_sequence(x), *y
+
+layer = torch.nn.Linear(6, 6)
+layer.load_state_dict({"weight": m, "bias": v})
+f = torch.nn.utils
+with torch.random.fork_rng():
+    x = f.weight_norm(layer, dim=0)(a), layer.weight_g, layer.weight_v
+    f.remove_weight_norm(layer)
+    other = f.skip_init(torch.nn.Linear, 6, 3)
+y = f.fuse_conv_bn_eval(torch.nn.Conv2d(4, 4, 3).eval(), torch.nn.BatchNorm2d(4).eval())
+return *x, layer(b), torch.tensor([*other.weight.shape, *y.weight.shape])
+
+x = torch.masked.masked_tensor(a, a > 0)
+y = torch.masked
+return (x.sum().get_data(), (x * 2).to_tensor(0.0), y.softmax(a, -1, mask=a > 0).nan_to_num(),
+    y.mean(a, 0, mask=a > 0).nan_to_num(), y.var(a, -1, mask=a > -1).nan_to_num()
+)
+
+x = torch.nested.nested_tensor([a, b[:2]], layout=torch.jagged)
+y = torch.nested.as_nested_tensor([a, b[:2]], layout=torch.jagged) * 2
+return x.offsets(), *x.unbind(), torch.nested.to_padded_tensor(x, 1.5), *(y @ m).unbind()
+
+x, y = torch.utils.data, torch.Generator().manual_seed(1)
+z = x.ConcatDataset([range(3), range(5)]), x.Subset(range(9), [2, 4])
+t = [*x.WeightedRandomSampler([0.0, 1.0], 4, generator=y)], sorted(x.SubsetRandomSampler([3, 1]))
+return *(torch.tensor([*each]) for each in (*z, *t)), torch.tensor(x.StackDataset(a, b)[1][0])
 
 f, found = torch.nn.init, []
 for each in (f.uniform_, f.normal_, f.trunc_normal_, f.xavier_uniform_, f.xavier_normal_,
