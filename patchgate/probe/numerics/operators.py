@@ -66,6 +66,14 @@ _FAMILIES = {
     "upsample": ("nn.functional.interpolate",),
     "foreach": ("add", "mul"),
     "iota": ("arange",),
+    "nll": ("nn.functional.nll_loss", "nn.functional.cross_entropy"),
+    "cross": ("nn.functional.cross_entropy", "cross"),
+    "grid": ("nn.functional.grid_sample",),
+    "and": ("bitwise_and",),
+    "or": ("bitwise_or",),
+    "xor": ("bitwise_xor",),
+    "lshift": ("bitwise_left_shift",),
+    "rshift": ("bitwise_right_shift",),
     "promote": ("add", "where"),
     "promotion": ("add", "where"),
     "broadcast": ("add", "where"),
@@ -102,7 +110,9 @@ def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
             op.name,
             op.name.rpartition(".")[2],
             op.aten_name,
+            op.name.replace(".", "_"),
             *(alias.name for alias in op.aliases),
+            *(alias.name.replace(".", "_") for alias in op.aliases),
         ):
             by_word.setdefault(stem(word), []).append(op)
             by_word.setdefault(word, []).append(op)
@@ -210,8 +220,8 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
     """Calls of an overload, as `ops.aten.add.Tensor`, that samples of operators make. If there are
     none: calls of the operator's other overloads, with arguments as this one takes them.
     """
-    *_, packet, last = overload.split(".")
-    target = getattr(getattr(torch.ops.aten, packet), last, None)
+    _, namespace, packet, last = overload.split(".")
+    target = getattr(getattr(getattr(torch.ops, namespace), packet), last, None)
     calls = Calls(packet)
     for op in ops:
         with contextlib.suppress(Exception):

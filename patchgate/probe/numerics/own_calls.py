@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -56,6 +56,8 @@ def own_calls(name: str, seed: int) -> list[Call]:
             ((noise(8, 12), (4, 6), (2, 2)), {"stride": (2, 2), "padding": (1, 1)}),
         ],
         **_quantisations(noise(4, 6)),
+        **_recurrences(noise),
+        **_prims(noise(4, 6)),
     }
     is_of_tensors = name.startswith("nn.functional.")
     return known.get(name) or [((noise(4, 6),), {}), ((noise(2, 3, 4),), {})] * is_of_tensors
@@ -73,6 +75,35 @@ def _quantisations(values: torch.Tensor) -> dict[str, list[Call]]:
         f"{space}{name.format(kind)}{end}": [(args, {}) for args in calls]
         for kind, calls in (("tensor", of_tensors), ("channel", by_channel))
         for space, end in (("", ""), ("ops.aten.", "_cachemask.default"))
+    }
+
+
+def _recurrences(noise: Callable[..., torch.Tensor]) -> dict[str, list[Call]]:
+    """Calls of recurrent layers, in one and in both directions, and of their cells."""
+    found: dict[str, list[Call]] = {}
+    for kind, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
+        weights = [noise(gates * 5, 6), noise(gates * 5, 5), noise(gates * 5), noise(gates * 5)]
+        calls: list[Call] = []
+        for twice in (False, True):
+            state = noise(1 + twice, 2, 5)
+            before: Any = [state, state.cos()] if kind == "lstm" else state
+            how = (True, 1, 0.0, True, twice, False)
+            calls.append(((noise(3, 2, 6), before, weights * (1 + twice), *how), {}))
+        row = noise(2, 5)
+        row_before: Any = [row, row.cos()] if kind == "lstm" else row
+        cell = [((noise(2, 6), row_before, *weights), {})]
+        found |= {kind: calls, f"ops.aten.{kind}.input": calls}
+        found |= {f"{kind}_cell": cell, f"ops.aten.{kind}_cell.default": cell}
+    return found
+
+
+def _prims(values: torch.Tensor) -> dict[str, list[Call]]:
+    """Calls of operators that Inductor lowers, and that no function of torch is named after."""
+    dtypes = (torch.float64, torch.bfloat16, torch.int32, torch.bool)
+    return {
+        "ops.prims.convert_element_type.default": [((values * 3, dtype), {}) for dtype in dtypes],
+        "ops.prims.fma.default": [((values, values.cos(), values.flip(0)), {})],
+        "ops.prims.rev.default": [((values, dims), {}) for dims in ([0], [1], [0, 1])],
     }
 
 
