@@ -73,8 +73,34 @@ _PAIRS = (
     (_GIVEN, "given(torch.clone), given(lambda x: x[:3])"),
     (_TRAINED, "used, trained"),
 )
-#: One program a pair.
+# Options of Inductor that change code for the CPU: whether a compile with one finds that without.
+_OPTIONS = """
+import torch._functorch.config, torch._inductor.utils
+caches = {"force_disable_caches": False, "fx_graph_cache": True, "compile_threads": 1}
+changes = [
+    ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77), ("cpp.dynamic_threads", True),
+    ("fallback_random", True), ("emulate_precision_casts", True), ("max_fusion_size", 3),
+    ("allow_buffer_reuse", False), ("unroll_reductions_threshold", 3), ("layout_optimization", False)
+]
+hits = torch._dynamo.utils.counters["inductor"]
+found = []
+with (torch._inductor.utils.fresh_cache(), torch._inductor.config.patch(caches),
+    torch._functorch.config.patch(enable_autograd_cache=False)):
+    for change in [(), *changes]:
+        torch._dynamo.reset()
+        before = hits["fxgraph_cache_hit"]
+        with torch._inductor.config.patch(dict([change] if change else [])):
+            torch.compile(lambda x: x @ n)(m.clone())
+        found.append(hits["fxgraph_cache_hit"] - before)
+return torch.tensor(found)
+"""
+#: One program a pair, and one of options.
 CACHE_KEY_PROGRAMS = "\n".join(
-    _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
-    for definition, pair in _PAIRS
+    [
+        *(
+            _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
+            for definition, pair in _PAIRS
+        ),
+        _OPTIONS,
+    ]
 )

@@ -103,6 +103,15 @@ return (f.jacrev(g)(a), f.jacfwd(g)(a), f.hessian(lambda x: (x * v).sin().sum())
     f.functionalize(lambda x: x.clone().add_(1))(a), f.linearize(g, a)[1](b)
 )
 
+f, rows = torch.func.vmap, torch.arange(260.0).view(130, 2)
+add = lambda x: x + torch.rand(2)
+with torch.random.fork_rng():
+    x, y = (f(add, randomness=each)(rows) - rows for each in ("same", "different"))
+    z = f(add, randomness="same", chunk_size=50)(rows[:70]) - rows[:70]
+t = [(each.max(0)[0] - each.min(0)[0] < 0.1).all() for each in (x, y, z[:50])]
+return *map(torch.Tensor.float, t), f(torch.dot)(rows, rows), f(torch.sin, 1, 1)(rows), f(
+    lambda x, y: (x * y, x.sum()), (None, 0), chunk_size=7)(v[:2], rows)[0]
+
 f, g = torch.autograd.functional, lambda x: (x @ m).sin().sum(-1)
 h = lambda x: g(x).sum()
 return (f.jacobian(g, a), f.hessian(h, v), *f.jvp(g, a, b), *f.vjp(g, a, v[:4]), *f.hvp(h, v, w),

@@ -88,6 +88,7 @@ from patchgate.probe.numerics.sample_compiles import (
     may_trace,
 )
 from patchgate.probe.numerics.sample_differences import (
+    SMALL,
     Counts,
     Results,
     Spread,
@@ -558,7 +559,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         now = _traced(samples) if written["acts_before_code"] else {}
         # Traces show where to look; compiled code is judged.
         excess = {
-            i: min(departure(now[i], each[i], spread[i])["excess"] for each in (eager, before))
+            i: min(_excess(samples[i], now[i], each[i], spread[i]) for each in (eager, before))
             for i in now
         }
         telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
@@ -680,9 +681,15 @@ def _called(
     return {
         i: result
         for i, result in results.items()
-        if departure(result, eager[i], spread[i])["excess"] > 1
+        if _excess(samples[i], result, eager[i], spread[i]) > 1
         and _is_judged(samples[i], result, eager[i])
     }
+
+
+def _excess(sample: Sample, after: Any, before: Any, spread: Spread) -> float:
+    """The largest difference of a sample's results in multiples of the rounding."""
+    found = departure(after, before, spread, is_small=sample.how == SMALL)
+    return float(found["excess"])
 
 
 def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:

@@ -31,7 +31,7 @@ from patchgate.probe.numerics.derived_samples import (
     trained_alone,
 )
 from patchgate.probe.numerics.own_calls import own_modules
-from patchgate.probe.numerics.sample_differences import NEXT_TO_ZERO, shown_tensor
+from patchgate.probe.numerics.sample_differences import NEXT_TO_ZERO, SMALL, shown_tensor
 from patchgate.probe.patch.load import built_outside
 
 
@@ -49,6 +49,10 @@ _FACTORS = ("beta", "alpha", "value")
 _OF_INFINITIES = 2
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
+# Calls with numbers multiplied by this: formulas that cancel near zero lose all their digits.
+_CANCELLING, _NEAR_ZERO = 2, 2.0**-20
+# Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
+_EXCHANGED = 3
 # Calls with the smallest integer, and the dtypes that have one.
 _SMALLEST, _INTEGERS = 4, (torch.int64, torch.int32)
 #: Half precision.
@@ -370,6 +374,7 @@ def _in_turns(
         varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
     halves = _halves_of([*named_dtype, *further])
+    exchanged = [*itertools.islice(filter(None, map(_exchanged, plain)), _EXCHANGED)]
     kinds = [
         plain[:_PLAIN],
         [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
@@ -378,6 +383,9 @@ def _in_turns(
         ],
         [*map(_with_infinities, [*around[:_OF_INFINITIES], *_halves_of(around[:_OF_INFINITIES])])],
         [*map(_with_large_numbers, around[:_OVERFLOWING])],
+        [*map(_with_small_numbers, around[:_CANCELLING])],
+        exchanged,
+        _halves_of(exchanged),
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
         further[:_DERIVED],
@@ -441,10 +449,29 @@ def _with_large_numbers(sample: Sample) -> Sample:
     return replace(sample, args=args, kwargs=kwargs, how="with large numbers")
 
 
-def _multiplied(value: Any) -> Any:
+def _with_small_numbers(sample: Sample) -> Sample:
+    """The call with numbers near zero; the digits of its results are compared, however small."""
+    multiplied = functools.partial(_multiplied, by=_NEAR_ZERO)
+    args, kwargs = pytree.tree_map(multiplied, (sample.args, sample.kwargs))
+    return replace(sample, args=args, kwargs=kwargs, how=SMALL)
+
+
+def _multiplied(value: Any, by: float = _FACTOR) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
-    return value.detach() * _FACTOR
+    return value.detach() * by
+
+
+def _exchanged(sample: Sample) -> Sample | None:
+    """The call with its first two numbers exchanged; None if there are not two different ones."""
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    numbers = [at for at, leaf in enumerate(leaves) if type(leaf) in (int, float)][:2]
+    if len({leaves[at] for at in numbers}) < 2:
+        return None
+    for at, value in zip(numbers, [leaves[at] for at in reversed(numbers)], strict=True):
+        leaves[at] = value
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return replace(sample, args=args, kwargs=kwargs)
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:

@@ -44,6 +44,9 @@ Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
 #: The way of calls in which torch may leave out a product of zero and NaN.
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
+#: The way of calls with numbers near zero, and the share of their size by which results may differ.
+SMALL = "with small numbers"
+_DIGITS = 1e-2
 # A way to compile -> the words that a sample's text has for it.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
 # The most samples that a reply names as not judged: it has a limit.
@@ -82,7 +85,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     for at, after in theirs["called"].items():
         if at in known:
             continue
-        away = departure(after, ours["eager"][at], ours["spread"][at], ours["exact"].get(at))
+        known_as = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
+        away = departure(after, *known_as, is_small=ours["texts"][at].endswith(SMALL))
         if away["excess"] <= 1:
             continue
         text = f"{ours['texts'][at]}, in eager mode"
@@ -138,19 +142,21 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     torch itself compiles it wrongly.
     """
     eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
-    found = departure(after, eager, spread, exact)
+    is_small = ours["texts"][at].endswith(SMALL)
+    found = departure(after, eager, spread, exact, is_small=is_small)
     if found["excess"] <= 1 or at not in ours[way]:
         return found
     before = ours[way][at]
     if not isinstance(before, str):
         shared = _shared_by_either(eager, before)
         eager, before = eager | shared, before | shared
-        found = departure(after, eager, spread, exact)
-    if not is_repeated(eager, before):
+        found = departure(after, eager, spread, exact, is_small=is_small)
+    if not is_repeated(eager, before, is_small=is_small):
         raises = isinstance(before, str)
         why = f"raises {before}" if raises else "differs from eager mode"
         return f"compiled it {why} unpatched"
-    return min(found, departure(after, before, spread), key=lambda each: float(each["excess"]))
+    other = departure(after, before, spread, is_small=is_small)
+    return min(found, other, key=lambda each: float(each["excess"]))
 
 
 def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
@@ -173,9 +179,9 @@ def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
     return {}
 
 
-def is_repeated(one: Any, other: Any) -> bool:
+def is_repeated(one: Any, other: Any, *, is_small: bool = False) -> bool:
     """True if both are results, equal except in the last digits."""
-    return not isinstance(one, str) and departure(other, one)["excess"] <= 1
+    return not isinstance(one, str) and departure(other, one, is_small=is_small)["excess"] <= 1
 
 
 def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
@@ -190,10 +196,16 @@ def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
 
 
 def departure(
-    after: Any, before: Any, spread: Spread | None = None, exact: Any = None
+    after: Any,
+    before: Any,
+    spread: Spread | None = None,
+    exact: Any = None,
+    *,
+    is_small: bool = False,
 ) -> dict[str, Any]:
     """The largest difference between two results in multiples of the rounding, and where it is. An
-    element that is as near to the exact value as the other counts as equal.
+    element that is as near to the exact value as the other counts as equal. Outputs of small
+    numbers must agree in two digits.
     """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
@@ -221,7 +233,8 @@ def departure(
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
             moves = spread[part][number] if spread else torch.zeros(())
             known = exact[part][number] if exact and exact.get(part) else None
-            excess, at = _excess(a, b, _MOVES * moves, known)
+            digits = _DIGITS if is_small and part == "output" else math.inf
+            excess, at = _excess(a, b, _MOVES * moves, known, digits)
             is_gross = is_gross or (excess > 1 and _is_gross(a, b, _MOVES * moves))
             if excess > largest["excess"]:
                 one, other = (t.flatten()[at].item() for t in (a, b))
@@ -330,9 +343,10 @@ def _excess(
     before: torch.Tensor,
     moves: torch.Tensor,
     exact: torch.Tensor | None = None,
+    digits: float = math.inf,
 ) -> tuple[float, int]:
     """The largest difference of an element in multiples of the rounding, and its place; integers
-    are exact.
+    are exact. No rounding is larger than the share `digits` of the usual size.
     """
     if not after.numel():
         return 0.0, 0
@@ -344,10 +358,12 @@ def _excess(
         away = torch.where(_is_as_near(after, before, exact), 0.0, away)
     truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
-    size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
-    excess = (
-        away / (moves + _ATOL.get(before.dtype, 1e-5) + _RTOL.get(before.dtype, 1e-7) * size)
-    ).flatten()
+    usual = float(truth.square().mean().sqrt())
+    size = truth.abs().clamp_min(usual)
+    rounding = _ATOL.get(before.dtype, 1e-5)
+    if usual:
+        rounding = min(rounding, digits * usual)
+    excess = (away / (moves + rounding + _RTOL.get(before.dtype, 1e-7) * size)).flatten()
     at = int(excess.argmax())
     return min(float(excess[at]), INFINITE), at
 

@@ -231,10 +231,13 @@ def training_programs(
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
-    """Programs of two functions that share a cache, if they call one of the named functions."""
+    """Programs of two functions that share a cache, if they call one of the named functions; all of
+    them for an option, which has no code.
+    """
     wanted = _wanted(names)
     programs = written_programs(CACHE_KEY_PROGRAMS, generator, trained=False)
-    return [each for each in programs if not wanted.isdisjoint(_codes_run(*each))]
+    has_option = any(name.endswith("_cache_config_ignore_prefix") for name in names)
+    return [e for e in programs if has_option or not wanted.isdisjoint(_codes_run(*e))]
 
 
 def drawing_programs(generator: torch.Generator) -> list[Program]:
