@@ -160,8 +160,8 @@ _KERNELS = re.compile(
 )
 # Functions that make the keys of caches.
 _KEYS = re.compile(
-    r"^torch\.(?:_inductor\.codecache|_functorch\._aot_autograd\.autograd_cache)\."
-    r"|\._cache_config_ignore_prefix$"
+    r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
+    r"|_inductor\.config\._cache_config_ignore_prefix$)"
 )
 # Functions around operators: optimizers, autocast, state of modules, initial weights.
 _TRAINING = re.compile(
@@ -322,7 +322,7 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
     )
-    held = (name for name in options if any(p.search(name) for p in (_PASS, _JOINT, _KEYS)))
+    held = (name for name in options if any(p.match(name) for p in (_PASS, _JOINT, _KEYS)))
     changed = dict.fromkeys((*changed_code(applied), *held))
     passes = [*filter(_PASS.match, changed)]
     joint = [name for name in changed if _JOINT.match(name) and name not in passes]

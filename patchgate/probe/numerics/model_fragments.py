@@ -487,12 +487,11 @@ return [each + 2 for each in (*z, h.maximum(h), h.minimum(x.exp() * 1), y.clamp(
 # casts in a row: to another sign, to fewer bits, and back
 x, y = (a * 40).to(torch.int8), (a * 300).int()
 z = x.to(torch.uint8), x.to(torch.uint8).to(torch.int8), x.short().to(torch.int8), y.short()
-t = y.to(torch.uint8), y.bool(), (a * 3).double().float(), a.bfloat16().half(), a.half().bfloat16()
+t = y.to(torch.uint8), y.bool(), (a * 3).double().float(), a.double().int().double()
 return *(each.float() * 2 for each in (*z, *t)), *(each.int() + 1 for each in z), a.int().bool() * b
 
 # sums of two products, one of which has a single row or column
-x, y, z = a @ m, b @ n, a[:1] @ n
-return x + y, x + z, z + x, y - z, x + (b @ m[:, :1]), (a @ n[:, :1]) + y, x @ m + z, z + z * 2
+return a @ m + b[:1] @ n, a[1:2] @ n + b @ m, a @ n[:, :1] + b @ m.t(), b @ n.t() - a @ m[:, 1:2]
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -233,19 +234,28 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
 
 
 def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
-    """A call with its arguments as the overload takes them: a number for a tensor, a list of
-    dimensions for one. Eager mode shows whether the call is valid.
+    """A call with its arguments as the overload takes them: a number, which half precision holds,
+    for a tensor; a list of dimensions for one. Eager mode shows whether the call is valid.
     """
-    schema = {argument.name: str(argument.type) for argument in overload._schema.arguments}
+    schema = {
+        argument.name: re.sub(r"^Optional\[(.*)\]$", r"\1", str(argument.type))
+        for argument in overload._schema.arguments
+    }
     positional = zip(args, schema.values(), strict=False)
     named = {name: _argument(kwargs[name], schema[name]) for name in kwargs if name in schema}
     return tuple(_argument(value, kind) for value, kind in positional), named
 
 
+def _simple(value: Any) -> Any:
+    """The nearest multiple of 1/8 of a finite fraction."""
+    is_fraction = isinstance(value, float) and math.isfinite(value)
+    return round(value * 8) / 8 if is_fraction else value
+
+
 def _argument(value: Any, kind: str) -> Any:
     is_tensor = isinstance(value, torch.Tensor)
     if kind in ("number", "Scalar", "float") and is_tensor and value.numel():
-        return value.flatten()[0].item()
+        return _simple(value.flatten()[0].item())
     if kind == "Tensor" and isinstance(value, (bool, int, float)):
         return torch.tensor(value)
     if "List[int" in kind and isinstance(value, int):

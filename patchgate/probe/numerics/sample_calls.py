@@ -50,7 +50,7 @@ _OF_INFINITIES = 2
 # Calls with numbers multiplied by this, so that their exponentials overflow in float32.
 _OVERFLOWING, _FACTOR = 2, 64.0
 # Calls with numbers multiplied by this: formulas that cancel near zero lose all their digits.
-_CANCELLING, _NEAR_ZERO = 2, 2.0**-20
+_CANCELLING, _NEAR_ZERO = 2, 2.0**-26
 # Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
 _EXCHANGED = 3
 # Calls with the smallest integer, and the dtypes that have one.
