@@ -30,10 +30,10 @@ PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
     original. It is a note if one entry of a table was replaced and only other tables have the
     original; if `targets` does not name it and another object of torch has its place; and if a
-    class overrides it whose siblings still inherit it; and if it is a public name of torch, and only
-    private modules of torch's own have the original. It is also a note if `targets` does not name
-    it and everything that is named here is loaded after a patch that is imported first, and so gets
-    the replacement.
+    class overrides it whose siblings still inherit it; and if it is a public name of torch, and
+    only private modules of torch's own have the original. It is also a note if `targets` does not
+    name it and everything that is named here is loaded after a patch that is imported first, and
+    so gets the replacement.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look

@@ -78,9 +78,10 @@ _OPTIONS = """
 import torch._functorch.config, torch._inductor.utils
 caches = {"force_disable_caches": False, "fx_graph_cache": True, "compile_threads": 1}
 changes = [
-    ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77), ("cpp.dynamic_threads", True),
-    ("fallback_random", True), ("emulate_precision_casts", True), ("max_fusion_size", 3),
-    ("allow_buffer_reuse", False), ("unroll_reductions_threshold", 3), ("layout_optimization", False)
+    ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77),
+    ("cpp.dynamic_threads", True), ("fallback_random", True), ("emulate_precision_casts", True),
+    ("max_fusion_size", 3), ("allow_buffer_reuse", False), ("unroll_reductions_threshold", 3),
+    ("layout_optimization", False)
 ]
 hits = torch._dynamo.utils.counters["inductor"]
 found = []

@@ -91,7 +91,7 @@ def _recurrences(noise: Callable[..., torch.Tensor]) -> dict[str, list[Call]]:
             calls.append(((noise(3, 2, 6), before, weights * (1 + twice), *how), {}))
         row = noise(2, 5)
         row_before: Any = [row, row.cos()] if kind == "lstm" else row
-        cell = [((noise(2, 6), row_before, *weights), {})]
+        cell: list[Call] = [((noise(2, 6), row_before, *weights), {})]
         found |= {kind: calls, f"ops.aten.{kind}.input": calls}
         found |= {f"{kind}_cell": cell, f"ops.aten.{kind}_cell.default": cell}
     return found
