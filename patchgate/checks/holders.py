@@ -80,7 +80,7 @@ def judge_holders(
         is_torchs = name in answer["torchs"] and name not in claimed
         # An override is for its class; the patch may mean to leave its siblings.
         is_first = name not in claimed and all(holder in later for holder in holders)
-        # Who calls a public name gets the replacement; torch's own parts call each other.
+        # Users call the public name, and get the replacement; torch's own parts call each other.
         is_public = not _is_private(name) and all(map(_is_private, holders))
         is_override = name in answer["overrides"]
         is_note = own_table or is_torchs or is_first or is_public or is_override

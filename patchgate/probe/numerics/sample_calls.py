@@ -377,13 +377,7 @@ def _in_turns(
     exchanged = [*itertools.islice(filter(None, map(_exchanged, plain)), _EXCHANGED)]
     kinds = [
         plain[:_PLAIN],
-        [each for s in around for each in _with_nan(s)][:_NOT_NUMBERS],
-        [replace(n, how=NEXT_TO_ZERO) for s in _with_zeros(around) for n in _with_nan(s)][
-            :_NOT_NUMBERS
-        ],
-        [*map(_with_infinities, [*around[:_OF_INFINITIES], *_halves_of(around[:_OF_INFINITIES])])],
-        [*map(_with_large_numbers, around[:_OVERFLOWING])],
-        [*map(_with_small_numbers, around[:_CANCELLING])],
+        *_with_unusual_numbers(around),
         exchanged,
         _halves_of(exchanged),
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
@@ -403,6 +397,21 @@ def _in_turns(
     ]
     alone = plain[_PLAIN : _PLAIN + _EAGER]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
+
+
+def _with_unusual_numbers(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """The calls with NaN, with NaN next to zero, with infinities, large numbers and small ones."""
+    of_infinities = [*samples[:_OF_INFINITIES], *_halves_of(samples[:_OF_INFINITIES])]
+    next_to_zero = (
+        replace(each, how=NEXT_TO_ZERO) for s in _with_zeros(samples) for each in _with_nan(s)
+    )
+    return [
+        [each for s in samples for each in _with_nan(s)][:_NOT_NUMBERS],
+        [*itertools.islice(next_to_zero, _NOT_NUMBERS)],
+        [*map(_with_infinities, of_infinities)],
+        [*map(_with_large_numbers, samples[:_OVERFLOWING])],
+        [*map(_with_small_numbers, samples[:_CANCELLING])],
+    ]
 
 
 def _with_nan(sample: Sample) -> Iterator[Sample]:

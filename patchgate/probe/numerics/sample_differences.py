@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -81,16 +81,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 written = ours["drawn" if found.get("is_cast") else "programs"]
                 program = "" if offer or way == "simulated" else written[at]
                 differing.append({**where, "program": program, **found})
-    known = {each["at"] for each in differing}
-    for at, after in theirs["called"].items():
-        if at in known:
-            continue
-        known_as = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
-        away = departure(after, *known_as, is_small=ours["texts"][at].endswith(SMALL))
-        if away["excess"] <= 1:
-            continue
-        text = f"{ours['texts'][at]}, in eager mode"
-        differing.append({"at": at, "offer": "", "sample": text, "program": "", **away})
+    differing += _differing_in_eager_mode(ours, theirs, {each["at"] for each in differing})
     differing.sort(key=_hard_to_read)
     written = next((each for each in differing if each["program"]), None)
     for each in differing:
@@ -104,6 +95,22 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     ]
     found = {"differing": differing, "grown": more, "settings": _settings_left(ours, theirs)}
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}
+
+
+def _differing_in_eager_mode(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], known: Collection[int]
+) -> list[dict[str, Any]]:
+    """The samples that differ when they are called, apart from the known ones."""
+    found = []
+    for at, after in theirs["called"].items():
+        if at in known:
+            continue
+        before = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
+        away = departure(after, *before, is_small=ours["texts"][at].endswith(SMALL))
+        if away["excess"] > 1:
+            text = f"{ours['texts'][at]}, in eager mode"
+            found.append({"at": at, "offer": "", "sample": text, "program": "", **away})
+    return found
 
 
 def _is_folded(text: str, found: Mapping[str, Any]) -> bool:
