@@ -30,10 +30,9 @@ PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
     original. It is a note if one entry of a table was replaced and only other tables have the
     original; if `targets` does not name it and another object of torch has its place; and if a
-    class overrides it whose siblings still inherit it; and if it is a public name of torch, and
-    only private modules of torch's own have the original. It is also a note if `targets` does not
-    name it and everything that is named here is loaded after a patch that is imported first, and
-    so gets the replacement.
+    class overrides it whose siblings still inherit it. It is also a note if `targets` does not name
+    it and everything that is named here is loaded after a patch that is imported first, and so gets
+    the replacement.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -80,10 +79,7 @@ def judge_holders(
         is_torchs = name in answer["torchs"] and name not in claimed
         # An override is for its class; the patch may mean to leave its siblings.
         is_first = name not in claimed and all(holder in later for holder in holders)
-        # Users call the public name, and get the replacement; torch's own parts call each other.
-        is_public = not _is_private(name) and all(map(_is_private, holders))
-        is_override = name in answer["overrides"]
-        is_note = own_table or is_torchs or is_first or is_public or is_override
+        is_note = own_table or is_torchs or is_first or name in answer["overrides"]
         kind = Kind.WARNING if is_note else Kind.REGRESSED
         yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
@@ -94,11 +90,6 @@ def judge_holders(
     if not answer["holders"] and not answer["unreachable"]:
         actual = ", ".join(answer["changed"]) or "nothing replaced"
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
-
-
-def _is_private(name: str) -> bool:
-    """True if a part of the name begins with an underscore."""
-    return any(part.startswith("_") for part in name.split("."))
 
 
 def _claimed(patch: Patch, answer: Answer) -> set[str]:

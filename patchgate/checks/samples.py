@@ -97,8 +97,8 @@ _NEAR = (
     " dtype than the arguments, or an approximation."
 )
 _KEY = (
-    "Two different functions got the same cached code: put into the key everything that the"
-    " original puts there."
+    "Two different functions, or one with other options, got the same cached code: put into the key"
+    " everything that the original puts there."
 )
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
 # Words of a difference -> the next step, if that of the code does not fit.
@@ -158,7 +158,7 @@ _KERNELS = re.compile(
     r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
     r"|codegen\.(?:common|cpp|cpp_utils|memory_planning|simd|triton|triton_utils|wrapper))\."
 )
-# Functions that make the keys of caches.
+# Functions that make the keys of caches, and the option that leaves others out of them.
 _KEYS = re.compile(
     r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
     r"|_inductor\.config\._cache_config_ignore_prefix$)"

@@ -1,5 +1,6 @@
 """Programs that compile two functions with one directory of caches. The functions differ in one
-thing that must be in the cache key, so that the second must not get the code of the first.
+thing that must be in the cache key, so that the second must not get the code of the first. The
+last program has a function for each of ten sets of options.
 
 Each function calls a library, so that no kernel has to be built: once the compiler is loaded, a
 pair takes 0.2 to 1 s of CPU.
@@ -60,8 +61,26 @@ def trained(x):
     x = x.clone().requires_grad_()
     return torch.autograd.grad(torch.compile(lambda x: x @ n)(x), x, m)[0]
 """
+# The functions are the same, and compiled with other options, which change code for the CPU: how
+# often is code found in a cache?
+_OPTIONS = """
+changes = {}, *({option: value} for option, value in (
+    ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77), ("fallback_random", True),
+    ("cpp.dynamic_threads", True), ("emulate_precision_casts", True), ("max_fusion_size", 3),
+    ("allow_buffer_reuse", False), ("unroll_reductions_threshold", 3)))
+def hits():
+    known = torch._dynamo.utils.counters
+    return known["inductor"]["fxgraph_cache_hit"] + known["aot_autograd"]["autograd_cache_hit"]
+def counted(change):
+    def call(x):
+        before = hits()
+        with torch._inductor.config.patch(change):
+            torch.compile(lambda x: x @ n)(x)
+        return torch.tensor(hits() - before)
+    return call
+"""
 # A number; the values, the type and the sizes of a constant; a pass; the type, the strides and the
-# sizes of an input; a gradient.
+# sizes of an input; a gradient; options.
 _PAIRS = (
     (_SCALED, "scaled(2), scaled(3)"),
     (_CONSTANT, "constant(range(9)), constant(range(1, 10))"),
@@ -72,36 +91,10 @@ _PAIRS = (
     (_GIVEN, "given(torch.clone), given(torch.t)"),
     (_GIVEN, "given(torch.clone), given(lambda x: x[:3])"),
     (_TRAINED, "used, trained"),
+    (_OPTIONS, "map(counted, changes)"),
 )
-# Options of Inductor that change code for the CPU: whether a compile with one finds that without.
-_OPTIONS = """
-import torch._functorch.config, torch._inductor.utils
-caches = {"force_disable_caches": False, "fx_graph_cache": True, "compile_threads": 1}
-changes = [
-    ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77),
-    ("cpp.dynamic_threads", True), ("fallback_random", True), ("emulate_precision_casts", True),
-    ("max_fusion_size", 3), ("allow_buffer_reuse", False), ("unroll_reductions_threshold", 3),
-    ("layout_optimization", False)
-]
-hits = torch._dynamo.utils.counters["inductor"]
-found = []
-with (torch._inductor.utils.fresh_cache(), torch._inductor.config.patch(caches),
-    torch._functorch.config.patch(enable_autograd_cache=False)):
-    for change in [(), *changes]:
-        torch._dynamo.reset()
-        before = hits["fxgraph_cache_hit"]
-        with torch._inductor.config.patch(dict([change] if change else [])):
-            torch.compile(lambda x: x @ n)(m.clone())
-        found.append(hits["fxgraph_cache_hit"] - before)
-return torch.tensor(found)
-"""
-#: One program a pair, and one of options.
+#: One program a pair.
 CACHE_KEY_PROGRAMS = "\n".join(
-    [
-        *(
-            _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
-            for definition, pair in _PAIRS
-        ),
-        _OPTIONS,
-    ]
+    _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
+    for definition, pair in _PAIRS
 )

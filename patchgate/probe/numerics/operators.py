@@ -20,6 +20,14 @@ from patchgate.probe.numerics.derived_samples import Call
 # `_impls['aten/where.ScalarOther/CPU']`.
 _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
 _OVERLOAD = re.compile(r"\[(aten|prims)\.(\w+)\.(\w+)\]")
+# Methods behind Python's signs -> the operators that do the same.
+_SIGNS = {
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
 # Samples of one operator whose calls are recorded.
 _RECORDED = 12
 _NAMESPACES = torch.ops.aten, torch.ops.prims
@@ -68,13 +76,8 @@ _FAMILIES = {
     "foreach": ("add", "mul"),
     "iota": ("arange",),
     "nll": ("nn.functional.nll_loss", "nn.functional.cross_entropy"),
-    "cross": ("nn.functional.cross_entropy", "cross"),
+    "entropy": ("nn.functional.cross_entropy",),
     "grid": ("nn.functional.grid_sample",),
-    "and": ("bitwise_and",),
-    "or": ("bitwise_or",),
-    "xor": ("bitwise_xor",),
-    "lshift": ("bitwise_left_shift",),
-    "rshift": ("bitwise_right_shift",),
     "promote": ("add", "where"),
     "promotion": ("add", "where"),
     "broadcast": ("add", "where"),
@@ -126,7 +129,7 @@ def operator_in(name: str) -> str:
     """
     entry = _ENTRY.search(name)
     if entry:
-        return entry[1]
+        return _SIGNS.get(entry[1], entry[1])
     *_, owner, last = ["", *name.partition("[")[0].split(".")]
     return owner if last == "forward" else last
 

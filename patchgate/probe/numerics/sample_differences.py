@@ -44,8 +44,9 @@ Counts = list[tuple[int, int]]
 STEPS = ("first call", "second call", "another size", "a third size")
 #: The way of calls in which torch may leave out a product of zero and NaN.
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
-#: The way of calls with numbers near zero, and the share of their size by which results may differ.
+#: The way of calls with numbers near zero.
 SMALL = "with small numbers"
+# Their results may differ by this share of their size.
 _DIGITS = 1e-2
 # A way to compile -> the words that a sample's text has for it.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
@@ -75,7 +76,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 continue
             judged.add(at)
             rounded += 0 < found["excess"] <= 1
-            if found["excess"] > 1 and not _is_folded(ours["texts"][at], found):
+            if found["excess"] > 1 and not _is_folded(ours["samples"][at]["how"], found):
                 where = {"at": at, "way": way, "offer": offer, "sample": text}
                 where["is_graph"] = ours["is_graph"][at]
                 written = ours["drawn" if found.get("is_cast") else "programs"]
@@ -106,16 +107,20 @@ def _differing_in_eager_mode(
         if at in known:
             continue
         before = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
-        away = departure(after, *before, is_small=ours["texts"][at].endswith(SMALL))
+        away = departure(after, *before, is_small=_is_small(ours, at))
         if away["excess"] > 1:
             text = f"{ours['texts'][at]}, in eager mode"
             found.append({"at": at, "offer": "", "sample": text, "program": "", **away})
     return found
 
 
-def _is_folded(text: str, found: Mapping[str, Any]) -> bool:
+def _is_small(ours: Mapping[str, Any], at: int) -> bool:
+    return bool(ours["samples"][at]["how"] == SMALL)
+
+
+def _is_folded(how: str, found: Mapping[str, Any]) -> bool:
     """True if a result is an argument because torch's compiler leaves out a product with zero."""
-    return bool(found.get("is_shared")) and text.endswith(NEXT_TO_ZERO)
+    return bool(found.get("is_shared")) and how == NEXT_TO_ZERO
 
 
 def _hard_to_read(found: Mapping[str, Any]) -> tuple[int, bool, int]:
@@ -149,7 +154,7 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     torch itself compiles it wrongly.
     """
     eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
-    is_small = ours["texts"][at].endswith(SMALL)
+    is_small = _is_small(ours, at)
     found = departure(after, eager, spread, exact, is_small=is_small)
     if found["excess"] <= 1 or at not in ours[way]:
         return found

@@ -80,19 +80,6 @@ def test_another_table_that_has_the_original_is_a_note(target, holder, colour):
     assert (verdict.code, verdict.colour) == ("PG801", colour)
 
 
-@pytest.mark.parametrize(
-    ("target", "holder", "colour"),
-    [
-        ("torch.b.f", "torch._c.f", Colour.GREY),
-        ("torch.b.f", "torch.c.f", Colour.RED),
-        ("torch._b.f", "torch._c.f", Colour.RED),
-    ],
-)
-def test_private_parts_that_have_the_original_of_a_public_name_are_a_note(target, holder, colour):
-    (verdict,) = holders(holders={target: [holder]})
-    assert (verdict.code, verdict.colour) == ("PG801", colour)
-
-
 @pytest.mark.parametrize(("targets", "colour"), [(("torch.b.f",), Colour.RED), (None, Colour.GREY)])
 def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colour):
     patch = replace(PATCH, claims=Claims(title="Mine", targets=targets))
