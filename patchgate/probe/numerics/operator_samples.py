@@ -183,6 +183,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         **stages,
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
+        "how": [sample.how for sample in samples],
         "programs": [program_of(sample) for sample in samples],
         "drawn": [program_of(sample, is_drawn=True) for sample in samples],
         "is_graph": [sample.is_program for sample in samples],

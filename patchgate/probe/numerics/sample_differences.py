@@ -76,7 +76,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 continue
             judged.add(at)
             rounded += 0 < found["excess"] <= 1
-            if found["excess"] > 1 and not _is_folded(ours["samples"][at]["how"], found):
+            if found["excess"] > 1 and not _is_folded(ours["how"][at], found):
                 where = {"at": at, "way": way, "offer": offer, "sample": text}
                 where["is_graph"] = ours["is_graph"][at]
                 written = ours["drawn" if found.get("is_cast") else "programs"]
@@ -115,7 +115,7 @@ def _differing_in_eager_mode(
 
 
 def _is_small(ours: Mapping[str, Any], at: int) -> bool:
-    return bool(ours["samples"][at]["how"] == SMALL)
+    return bool(ours["how"][at] == SMALL)
 
 
 def _is_folded(how: str, found: Mapping[str, Any]) -> bool:

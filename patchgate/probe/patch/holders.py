@@ -196,7 +196,7 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
     A module that only passes the name on is no user; a public module is for users.
     """
     owner, _, last = name.rpartition(".")
-    origin, defined = _origin(old), getattr(old, "__name__", "")
+    origin, defined = _origin(old, changes), getattr(old, "__name__", "")
     if owner == origin or not {owner, origin} <= sys.modules.keys():
         return False
     if f"{origin}.{defined}" in changes:
@@ -205,14 +205,14 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
     return is_public or _reads(owner, last) or not _reads(origin, defined)
 
 
-def _origin(value: Any) -> str:
+def _origin(value: Any, changes: Changes) -> str:
     """The module that defines an object. Its `__module__` may be the public one that it is exposed
     in, as `torch.func` for `vmap`.
     """
     home = getattr(value, "__globals__", {}).get("__name__", "")
     name = getattr(value, "__name__", "")
-    is_there = getattr(sys.modules.get(home), name, None) is value
-    return home if is_there else str(getattr(value, "__module__", None))
+    old, _ = changes.get(f"{home}.{name}", (getattr(sys.modules.get(home), name, None), None))
+    return home if old is value else str(getattr(value, "__module__", None))
 
 
 def _reads(module: str, name: str) -> bool:
