@@ -39,23 +39,24 @@ PG512 other results for samples of what the patch replaces
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
     derivatives, a loss of one of several results, modules with hooks, copies of modules, training
-    under autocast, masks that are written between two calls, dropout with one seed, random numbers
-    that are drawn again, tensors that are sent to another process, also from each of two equal
-    GPUs, which are simulated; a batch under `torch.vmap`, more positions than half precision
-    counts, results that the caller allocates, and bfloat16 as the default dtype. What draws random
-    numbers must have the gradient that its own results have with the same seed; so must small
-    programs with dropout, where a patch acts on the graphs of forward and backward. A pass meets
-    small programs, and formulas with other numbers than its own. What orders or fuses kernels meets
-    programs that read an input before they write it. What makes the keys of caches compiles two
-    functions with one cache, which differ in one thing only. Programs call what is replaced in
-    distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a patch
-    that changes how code is made the code for a simulated GPU is run too. On some, outputs,
-    gradients or changed inputs are neither what torch computes without the patch nor what eager
-    mode computes, by more than rounding explains; nor are they nearer to the exact ones in half
-    precision. A patch that claims `numerics = "changes"` may do so, but neither a pass nor the
-    order of kernels may move a result of a small program by more than half of its size. Or an
-    output shares memory with an input, or with an output that is its copy, as neither without the
-    patch nor in eager mode.
+    under autocast, masks that are written between two calls, dropout with one seed, random
+    numbers that are drawn again, tensors that are sent to another process, also from each of two
+    equal GPUs, which are simulated; a batch under `torch.vmap`, more positions than half
+    precision counts, results that the caller allocates, and bfloat16 as the default dtype. What
+    draws random numbers must have the gradient that its own results have with the same seed; so
+    must small programs with dropout, where a patch acts on the graphs of forward and backward. A
+    pass meets small programs, and formulas with other numbers than its own. A patch of how
+    kernels are ordered or fused meets programs that read an input before they write it. With a
+    patch of the keys of caches, functions that differ in one thing, or in one option, are
+    compiled with one cache. Programs call what is replaced in distributions, initial weights,
+    copies of parameters, loaders of data and optimizers. Of a patch that changes how code is made
+    the code for a simulated GPU is run too. On some, outputs, gradients or changed inputs are
+    neither what torch computes without the patch nor what eager mode computes, by more than
+    rounding explains (of small numbers two digits must agree); nor are they nearer to the exact
+    ones in half precision. A patch that claims `numerics = "changes"` may do so, but neither a
+    pass nor the order of kernels may move a result of a small program by more than half of its
+    size. Or an output shares memory with an input, or with an output that is its copy, as neither
+    without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is

@@ -1,5 +1,5 @@
-"""Programs of torch's library around operators: distributions, initial weights, copies, loaders of
-data, schedules of learning rates.
+"""Programs of torch's library around operators: distributions, derivatives, containers, initial
+weights, copies, loaders of data, schedules of learning rates.
 
 All run in eager mode. A patch may draw other random numbers from the same seed. So the shapes and
 moments of random numbers are compared, and their generator, but not the numbers.

@@ -250,7 +250,7 @@ def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Cal
 
 
 def _simple(value: Any) -> Any:
-    """The nearest multiple of 1/8 of a finite fraction."""
+    """A finite fraction rounded to a multiple of 1/8; other numbers unchanged."""
     is_fraction = isinstance(value, float) and math.isfinite(value)
     return round(value * 8) / 8 if is_fraction else value
 

@@ -459,7 +459,7 @@ def _with_large_numbers(sample: Sample) -> Sample:
 
 
 def _with_small_numbers(sample: Sample) -> Sample:
-    """The call with numbers near zero; the digits of its results are compared, however small."""
+    """The call with numbers near zero. The digits of its small results are compared too."""
     multiplied = functools.partial(_multiplied, by=_NEAR_ZERO)
     args, kwargs = pytree.tree_map(multiplied, (sample.args, sample.kwargs))
     return replace(sample, args=args, kwargs=kwargs, how=SMALL)
