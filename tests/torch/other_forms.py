@@ -11,6 +11,7 @@ from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
 from patchgate.probe.numerics.sample_differences import (
+    NEXT_TO_ZERO,
     _hard_to_read,
     _is_folded,
     departure,
@@ -83,8 +84,8 @@ print(
                 for steps in ([(1, 0), (0, own)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
             ],
             "folded": [
-                _is_folded(text, {"is_shared": is_shared})
-                for text in ("add(), with NaN next to a factor of zero", "add(), with NaN")
+                _is_folded(how, {"is_shared": is_shared})
+                for how in (NEXT_TO_ZERO, "with NaN")
                 for is_shared in (True, False)
             ],
             "near": [
@@ -94,6 +95,12 @@ print(
             "gross": [
                 departure({"output": [after]}, {"output": [MANY]})["is_gross"]
                 for after in (MANY.flip(0), MANY * 1.4, MANY * torch.inf, MANY)
+            ],
+            "small": [
+                departure(*({"output": [ONE * each]} for each in pair), is_small=is_small)["excess"]
+                > 1
+                for pair in ((2e-8, 1e-8), (1.001e-8, 1e-8))
+                for is_small in (True, False)
             ],
             "shared": [
                 shared([MANY[:4], MANY[3:]], []),

@@ -49,6 +49,7 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["grown"][4:] == ["another size"] * 4
     assert found["folded"] == [True, False, False, False]
     assert found["near"] == [True, False, False]
+    assert found["small"] == [True, False, False, False]
     assert found["gross"] == [True, False, False, False]
     pairs = ("output 1 shares its memory with output 2", "output 2 shares its memory with input 2")
     assert [each.partition(":")[0] for each in found["shared"]] == [*pairs, ""]
