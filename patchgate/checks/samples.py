@@ -154,22 +154,25 @@ _JOINT = re.compile(
     r"|_inductor\.(?:inductor_prims\.|config\.fallback_random|compile_fx\.\w*(?:joint|partition))"
     r"|_prims\.rng_prims\.)"
 )
-# Functions that order, fuse and allocate kernels, or write the code that calls them.
+# Functions that order, fuse and allocate kernels, or write the code that calls them: all that make
+# code and have no other samples.
 _KERNELS = re.compile(
-    r"^torch\._inductor\.(?:memory|scheduler|dependencies|comms|choices|sizevars|graph"
-    r"|codegen\.(?:common|cpp|cpp_utils|memory_planning|simd|triton|triton_utils|wrapper))\."
+    r"^torch\._inductor\.(?!(?:config|custom_graph_pass|codecache|decomposition|fx_passes|lowering"
+    r"|kernel|pattern_matcher)\b)\w+\."
 )
 # Functions that make the keys of caches, and the option that leaves others out of them.
 _KEYS = re.compile(
     r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
     r"|_inductor\.config\._cache_config_ignore_prefix$)"
 )
-# Functions around operators: optimizers, autocast, state of modules, initial weights.
+# Functions around operators: optimizers, autocast, state of modules, initial weights; and those
+# that act while code is compiled, before Inductor. They are judged by programs that call them.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.(?:checkpoint|data)|nn\.Module"
     r"|distributions|nn\.init|nn\.(?:parameter\.)?Parameter|random|serialization"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
-    r"|_dynamo\.eval_frame\.OptimizedModule)\."
+    r"|_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export|export|_library|_ops"
+    r"|_prims_common|_meta_registrations|fx|utils\._(?:sympy|pytree|python_dispatch))\."
 )
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(

@@ -136,6 +136,8 @@ _PARTS, _CALLERS = 36, 3
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
+# Programs of kernels whose sizes change.
+_RESIZED = 12
 # Programs of which middle values are read again.
 _READ = 10
 # Programs that are run with what a patch offers.
@@ -301,12 +303,12 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 def _spread(sample: Sample, eager: Results) -> Spread:
     """The largest moves of the results when inputs move by their last digit, as autocast reads
-    them.
+    them. Inputs of a program that compiles by itself do not move: it makes no code of its own.
     """
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
     }
-    for seed in range(_MOVED):
+    for seed in range(0 if "torch.compile(" in sample.function else _MOVED):
         generator = torch.Generator().manual_seed(seed)
         args, kwargs = pytree.tree_map(
             functools.partial(_with_noise, generator, sample.how), (sample.args, sample.kwargs)
@@ -372,28 +374,28 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     apart = {*training, *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
-    around = {"functions around operators": _training(training)} if training else {}
+    around = {"programs that call it": _training(training)} if training else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
     cached = {"functions that share a cache": _cached(keys)} if keys else {}
+    groups = (
+        (training, around),
+        (passes, programs | drawing),
+        (joint, drawing),
+        (kernels, ordered),
+        (keys, cached),
+    )
     titles: dict[str, list[str]] = {}
     samples: dict[str, list[Sample]] = {}
     for name in names:
-        if name in training:
-            of_name = around
-        elif name in passes:
-            of_name = programs | drawing
-        elif name in joint:
-            of_name = drawing
-        elif name in kernels:
-            of_name = ordered
-        elif name in keys:
-            of_name = cached
-        elif name in found:
+        if name in found:
             of_name = _of_operator(name, found[name][:_OPERATORS])
-        else:
+        elif name not in apart:
             of_name = {name.split(".")[-2]: _of_module(name)}
+        else:
+            of_groups = [group for known, group in groups if name in known]
+            of_name = {title: made for group in of_groups for title, made in group.items()}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     # At least the first sample of each is compiled.
@@ -524,10 +526,21 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _kernels() -> list[Sample]:
-    """Programs of several kernels, whose order and memory matter."""
+    """Programs of several kernels, whose order and memory matter, also with sizes that change."""
     generator = torch.Generator().manual_seed(SEED)
-    found = [*kernel_fragments(generator), *[*programs(SEED)][-SEQUENCES:]]
-    return [Sample(text, args, {}) for text, args in found]
+    fragments = [*kernel_fragments(generator)]
+    found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
+    resized = [
+        Sample(text, args, {}, first=(tuple(map(_with_more_rows, args)), {}))
+        for text, args in fragments[:_RESIZED]
+    ]
+    return [*(Sample(text, args, {}) for text, args in found), *resized]
+
+
+def _with_more_rows(value: torch.Tensor) -> torch.Tensor:
+    """A matrix with twice the rows; a square one, which is a weight, as it is."""
+    is_square = len({*value.shape}) == 1
+    return value if value.dim() != 2 or is_square else torch.cat([value, value * 0.5])
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:

@@ -7,8 +7,9 @@ and read inputs by name, as fragments of models do.
 
 from __future__ import annotations
 
+import cProfile
 import inspect
-import sys
+import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
+from patchgate.probe.numerics.compiler_programs import compiler_programs
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
@@ -211,6 +213,11 @@ return torch.nn.functional.dropout(x, 0.25) @ u
 x = torch.where(torch.rand_like(a) > 0.3, a.sin(), a * 0.5)
 return x + a.exp() * torch.randn_like(a), torch.bernoulli(torch.full_like(b, 0.6)) * b.cos()
 """
+# Functions that act while code is compiled, before Inductor.
+_OF_COMPILER = re.compile(
+    r"^torch\.(?:_dynamo|_functorch|_guards|_subclasses|_higher_order_ops|_export|export|_library"
+    r"|_ops|_prims_common|_meta_registrations|fx|utils\._(?:sympy|pytree|python_dispatch))\."
+)
 # These need gradients of another kind, or a loss that they call.
 _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
@@ -220,14 +227,22 @@ def training_programs(
 ) -> Iterator[tuple[Program, bool]]:
     """Programs that call one of the named functions, and whether they are compiled too."""
     wanted = _wanted(names)
+    of_compiler = [*filter(_OF_COMPILER.match, names)]
+    eager = [compiler_programs(of_compiler)] if of_compiler else []
+    if len(of_compiler) < len(names):
+        eager += _around_operators(names)
+    for text, is_compiled in ((_COMPILED, True), ("\n\n".join(eager), False)):
+        for program in written_programs(text, generator, trained=is_compiled):
+            if wanted and _calls(program, wanted):
+                yield program, is_compiled
+
+
+def _around_operators(names: Sequence[str]) -> list[str]:
+    """Texts of programs in eager mode."""
     kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
     steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
     of_library = library_programs(with_distributions=any(".distributions." in n for n in names))
-    eager = "\n".join([_EAGER, *steps, of_library])
-    for text, is_compiled in ((_COMPILED, True), (eager, False)):
-        for program in written_programs(text, generator, trained=is_compiled):
-            if wanted and not wanted.isdisjoint(_codes_run(*program)):
-                yield program, is_compiled
+    return ["\n".join([_EAGER, *steps, of_library])]
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
@@ -237,7 +252,7 @@ def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list
     wanted = _wanted(names)
     programs = written_programs(CACHE_KEY_PROGRAMS, generator, trained=False)
     has_option = any(name.endswith("_cache_config_ignore_prefix") for name in names)
-    return [e for e in programs if has_option or not wanted.isdisjoint(_codes_run(*e))]
+    return [each for each in programs if has_option or _calls(each, wanted)]
 
 
 def drawing_programs(generator: torch.Generator) -> list[Program]:
@@ -245,9 +260,9 @@ def drawing_programs(generator: torch.Generator) -> list[Program]:
     return [*written_programs(_DRAWN, generator, trained=True)][1::2]
 
 
-def _wanted(names: Iterable[str]) -> set[types.CodeType]:
+def _wanted(names: Iterable[str]) -> list[types.CodeType]:
     """The code of the named functions."""
-    return {code for name in names for code in _codes(_named(name))}
+    return [code for name in names for code in _codes(_named(name))]
 
 
 def _named(name: str) -> Any:
@@ -267,20 +282,14 @@ def _codes(found: Any) -> list[types.CodeType]:
     return [code] if isinstance(code, types.CodeType) else []
 
 
-def _codes_run(text: str, inputs: Sequence[torch.Tensor]) -> set[types.CodeType]:
-    """The code of all Python functions that a program calls."""
-    codes = set()
-
-    def note(frame: types.FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            codes.add(frame.f_code)
-
-    program = function_of(text)
-    sys.setprofile(note)
+def _calls(program: Program, wanted: Sequence[types.CodeType]) -> bool:
+    """True if the program runs to its end and calls one of the functions with this code."""
+    text, inputs = program
+    function, profile = function_of(text), cProfile.Profile(builtins=False)
     try:
-        program(*(tensor.clone() for tensor in inputs))
+        profile.runcall(function, *(tensor.clone() for tensor in inputs))
     except Exception:
-        return set()
-    finally:
-        sys.setprofile(None)
-    return codes
+        return False
+    # Code that Dynamo makes holds constants without a hash.
+    ran = {id(each.code) for each in profile.getstats()}
+    return any(id(code) in ran for code in wanted)
