@@ -158,21 +158,25 @@ _JOINT = re.compile(
 # code and have no other samples.
 _KERNELS = re.compile(
     r"^torch\._inductor\.(?!(?:config|custom_graph_pass|codecache|decomposition|fx_passes|lowering"
-    r"|kernel|pattern_matcher)\b)\w+\."
+    r"|kernel|pattern_matcher)\b)(?:codegen\..*|\w+\.[^\[]+)$"
 )
 # Functions that make the keys of caches, and the option that leaves others out of them.
 _KEYS = re.compile(
     r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
     r"|_inductor\.config\._cache_config_ignore_prefix$)"
 )
-# Functions around operators: optimizers, autocast, state of modules, initial weights; and those
-# that act while code is compiled, before Inductor. They are judged by programs that call them.
+# Functions around operators: optimizers, autocast, state of modules, initial weights.
 _TRAINING = re.compile(
     r"^torch\.(?:nn\.utils|optim|amp|autograd|func|utils\.(?:checkpoint|data)|nn\.Module"
     r"|distributions|nn\.init|nn\.(?:parameter\.)?Parameter|random|serialization"
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
-    r"|_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export|export|_library|_ops"
-    r"|_prims_common|_meta_registrations|fx|utils\._(?:sympy|pytree|python_dispatch))\."
+    r"|_dynamo\.eval_frame\.OptimizedModule)\."
+)
+# Functions that act while code is compiled, before Inductor.
+_COMPILER = re.compile(
+    r"^torch\.(?:_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export"
+    r"|export|_library|_ops|_prims_common|_meta_registrations|fx"
+    r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+$"
 )
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(
@@ -333,11 +337,14 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     training = [*filter(_TRAINING.match, changed)]
     kernels = [name for name in changed if _KERNELS.match(name) and not _is_operator(name)]
     keys = [*filter(_KEYS.match, changed)]
-    known = {*passes, *joint, *training, *kernels, *keys, *filter(_is_operator, changed)}
+    compiler = [*filter(_COMPILER.match, changed)]
+    own = (passes, joint, training, compiler, kernels, keys, filter(_is_operator, changed))
+    known = {name for names in own for name in names}
     return {
         "names": [name for name in changed if name in known],
         "passes": passes,
         "joint": joint,
+        "compiler": compiler,
         "training": training,
         "kernels": kernels,
         "keys": keys,

@@ -162,6 +162,7 @@ class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
     passes: list[str]  #: Those of `names` that any graph may reach.
     joint: list[str]  #: Those that decide what a backward gets of its forward.
+    compiler: list[str]  #: Those that act while code is compiled, before Inductor.
     training: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
     kernels: list[str]  #: Those of `names` that order, fuse and allocate kernels.
     keys: list[str]  #: Those of `names` that make the keys of caches.

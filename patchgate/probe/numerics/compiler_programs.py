@@ -87,7 +87,8 @@ def f(x, options):
     made = Options(scale=3.0)
     made.extra["x"] = made.scaled(x)
     options.scale += 1
-    return options.scaled(x).reshape(options.shape), made.extra["x"], dataclasses.replace(made).scale
+    return (options.scaled(x).reshape(options.shape), made.extra["x"],
+        dataclasses.replace(made).scale)
 first = Options()
 x, y = f(a, first), f(a, Options(4.0, (24,)))
 return *x[:2], *y[:2], torch.tensor([x[2], first.scale])
@@ -172,7 +173,8 @@ def f(x, y):
     numbers = math.sqrt(16.0) + math.floor(2.5) + math.prod([2, 3]) + max(2, 7, 4) + min([3, 1])
     ordered = sorted([3, 1, 2], key=lambda each: -each)
     return (*chain, *pairs, *runs, folded, *zipped, *sliced, *bent, x * numbers,
-        x * ordered[0] + ordered[2], *map(torch.neg, filter(lambda each: each is not None, [x.sin(), None])),
+        x * ordered[0] + ordered[2], *map(torch.neg, filter(lambda each: each is not None, [x.sin(),
+            None])),
         x + any([False, True]) + all([]) + sum([1, 2], 3) + divmod(7, 2)[1] + abs(-3) + round(2.6))
 return f(a, b)
 
@@ -188,7 +190,8 @@ def f(x):
         yield x.sum()
     first, *others = outer()
     it = iter([x, x + 1])
-    return first, others, next(it) + next(it), next(it, x * 9), [y for y in (z * 2 for z in made(2))]
+    return first, others, next(it) + next(it), next(it,
+        x * 9), [y for y in (z * 2 for z in made(2))]
 x = f(a)
 return x[0], *x[1], x[2], x[3], *x[4]
 
@@ -357,7 +360,8 @@ def f(x):
     return x.sum(0) * x.shape[0] + x.numel() + (x.size(1) if x.shape[0] > 3 else -1.0)
 g = compiled(lambda x, count: x[:count].sum(0) * count, dynamic=True)
 h = compiled(lambda x: x.reshape(x.shape[0] // 2, -1) if x.shape[0] % 2 == 0 else x, dynamic=True)
-found = [f(torch.cat([a] * times)[:rows]) for times, rows in ((1, 4), (1, 3), (2, 8), (2, 7), (1, 1))]
+found = [f(torch.cat([a] * times)[:rows]) for times, rows in ((1, 4), (1, 3), (2, 8), (2, 7), (1,
+    1))]
 found += [g(torch.cat([a] * times), count) for times, count in ((1, 2), (2, 7), (2, 0), (3, 1))]
 return *found, *(h(torch.cat([a] * 2)[:rows]) for rows in (8, 6, 5, 2, 1))
 
@@ -434,8 +438,10 @@ def f(x, *at):
     first, *middle, last = x.unbind(0)
     x = torch.stack([first, *middle, last][::-1])
     y = x[..., None, 1:], x[:, [0, 2]], x[x[:, 0] > -9][:, -1:], x[at], x[slice(None, None, 2)]
-    z = x.split(2)[1], x.chunk(3, -1)[-1], torch.tensor_split(x, (1, 3))[1], x.unsqueeze(0).squeeze()
-    return *y, *z, x.T.shape[0] * x, x.new_ones(2, 3), x.type(torch.float64), x.flatten().tolist()[0] * x
+    z = x.split(2)[1], x.chunk(3, -1)[-1], torch.tensor_split(x, (1,
+        3))[1], x.unsqueeze(0).squeeze()
+    return *y, *z, x.T.shape[0] * x, x.new_ones(2,
+        3), x.type(torch.float64), x.flatten().tolist()[0] * x
 return f(a, 1, 2), f(b, slice(1, 3)), f(a, Ellipsis, 0)
 
 import numpy
@@ -462,7 +468,8 @@ f = compiled(lambda x, y: (x.add(y), torch.sin(x)))
 x = f(a.as_subclass(Tagged), b)
 with Mode():
     y = f(a, b)
-return *(each.as_subclass(torch.Tensor) for each in x), *y, *f(a, b), torch.tensor(type(x[0]) is Tagged)
+return *(each.as_subclass(torch.Tensor) for each in x), *y, *f(a,
+    b), torch.tensor(type(x[0]) is Tagged)
 
 class Scaled(torch.autograd.Function):
     @staticmethod
@@ -518,7 +525,8 @@ def f(x, function):
     names = inspect.signature(function).parameters
     kind = callable(function), isinstance(x, torch.Tensor), issubclass(type(x), torch.Tensor)
     return function(**{name: x for name in names}), x * sum(kind), x * len(function.__name__), x * (
-        len(torch.Size([2, 3])) + torch.finfo(x.dtype).max / 1e38 + (x.device == torch.device("cpu")))
+        len(torch.Size([2,
+            3])) + torch.finfo(x.dtype).max / 1e38 + (x.device == torch.device("cpu")))
 def one(left, right):
     return left * 2 + right
 return f(a, one), f(b, lambda x: x.sin())
@@ -528,7 +536,8 @@ def f(x, text, *items):
     words = text.upper().split("-")
     y = x * len("".join(words)) + text.startswith("one") + text.count("o") + ("two" in text)
     found = {*items, 2} & {1, 2, 3} | frozenset([5])
-    z = y + len(found) + (3 in found) + ("%s" % text == text) + (text[::-1] < "x") + int("12") + ord("a")
+    z = y + len(found) + (3 in found) + ("%s" % text == text) + (text[::-1] < "x")
+    z = z + int("12") + ord("a")
     (left, (middle, *_)), right = (x, [y, z]), x
     x, y = y, x
     return y if items and not text == "two" else x, left + right, middle, (1, 2) < (1, 3), z
@@ -572,13 +581,16 @@ def f(x, at):
     assert at < 9, "too many"
     return y, lambda z: z + x, f"{at}"
 x = [f(a, at) for at in (5, 0, 1)]
-return *(each[0] for each in x), *(each[1](b) for each in x), torch.tensor([int(each[2]) for each in x])
+return (*(each[0] for each in x), *(each[1](b) for each in x),
+    torch.tensor([int(each[2]) for each in x]))
 
 import random
 @compiled
 def f(x):
-    y = torch.rand(2, 3), torch.randn_like(x), torch.randint(0, 9, (4,)), torch.nn.functional.dropout(x)
-    return *y, torch.randperm(5), random.random() * x, torch.empty(3).uniform_(), torch.bernoulli(x.sigmoid())
+    y = torch.rand(2, 3), torch.randn_like(x), torch.randint(0, 9,
+        (4,)), torch.nn.functional.dropout(x)
+    return (*y, torch.randperm(5), random.random() * x, torch.empty(3).uniform_(),
+        torch.bernoulli(x.sigmoid()))
 found = []
 with torch.random.fork_rng(devices=[]):
     for _ in range(2):
@@ -633,7 +645,8 @@ z = f(x, y)
 return *z, *torch.autograd.grad(z[0].sum() + z[1].square().sum(), (x, y))
 
 t = torch.func
-f = compiled(lambda x, y: (t.vmap(lambda r: (r @ m).sin())(x), t.grad(lambda z: (z * y).sin().sum())(x),
+f = compiled(lambda x, y: (t.vmap(lambda r: (r @ m).sin())(x),
+    t.grad(lambda z: (z * y).sin().sum())(x),
     t.vmap(t.grad(lambda r: r.square().sum() * r[0]))(x), 
     t.jvp(torch.tanh, (x,), (y,))))
 x = f(a, b)
@@ -659,7 +672,8 @@ f = compiled(lambda x: (associative_scan(lambda p, q: p * q, x, 0, combine_mode=
     lambda at, x: (at + 1, x * 2), (torch.tensor(0), x))))
 return f(a), f(b)
 
-f = compiled(lambda x: torch.cond(x.sum() > 0, lambda x: (x.sin() @ m, x * 3), lambda x: (x * 2, x.cos()), (x,)))
+f = compiled(lambda x: torch.cond(x.sum() > 0, lambda x: (x.sin() @ m, x * 3), lambda x: (x * 2,
+    x.cos()), (x,)))
 found = []
 for sign in (1, -1):
     x = (a.abs() * sign).requires_grad_()
@@ -732,7 +746,8 @@ for _ in range(2):
     found += [*y, x.grad, layer.weight.grad.clone(), layer.bias.grad.clone(), state.clone()]
 return *found, *layer.state_dict().values()
 
-f = compiled(lambda x, y: (x * 2, y, x.detach(), None, 3, (x > 0), x.to(torch.int64), x.sum() * 0 + y))
+f = compiled(lambda x, y: (x * 2, y, x.detach(), None, 3, (x > 0), x.to(torch.int64),
+    x.sum() * 0 + y))
 x = a.clone().requires_grad_()
 y = f(x, b)
 z = torch.tensor([torch.is_tensor(each) and each.requires_grad for each in y])
@@ -765,14 +780,16 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     t = f(a, y)
 return *z, *torch.autograd.grad([each.sum() for each in (*z, t[0])], (x, y)), *t
 
-f = compiled(lambda x, y: (torch.view_as_real(torch.fft.fft(x)), (x * 1j + y).real, x.to_sparse().to_dense()))
+f = compiled(lambda x, y: (torch.view_as_real(torch.fft.fft(x)), (x * 1j + y).real,
+    x.to_sparse().to_dense()))
 g = compiled(lambda x: (x.nonzero().shape[0] * x, torch.unique(x.round()).numel() + x))
 x = a.clone().requires_grad_()
 y = f(x, b)
 return *y[:2], *torch.autograd.grad(y[0].square().sum(), x), *g(a), *g(b)
 
 f = compiled(lambda x, y: (x.as_strided((3, 4), (6, 1), 2) * 2, x.transpose(0, 1).reshape(-1)[::3],
-    y.unfold(1, 3, 2).sum(-1), x.diagonal() + 1, torch.einsum("ij,kj->ik", x, y), x.roll(1, 0).flip(1)))
+    y.unfold(1, 3, 2).sum(-1), x.diagonal() + 1, torch.einsum("ij,kj->ik", x, y), x.roll(1,
+        0).flip(1)))
 x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
 z = f(x, y)
 return *z, *torch.autograd.grad([(each * each).sum() for each in z], (x, y)), *f(turned, apart)
@@ -783,7 +800,8 @@ y = f(x)
 y.sum().backward(retain_graph=True)
 z = x.grad.clone()
 y.sum().backward()
-with torch.autograd.graph.saved_tensors_hooks(lambda each: each.double(), lambda each: each.float()):
+with torch.autograd.graph.saved_tensors_hooks(lambda each: each.double(),
+    lambda each: each.float()):
     y = f(x)
 return z, x.grad, *torch.autograd.grad(y.sum(), x)
 
@@ -816,7 +834,8 @@ class Layer(torch.nn.Module):
 layer = Layer()
 layer.first.load_state_dict({"weight": m, "bias": w})
 graph = torch.fx.symbolic_trace(layer)
-found = [graph(a), torch.fx.Interpreter(graph).run(a, 3.0), torch.fx.Transformer(graph).transform()(b)]
+found = [graph(a), torch.fx.Interpreter(graph).run(a, 3.0),
+    torch.fx.Transformer(graph).transform()(b)]
 graph.graph.eliminate_dead_code()
 torch.fx.replace_pattern(graph, lambda x, y: torch.relu(x) * y, lambda x, y: torch.sigmoid(x) + y)
 for node in graph.graph.find_nodes(op="call_method", target="relu"):
@@ -825,7 +844,8 @@ for node in graph.graph.find_nodes(op="call_method", target="relu"):
         added.args = (node,)
 graph.recompile()
 graph.graph.lint()
-return *found, graph(a), copy.deepcopy(graph)(b), pickle.loads(pickle.dumps(graph))(a), *graph.state_dict().values()
+return (*found, graph(a), copy.deepcopy(graph)(b), pickle.loads(pickle.dumps(graph))(a),
+    *graph.state_dict().values())
 """
 # A program's first lines: what compiles.
 _COMPILED = """torch._dynamo.reset()

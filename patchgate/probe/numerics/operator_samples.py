@@ -99,6 +99,7 @@ from patchgate.probe.numerics.sample_differences import (
 )
 from patchgate.probe.numerics.training_programs import (
     cache_key_programs,
+    compiling_programs,
     drawing_programs,
     training_programs,
 )
@@ -217,7 +218,7 @@ def _in_eager_mode(
 def _acts_on_graphs(request: RunOperators) -> bool:
     """True if no changed name stands for an operator."""
     of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
-    return {*request["names"]} <= {*of_graphs}
+    return {*request["names"]} <= {*of_graphs, *request["compiler"]}
 
 
 def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
@@ -231,7 +232,8 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, as it is
     made, and in code for the CPU.
     """
-    names = [name for name in request["names"] if name not in request["keys"]]
+    alone = {*request["keys"], *request["compiler"]} - {*request["joint"]}
+    names = [name for name in request["names"] if name not in alone]
     of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     return {
         "acts_eagerly": any(n in request["training"] or not _OF_COMPILES.match(n) for n in names),
@@ -367,20 +369,23 @@ def _cast(dtypes: Mapping[torch.dtype, torch.dtype], value: Any) -> Any:
 
 def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
     """Name -> the source of its samples, and the samples of each source, the closest first."""
-    training, passes = request["training"], [*request["passes"], *request["offers"]]
+    training, compiler = request["training"], request["compiler"]
+    passes = [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
     joint, kernels = [*request["joint"], *request["passes"]], request["kernels"]
     keys = request["keys"]
-    apart = {*training, *passes, *joint, *kernels, *keys}
+    apart = {*training, *compiler, *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
-    around = {"programs that call it": _training(training)} if training else {}
+    around = {"functions around operators": _training(training)} if training else {}
+    compiling = {"programs that compile": _compiling(compiler)} if compiler else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
     cached = {"functions that share a cache": _cached(keys)} if keys else {}
     groups = (
         (training, around),
+        (compiler, compiling),
         (passes, programs | drawing),
         (joint, drawing),
         (kernels, ordered),
@@ -493,12 +498,16 @@ def _training(names: Sequence[str]) -> list[Sample]:
     ]
 
 
+def _compiling(names: Sequence[str]) -> list[Sample]:
+    """Programs that compile what they call, for eager mode alone."""
+    found = compiling_programs(names, torch.Generator().manual_seed(SEED))
+    return [Sample(text, args, {}, traced=False) for text, args in found]
+
+
 def _cached(names: Sequence[str]) -> list[Sample]:
     """Programs that call one of the functions that make keys, for eager mode alone."""
-    generator = torch.Generator().manual_seed(SEED)
-    return [
-        Sample(text, args, {}, traced=False) for text, args in cache_key_programs(names, generator)
-    ]
+    found = cache_key_programs(names, torch.Generator().manual_seed(SEED))
+    return [Sample(text, args, {}, traced=False) for text, args in found]
 
 
 def _drawing() -> list[Sample]:

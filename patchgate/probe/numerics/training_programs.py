@@ -1,5 +1,6 @@
 """Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls; what the library has around operators; keys of caches.
+of modules, functional calls; what the library has around operators; keys of caches; and Python
+that is compiled.
 
 A replaced function is judged by the programs that call it. Programs are separated by empty lines
 and read inputs by name, as fragments of models do.
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import cProfile
 import inspect
-import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -213,11 +213,6 @@ return torch.nn.functional.dropout(x, 0.25) @ u
 x = torch.where(torch.rand_like(a) > 0.3, a.sin(), a * 0.5)
 return x + a.exp() * torch.randn_like(a), torch.bernoulli(torch.full_like(b, 0.6)) * b.cos()
 """
-# Functions that act while code is compiled, before Inductor.
-_OF_COMPILER = re.compile(
-    r"^torch\.(?:_dynamo|_functorch|_guards|_subclasses|_higher_order_ops|_export|export|_library"
-    r"|_ops|_prims_common|_meta_registrations|fx|utils\._(?:sympy|pytree|python_dispatch))\."
-)
 # These need gradients of another kind, or a loss that they call.
 _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
@@ -227,22 +222,21 @@ def training_programs(
 ) -> Iterator[tuple[Program, bool]]:
     """Programs that call one of the named functions, and whether they are compiled too."""
     wanted = _wanted(names)
-    of_compiler = [*filter(_OF_COMPILER.match, names)]
-    eager = [compiler_programs(of_compiler)] if of_compiler else []
-    if len(of_compiler) < len(names):
-        eager += _around_operators(names)
-    for text, is_compiled in ((_COMPILED, True), ("\n\n".join(eager), False)):
+    kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
+    steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
+    of_library = library_programs(with_distributions=any(".distributions." in n for n in names))
+    eager = "\n".join([_EAGER, *steps, of_library])
+    for text, is_compiled in ((_COMPILED, True), (eager, False)):
         for program in written_programs(text, generator, trained=is_compiled):
             if wanted and _calls(program, wanted):
                 yield program, is_compiled
 
 
-def _around_operators(names: Sequence[str]) -> list[str]:
-    """Texts of programs in eager mode."""
-    kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
-    steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
-    of_library = library_programs(with_distributions=any(".distributions." in n for n in names))
-    return ["\n".join([_EAGER, *steps, of_library])]
+def compiling_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
+    """Programs that compile what they call, and run one of the named functions meanwhile."""
+    wanted = _wanted(names)
+    programs = written_programs(compiler_programs(names), generator, trained=False)
+    return [each for each in programs if wanted and _calls(each, wanted)]
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:

@@ -189,7 +189,7 @@ def test_what_decides_what_is_saved_for_a_backward_acts_on_both_graphs():
     ]
     names = sampled_names({"changed": replaced, "effects": []})
     assert (names["joint"], names["passes"]) == (replaced[:1], replaced[1:2])
-    assert names["training"] == replaced[::2]
+    assert names["compiler"] == replaced[::2]
     assert names["names"] == replaced
 
 
