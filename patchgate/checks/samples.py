@@ -48,8 +48,10 @@ PG512 other results for samples of what the patch replaces
     pass meets small programs, and formulas with other numbers than its own. A patch of how
     kernels are ordered or fused meets programs that read an input before they write it. With a
     patch of the keys of caches, functions that differ in one thing, or in one option, are
-    compiled with one cache. Programs call what is replaced in distributions, initial weights,
-    copies of parameters, loaders of data and optimizers. Of a patch that changes how code is made
+    compiled with one cache. What acts before Inductor meets programs that compile Python: lists,
+    classes, generators, hooks, changes of state, views, checkpoints. Programs call what is replaced
+    in distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a
+    patch that changes how code is made
     the code for a simulated GPU is run too. On some, outputs, gradients or changed inputs are
     neither what torch computes without the patch nor what eager mode computes, by more than
     rounding explains (of small numbers two digits must agree); nor are they nearer to the exact
