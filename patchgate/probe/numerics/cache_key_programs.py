@@ -50,6 +50,17 @@ def passed(swaps):
             return torch.compile(lambda x: x @ n)(x)
     return call
 """
+_PLAIN = """
+def plain(swaps):
+    def swap(graph):
+        for node in graph.nodes:
+            if swaps and node.target is torch.ops.aten.mm.default:
+                node.args = node.args[::-1]
+    def call(x):
+        with torch._inductor.config.patch(post_grad_custom_post_pass=swap):
+            return torch.compile(lambda x: x @ n)(x)
+    return call
+"""
 _GIVEN = """
 def given(change):
     return lambda x: torch.compile(lambda x: x @ x.T)(change(x))
@@ -79,14 +90,15 @@ def counted(change):
         return torch.tensor(hits() - before)
     return call
 """
-# A number; the values, the type and the sizes of a constant; a pass; the type, the strides and the
-# sizes of an input; a gradient; options.
+# A number; the values, the type and the sizes of a constant; a pass, and one without a key; the
+# type, the strides and the sizes of an input; a gradient; options.
 _PAIRS = (
     (_SCALED, "scaled(2), scaled(3)"),
     (_CONSTANT, "constant(range(9)), constant(range(1, 10))"),
     (_CONSTANT, "constant(range(9)), constant(range(9), torch.float64)"),
     (_RESHAPED, "reshaped(4), reshaped(8)"),
     (_PASSED, "passed(False), passed(True)"),
+    (_PLAIN, "plain(False), plain(True)"),
     (_GIVEN, "given(torch.clone), given(torch.Tensor.double)"),
     (_GIVEN, "given(torch.clone), given(torch.t)"),
     (_GIVEN, "given(torch.clone), given(lambda x: x[:3])"),

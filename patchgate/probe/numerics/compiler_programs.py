@@ -683,6 +683,17 @@ for sign in (1, -1):
     found += [*y, *torch.autograd.grad(y[0].sum() + y[1].sin().sum(), x)]
 return found
 
+found = []
+with torch._subclasses.fake_tensor.FakeTensorMode():
+    made, x, strided = torch.empty, torch.empty(6, 6), torch.empty_strided
+    for x in (x, x.t(), made(6, 12)[:, ::2], made(12, 6)[::2], made(6, 1).expand(6, 6), x.double(),
+        strided((6, 6), (1, 7)), strided((6, 6), (14, 2)), x[:, :1], x[:0]):
+        for y in (x + 1, x[1:], x[:, 1:], x.t(), x.mT @ x, x.sum(0), x.clone(), x.contiguous(),
+            x.reshape(-1), torch.cat([x, x], 1), x.bfloat16(), x.unsqueeze(1), x.new_empty(3),
+            torch.empty_like(x), x.flip(0), x.softmax(-1), x.expand(2, *x.shape), x > 0):
+            found.append([*y.shape, *y.stride(), y.storage_offset(), y.itemsize])
+return [torch.tensor(each) for each in found]
+
 import torch.fx.experimental.proxy_tensor as proxies
 def f(x, y):
     z = x.view(-1)[:6] * y
