@@ -296,9 +296,9 @@ def test_harmless_patch_is_all_green(ask, name):
     verdicts = ask(HARMLESS, [check])
     patch, run = load_patch(HARMLESS), Run(folder="", patch=str(HARMLESS), rows={})
     asked = check.wanted(run, patch) and (check.cases is None or check.cases(patch, "2.11.0"))
-    # It replaces and defines no operator, everything is installed, and it offers users nothing;
-    # launches are judged at night.
-    asked = asked and name not in ("samples", "custom_operators", "stubs", "offers", "launches")
+    # It defines no operator, everything is installed, and it offers users nothing; launches are
+    # judged at night.
+    asked = asked and name not in ("custom_operators", "stubs", "offers", "launches")
     assert bool(verdicts) is bool(asked)
     # On some workloads it does not act.
     assert {verdict.colour for verdict in verdicts if verdict.code != "PG518"} <= {Colour.GREEN}
