@@ -51,14 +51,13 @@ PG512 other results for samples of what the patch replaces
     compiled with one cache. What acts before Inductor meets programs that compile Python: lists,
     classes, generators, hooks, changes of state, views, checkpoints. Programs call what is replaced
     in distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a
-    patch that changes how code is made
-    the code for a simulated GPU is run too. On some, outputs, gradients or changed inputs are
-    neither what torch computes without the patch nor what eager mode computes, by more than
-    rounding explains (of small numbers two digits must agree); nor are they nearer to the exact
-    ones in half precision. A patch that claims `numerics = "changes"` may do so, but neither a
-    pass nor the order of kernels may move a result of a small program by more than half of its
-    size. Or an output shares memory with an input, or with an output that is its copy, as neither
-    without the patch nor in eager mode.
+    patch that changes how code is made the code for a simulated GPU is run too. On some,
+    outputs, gradients or changed inputs are neither what torch computes without the patch nor
+    what eager mode computes, by more than rounding explains (of small numbers two digits must
+    agree); nor are they nearer to the exact ones in half precision. A patch that claims
+    `numerics = "changes"` may do so, but neither a pass nor the order of kernels may move a
+    result of a small program by more than half of its size. Or an output shares memory with an
+    input, or with an output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -80,7 +79,7 @@ PG514 samples of what the patch replaces as without it
     Fix: Nothing to do.
 PG515 samples of what the patch replaces were not judged
     torch's samples could not be made or compiled here, or did not end in time with the patch nor
-    without it, or torch has no samples of the replaced names.
+    without it, or no sample and no program calls what is replaced.
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
@@ -95,6 +94,10 @@ _ORDER = (
     "Compile the small program that is shown: a kernel writes what another has still to read, or "
     "two of them share memory."
 )
+_COMPILES_ITSELF = (
+    "Run the program that is shown without the patch and with it: what it compiles must return the "
+    "same results, and leave the same in the objects that it changes."
+)
 _NEAR = (
     "The results are near: look for a constant with too few digits, an intermediate in a narrower"
     " dtype than the arguments, or an approximation."
@@ -104,6 +107,12 @@ _KEY = (
     " everything that the original puts there."
 )
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
+# Programs -> the next step.
+_OF_PROGRAMS = {
+    PROGRAMS: _PROGRAM,
+    KERNEL_PROGRAMS: _ORDER,
+    "small programs that compile": _COMPILES_ITSELF,
+}
 # Words of a difference -> the next step, if that of the code does not fit.
 _NEXT = {
     "two different devices": (
@@ -339,7 +348,7 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     training = [*filter(_TRAINING.match, changed)]
     kernels = [name for name in changed if _KERNELS.match(name) and not _is_operator(name)]
     keys = [*filter(_KEYS.match, changed)]
-    compiler = [*filter(_COMPILER.match, changed)]
+    compiler = [name for name in changed if _COMPILER.match(name) and name not in training]
     own = (passes, joint, training, compiler, kernels, keys, filter(_is_operator, changed))
     known = {name for names in own for name in names}
     return {
@@ -365,7 +374,7 @@ def _not_judged(unpatched: Answer) -> str:
     if unpatched["unmeasured"]:
         return f"{unpatched['unmeasured']}: `pip install numpy` in the environment of this torch"
     if not any(unpatched["operators"].values()):
-        return f"torch has no samples of {', '.join(unpatched['operators'])}"
+        return f"no sample and no program calls {', '.join(unpatched['operators'])}"
     return ""
 
 
@@ -397,7 +406,7 @@ def judge_samples(
             _red,
             case=case,
             judged=metrics["judged"],
-            advice={PROGRAMS: _PROGRAM, KERNEL_PROGRAMS: _ORDER}.get(ran),
+            advice=_OF_PROGRAMS.get(ran),
             place=offer_place(patch, offer) if offer else place,
             program="" if offer else program,
         )

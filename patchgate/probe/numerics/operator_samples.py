@@ -24,6 +24,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.derived_samples import resized
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
     LONG,
@@ -88,6 +89,7 @@ from patchgate.probe.numerics.sample_compiles import (
     may_trace,
 )
 from patchgate.probe.numerics.sample_differences import (
+    COMPILING,
     SMALL,
     Counts,
     Results,
@@ -99,7 +101,7 @@ from patchgate.probe.numerics.sample_differences import (
 )
 from patchgate.probe.numerics.training_programs import (
     cache_key_programs,
-    compiling_programs,
+    compiler_programs,
     drawing_programs,
     training_programs,
 )
@@ -305,12 +307,12 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 def _spread(sample: Sample, eager: Results) -> Spread:
     """The largest moves of the results when inputs move by their last digit, as autocast reads
-    them. Inputs of a program that compiles by itself do not move: it makes no code of its own.
+    them. Inputs of a program that compiles by itself do not move: no code is made of it.
     """
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
     }
-    for seed in range(0 if "torch.compile(" in sample.function else _MOVED):
+    for seed in range(0 if sample.how == COMPILING else _MOVED):
         generator = torch.Generator().manual_seed(seed)
         args, kwargs = pytree.tree_map(
             functools.partial(_with_noise, generator, sample.how), (sample.args, sample.kwargs)
@@ -378,7 +380,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
-    compiling = {"programs that compile": _compiling(compiler)} if compiler else {}
+    compiling = {"small programs that compile": _compiling(compiler)} if compiler else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
@@ -499,15 +501,15 @@ def _training(names: Sequence[str]) -> list[Sample]:
 
 
 def _compiling(names: Sequence[str]) -> list[Sample]:
-    """Programs that compile what they call, for eager mode alone."""
-    found = compiling_programs(names, torch.Generator().manual_seed(SEED))
-    return [Sample(text, args, {}, traced=False) for text, args in found]
+    """Programs that compile what they call."""
+    found = compiler_programs(names, torch.Generator().manual_seed(SEED))
+    return [Sample(text, args, {}, how=COMPILING, traced=False) for text, args in found]
 
 
 def _cached(names: Sequence[str]) -> list[Sample]:
-    """Programs that call one of the functions that make keys, for eager mode alone."""
+    """Programs that call one of the functions that make keys."""
     found = cache_key_programs(names, torch.Generator().manual_seed(SEED))
-    return [Sample(text, args, {}, traced=False) for text, args in found]
+    return [Sample(text, args, {}, how=COMPILING, traced=False) for text, args in found]
 
 
 def _drawing() -> list[Sample]:
@@ -539,17 +541,11 @@ def _kernels() -> list[Sample]:
     generator = torch.Generator().manual_seed(SEED)
     fragments = [*kernel_fragments(generator)]
     found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
-    resized = [
-        Sample(text, args, {}, first=(tuple(map(_with_more_rows, args)), {}))
+    sized = [
+        Sample(text, args, {}, first=resized((args, {}), 0, None))
         for text, args in fragments[:_RESIZED]
     ]
-    return [*(Sample(text, args, {}) for text, args in found), *resized]
-
-
-def _with_more_rows(value: torch.Tensor) -> torch.Tensor:
-    """A matrix with twice the rows; a square one, which is a weight, as it is."""
-    is_square = len({*value.shape}) == 1
-    return value if value.dim() != 2 or is_square else torch.cat([value, value * 0.5])
+    return [*(Sample(text, args, {}) for text, args in found), *sized]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:

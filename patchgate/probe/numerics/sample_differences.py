@@ -46,6 +46,8 @@ STEPS = ("first call", "second call", "another size", "a third size")
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
 #: The way of calls with numbers near zero.
 SMALL = "with small numbers"
+#: The way of programs that compile what they call.
+COMPILING = "compiling by itself"
 # Their results may differ by this share of their size.
 _DIGITS = 1e-2
 # A way to compile -> the words that a sample's text has for it.
@@ -109,7 +111,8 @@ def _differing_in_eager_mode(
         before = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
         away = departure(after, *before, is_small=_is_small(ours, at))
         if away["excess"] > 1:
-            text = f"{ours['texts'][at]}, in eager mode"
+            how = "" if ours["how"][at] == COMPILING else ", in eager mode"
+            text = f"{ours['texts'][at]}{how}"
             found.append({"at": at, "offer": "", "sample": text, "program": "", **away})
     return found
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
-from patchgate.probe.numerics.compiler_programs import compiler_programs
+from patchgate.probe.numerics.compiler_programs import program_texts
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
@@ -232,10 +232,10 @@ def training_programs(
                 yield program, is_compiled
 
 
-def compiling_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
-    """Programs that compile what they call, and run one of the named functions meanwhile."""
+def compiler_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
+    """Programs that compile what they call, if that runs one of the named functions."""
     wanted = _wanted(names)
-    programs = written_programs(compiler_programs(names), generator, trained=False)
+    programs = written_programs(program_texts(names), generator, trained=False)
     return [each for each in programs if wanted and _calls(each, wanted)]
 
 
