@@ -557,8 +557,10 @@ x = ((a @ m).tanh() @ n).tanh()
 return (x @ m).tanh() @ n, (x.t() @ a).t().contiguous()
 
 # what may be fused with each other, and with a product
+# reductions; Inductor unrolls those of up to eight elements
 return (a.sum(0), a.amax(1), a.mean(), (a * 2).t().contiguous(), a.softmax(0), a.argmax(-1),
-    (a - a.mean(-1, keepdim=True)).square().sum(-1), (a + b).sum(), (a * b).cumsum(0)
+    (a - a.mean(-1, keepdim=True)).square().sum(-1), (a + b).sum(), (a * b).cumsum(0),
+    (-rows.abs()).amax(0), rows.abs().amin(0), (-rows.abs()).argmax(0), rows.var(0), rows.prod(0)
 )
 
 x = torch.cat([a @ m, b * 2, c.expand(4, 6)], -1)
