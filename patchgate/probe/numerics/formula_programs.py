@@ -29,6 +29,17 @@ torch.log(torch.exp(a) + {1.0})
 torch.where(a > {0.0}, a, a * {0.01})
 torch.where(a > {0.0}, a, (torch.exp(a) - {1.0}) * {1.0})
 torch.maximum(a, a * {0.2})
+a.sum(-1) / {6.0}
+a.sum((0, 1)) / {24.0}
+a.sum(0, keepdim=True) * {0.25}
+a.sum() / a.numel() * {1.0}
+(a * a).sum(-1, keepdim=True) / {6.0}
+a * torch.rsqrt(a.pow(2).mean(-1, keepdim=True) + {0.5})
+(a - a.mean(-1, keepdim=True)) / torch.sqrt(a.var(-1, keepdim=True, correction=0) + {0.5})
+torch.exp(a) / torch.exp(a).sum(-1, keepdim=True) * {1.0}
+torch.exp(a - a.amax(-1, keepdim=True)) / torch.exp(a - a.amax(-1, keepdim=True)).sum(-1)[:, None]
+torch.log(torch.exp(a).sum(-1)) + {0.0}
+a / torch.sqrt((a * a).sum(-1, keepdim=True) + {0.5})
 """
 _NUMBER = re.compile(r"\{(.+?)\}")
 # The factor of a changed number, and the value that replaces a zero.

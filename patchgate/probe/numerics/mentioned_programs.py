@@ -47,8 +47,9 @@ _OPERATORS = {
 }
 # An overload takes some of the calls alone, and all of them are of its operator.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
-# The most operators, calls of each, operators around a write, and pairs in a row.
-_MOST, _CALLS, _WRITTEN, _ROWS = 14, 4, 2, 40
+# The most operators, calls of each, operators around a write, pairs in a row, and programs of
+# integers and of booleans.
+_MOST, _CALLS, _WRITTEN, _ROWS, _TYPED = 14, 4, 2, 40, 24
 # Dtypes for functions that make a tensor of numbers; without one they make float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
@@ -72,8 +73,8 @@ class _Call:
 
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: of one operator, of two in a row, and of two whose middle
-    value is read again, in turns.
+    """Texts of programs and their inputs: of one operator, of two in a row, of two whose middle
+    value is read again, and of integers and booleans, in turns.
     """
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
@@ -86,13 +87,15 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
         if (steady := list(itertools.islice(filter(_is_steady, calls), _CALLS)))
     ]
     drawn = [program for calls in found for program in _of_draws(calls)]
-    alone = itertools.chain(drawn, *map(_of_one, mentioned))
+    alone = [*drawn, *itertools.chain(*map(_of_one, mentioned))]
     pairs = list(itertools.permutations(mentioned, 2))
     random.Random(seed).shuffle(pairs)
     rows = list(itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS))
     formulas = list(_formulas(words.values(), seed))
     read = itertools.chain(with_readers(formulas), with_readers(rows))
-    turns = itertools.zip_longest(formulas, alone, rows, read)
+    untyped = [each for turn in itertools.zip_longest(rows, alone) for each in turn if each]
+    typed = itertools.islice(_of_other_dtypes([*formulas, *untyped]), _TYPED)
+    turns = itertools.zip_longest(formulas, alone, rows, read, typed)
     yield from (program for turn in turns for program in turn if program)
 
 
@@ -104,6 +107,24 @@ def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
             _run(program)
         if {*map(stem, calls.words)} <= mentioned:
             yield program
+
+
+def _of_other_dtypes(programs: Sequence[Program]) -> Iterator[Program]:
+    """The programs that also run with integers or booleans for float32, with these inputs."""
+    for text, inputs in programs:
+        for change in (_integers, _booleans):
+            other = text, tuple(map(change, inputs))
+            is_other = any(one is not same for one, same in zip(other[1], inputs, strict=True))
+            if is_other and _run(other) is not None:
+                yield other
+
+
+def _integers(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor * 4).to(torch.int64) if tensor.dtype is torch.float32 else tensor
+
+
+def _booleans(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor > 0 if tensor.dtype is torch.float32 else tensor
 
 
 def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int]:

@@ -556,6 +556,24 @@ return (z @ n).softmax(-1) @ m, y.sum(), z * 2, x
 x = ((a @ m).tanh() @ n).tanh()
 return (x @ m).tanh() @ n, (x.t() @ a).t().contiguous()
 
+# dtypes of one width, in memory that is free again; all numbers are exact
+x = (a * 4).round() @ (m * 4).round()
+y = x.to(torch.int32).sort(-1).values
+z = (y.float() @ (n * 4).round()).to(torch.int32).sort(0).values
+return z, y.sum(), z * 2
+
+x = (a * 4).round() @ (m * 4).round()
+z = ((x @ (n * 4).round()).abs() @ (m * 2).round()).to(torch.int32)
+return z.cumsum(0), z, x.sum(0)
+
+x = (a * 4).round().double() @ (m * 4).round().double()
+y = (x @ (n * 4).round().double()).to(torch.int64).sort(0)
+return y.values * 2, y.values, x.sum(0)
+
+x = ((a * 2).round() @ (m * 2).round()).bfloat16()
+y = x.to(torch.int16).sort(-1).values
+return (y.bfloat16() @ m.bfloat16()).sum(0), y * 2, y
+
 # what may be fused with each other, and with a product
 # reductions; Inductor unrolls those of up to eight elements
 return (a.sum(0), a.amax(1), a.mean(), (a * 2).t().contiguous(), a.softmax(0), a.argmax(-1),

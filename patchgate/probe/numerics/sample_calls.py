@@ -53,6 +53,10 @@ _OVERFLOWING, _FACTOR = 2, 64.0
 _CANCELLING, _NEAR_ZERO = 2, 2.0**-26
 # Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
 _EXCHANGED = 3
+# Calls that mix dtypes, and samples that are changed to do so.
+_MIXED, _MIXED_SAMPLES = 8, 2
+# Calls of an overload with other settings.
+_SETTINGS = 6
 # Calls with the smallest integer, and the dtypes that have one.
 _SMALLEST, _INTEGERS = 4, (torch.int64, torch.int32)
 #: Half precision.
@@ -119,6 +123,9 @@ class Sample:
         if self.is_program:
             written = map(str.strip, self.function.splitlines()[1:])
             lines = "; ".join(filter(None, written))
+            dtypes = {str(tensor.dtype)[6:] for tensor in tensors_in(self.args)} - {"float32"}
+            if dtypes:
+                lines += f", given {', '.join(sorted(dtypes))}"
             return f"{lines}: {SLOPE}" if self.how == SLOPE else lines
         name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
         name = name.replace(_MAKING, "the tensors of ")
@@ -254,10 +261,13 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     plain = _by_form(Sample(name, *call) for call in calls)
     trained = [Sample(name, *pytree.tree_map(_trained, (s.args, s.kwargs))) for s in plain]
     others = [[cast_sample(s, dtype)] for s in plain[:_VARIED_SAMPLES] for dtype in _OTHER_DTYPES]
-    # Backward functions need shapes that fit each other, and may crash otherwise.
+    # Backward functions need shapes that fit each other, and may crash otherwise; and their tensors
+    # have one dtype.
     is_public = "backward" not in name and not name.startswith("ops.aten._")
     parameters = functools.partial(parameters_of, named(name), "") if is_public else None
-    return _in_turns(plain, trained, flat(others), parameters)
+    found = _in_turns(plain, trained, flat(others), parameters)
+    settings = [each for s in plain[:_VARIED_SAMPLES] for each in _with_other_settings(s)]
+    return flat([found, settings[:_SETTINGS]])
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
@@ -357,7 +367,7 @@ def _in_turns(
         for sample in trained[:_GRADIENT]
         for call in trained_alone(sample.args, sample.kwargs)
     ]
-    further, sizes, varied = list[Sample](), list[Sample](), list[Sample]()
+    further, sizes, varied, mixed = (list[Sample]() for _ in range(4))
     if parameters:
         sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
         further = flat(
@@ -372,6 +382,7 @@ def _in_turns(
         )
         sizes = _sizes(sources[::-1])
         varied = [each for s in plain[:_VARIED_SAMPLES] for each in _varied(s)]
+        mixed = [each for s in _with_several_floats(plain) for each in _of_mixed_dtypes(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
     halves = _halves_of([*named_dtype, *further])
     exchanged = [*itertools.islice(filter(None, map(_exchanged, plain)), _EXCHANGED)]
@@ -385,6 +396,7 @@ def _in_turns(
         further[:_DERIVED],
         sizes,
         others[:_OTHER_DTYPE],
+        mixed[:_MIXED],
         halves[:_HALF],
         trained[:_GRADIENT],
         [
@@ -424,6 +436,63 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
             new = [*leaves[:at], changed.reshape(leaf.shape), *leaves[at + 1 :]]
             args, kwargs = pytree.tree_unflatten(new, spec)
             yield replace(sample, args=args, kwargs=kwargs, how="with NaN")
+
+
+def _with_several_floats(samples: Iterable[Sample]) -> list[Sample]:
+    """The first samples of several tensors of float32."""
+    several = (s for s in samples if len(_floats(s)) > 1)
+    return [*itertools.islice(several, _MIXED_SAMPLES)]
+
+
+def _floats(sample: Sample) -> list[torch.Tensor]:
+    found = tensors_in((sample.args, sample.kwargs))
+    return [tensor for tensor in found if tensor.dtype is torch.float32]
+
+
+def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
+    """The call whose first tensor, or all others, are narrower; with a first tensor of integers;
+    with others of float64 without dimensions. Torch promotes each of them in its own way.
+    """
+    first, *others = map(id, _floats(sample))
+    changes: tuple[tuple[Any, Callable[[torch.Tensor], torch.Tensor]], ...] = (
+        ([first], lambda tensor: tensor.bfloat16()),
+        (others, lambda tensor: tensor.bfloat16()),
+        ([first], lambda tensor: (tensor.detach() * 4).to(torch.int64)),
+        (others, lambda tensor: tensor.detach().flatten()[:1].sum().double()),
+    )
+    for changed, change in changes:
+        leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+        leaves = [change(leaf) if id(leaf) in changed else leaf for leaf in leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        yield replace(sample, args=args, kwargs=kwargs)
+
+
+def _with_other_settings(sample: Sample) -> Iterator[Sample]:
+    """The call of an overload with other factors, and with these and each switch turned: of a
+    backward, torch's own functions pass few of them.
+    """
+    arguments = named(sample.function)._schema.arguments
+    kinds = {argument.name: str(argument.type) for argument in arguments}
+    names = [*itertools.islice(kinds, len(sample.args)), *sample.kwargs]
+    values = [*sample.args, *sample.kwargs.values()]
+    places = itertools.count(1)
+    values = [
+        value + 0.25 * next(places) if _is_factor(value, kinds[name]) else value
+        for name, value in zip(names, values, strict=True)
+    ]
+    leaves, spec = pytree.tree_flatten(values)
+    # Without a running mean, the backward of a batch norm in evaluation crashes the process.
+    is_whole = all(value is not None for value in values)
+    switches = [at for at, leaf in enumerate(leaves) if is_whole and type(leaf) is bool]
+    for at in (None, *switches):
+        turned = [not leaf if place == at else leaf for place, leaf in enumerate(leaves)]
+        given = pytree.tree_unflatten(turned, spec)
+        args, rest = tuple(given[: len(sample.args)]), given[len(sample.args) :]
+        yield replace(sample, args=args, kwargs=dict(zip(sample.kwargs, rest, strict=True)))
+
+
+def _is_factor(value: Any, kind: str) -> bool:
+    return kind in ("number", "Scalar", "float") and type(value) in (int, float)
 
 
 def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
