@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,14 +84,16 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 from patchgate.probe.numerics.sample_compiles import (
-    calls_in_steps,
+    calls_that_change,
+    compiles_so_far,
     count_compiles,
     counted_samples,
-    may_trace,
+    counting_backend,
 )
 from patchgate.probe.numerics.sample_differences import (
     COMPILING,
     SMALL,
+    STEPS,
     Counts,
     Results,
     Spread,
@@ -169,9 +172,10 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     given, names, stages = flat(by_source), request["names"], _stages(request)
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
-        samples, eager = steady(some, _TRACED + sum(sample.is_program for sample in given))
+        samples, eager, _ = steady(some, _TRACED + sum(sample.is_program for sample in given))
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
-        steps = _counts(samples, dict.fromkeys(counted_samples(samples) * may_trace(names), 0))
+        wanted = counted_samples(samples, counting_backend(names))
+        steps = _counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names)
         # Torch traces few programs wrongly: these are compiled without the patch too.
         traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
         # Samples that torch itself does not trace are not judged.
@@ -179,13 +183,14 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         kept = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
-        (alone, results), changed = settings_after(lambda: steady(further, _EAGER))
+        (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in kept), *alone]
         results = [*(eager[i] for i in kept), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
         exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
     written = {
         **stages,
+        "names": names,
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
         "how": [sample.how for sample in samples],
@@ -196,7 +201,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "spread": spread,
         "exact": exact,
         "traced": [traced[i] for i in kept],
-        "counts": {at: steps[i] for at, i in enumerate(kept) if i in steps},
+        "counts": {(kept.index(i), what): steps[i, what] for i, what in steps if i in kept}
+        | {(len(kept) + i, "programs"): [each] for i, each in compiles.items()},
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
@@ -245,23 +251,40 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     }
 
 
-def steady(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Any]]:
-    """The samples that run in eager mode, at most `most`, and their results.
+def steady(
+    samples: Sequence[Sample], most: int
+) -> tuple[list[Sample], list[Any], dict[int, tuple[int, int]]]:
+    """The samples that run in eager mode, at most `most`, their results, and the graphs and breaks
+    of those that compile by themselves.
 
     Samples whose results vary are left out: of random numbers, or of memory that nothing has
     written. So are calls with infinities of which torch makes NaN: equal formulas differ there.
     """
-    kept, eager = [], []
+    kept, eager = list[Sample](), list[Any]()
+    compiles = dict[int, tuple[int, int]]()
     for sample in samples:
         result = _outcome([sample], _call_all)
         if isinstance(result, str) or _makes_nan(sample, result):
             continue
-        if is_repeated(result, _outcome([sample], _filled)):
+        again, counts = _outcome_and_compiles(sample)
+        if is_repeated(result, again):
+            if sample.how == COMPILING:
+                compiles[len(kept)] = counts
             kept.append(sample)
             eager.append(result)
         if len(kept) == most:
             break
-    return [*map(_with_its_writes, kept, eager)], eager
+    return [*map(_with_its_writes, kept, eager)], eager, compiles
+
+
+def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
+    """Call a sample with memory that is filled; its results, and the graphs and breaks that it
+    caused.
+    """
+    before = compiles_so_far()
+    result = _outcome([sample], _filled)
+    graphs, breaks = map(operator.sub, compiles_so_far(), before)
+    return result, (graphs, breaks)
 
 
 def _can_be_judged(sample: Sample) -> bool:
@@ -532,7 +555,8 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     once = (program for program, how in others if not how)
     read = [(program, "") for program in itertools.islice(with_readers(once), _READ)]
     others = [*others[:_READ], *read, *others[_READ:]]
-    found = (*first, *mentioned, *others)
+    turns = itertools.zip_longest(first, mentioned)
+    found = (*(each for turn in turns for each in turn if each), *others)
     return [Sample(text, args, {}, how=how) for (text, args), how in found]
 
 
@@ -574,7 +598,9 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
     samples = written["samples"][: len(before)]
     with reproducible(request["profile"], training=True):
         # First of all, since only this shows what a process does at its first call.
-        counts = _counts(samples, {i: len(each) for i, each in written["counts"].items()})
+        before_steps = written["counts"].items()
+        known = {key: len(each) for key, each in before_steps if key[1] != "programs"}
+        counts = _counts(samples, known, written["names"])
         now = _traced(samples) if written["acts_before_code"] else {}
         # Traces show where to look; compiled code is judged.
         excess = {
@@ -604,14 +630,14 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         eagerly = [
             i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_program(each)
         ]
-        called, changed = settings_after(lambda: _called(every, eagerly, eager, spread))
+        (called, compiles), changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
         "compiled": compiled,
         "simulated": simulated,
         "called": called,
         "calls": eagerly,
         "settings": changed,
-        "counts": counts,
+        "counts": counts | {(i, "programs"): [each] for i, each in compiles.items()},
         "offered": offered,
     }
     save_outputs(results, path)
@@ -674,35 +700,42 @@ def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -
     return first if {*sized}.isdisjoint(first) else [*({*first} - {*sized}), *sized]
 
 
-def _counts(samples: Sequence[Sample], steps: Mapping[int, int]) -> dict[int, Counts]:
-    """Count the graphs and breaks of samples, each in its number of steps; leave out samples with
-    none.
+def _counts(
+    samples: Sequence[Sample], steps: Mapping[tuple[int, str], int], names: Sequence[str]
+) -> dict[tuple[int, str], Counts]:
+    """Count the graphs and breaks of samples as a part of their calls changes, each in its number
+    of steps; leave out samples with none.
     """
     found = {}
-    for at, most in steps.items():
+    backend = counting_backend(names)
+    for (at, what), most in steps.items():
+        assert backend is not None
         function = _call(samples[at], samples[at].module())
-        calls = (pytree.tree_map(_leaf_copy, call) for call in calls_in_steps(samples[at]))
-        found[at] = count_compiles(function, calls, most)
-    return {at: each for at, each in found.items() if each}
+        calls = (pytree.tree_map(_leaf_copy, call) for call in calls_that_change(samples[at], what))
+        found[at, what] = count_compiles(function, calls, backend, most)
+    return {key: counts for key, counts in found.items() if counts}
 
 
 def _called(
     samples: Sequence[Sample], chosen: Sequence[int], eager: Sequence[Any], spread: Sequence[Spread]
-) -> dict[int, Any]:
-    """Results of the chosen samples in eager mode that differ from those without the patch. Memory
-    that nothing has written is filled, as it may be in a user's process.
+) -> tuple[dict[int, Any], dict[int, tuple[int, int]]]:
+    """Results of the chosen samples in eager mode that differ from those without the patch, and the
+    graphs and breaks of those that compile by themselves. Memory that nothing has written is
+    filled, as it may be in a user's process.
     """
     # A process may validate a model before it trains it. What a patch keeps of tensors without
     # numbers must not meet others.
     turns = {AFTER_INFERENCE: -1, ON_A_GPU: 1}
     order = sorted(chosen, key=lambda i: turns.get(samples[i].how, 0))
-    results = {i: _outcome([samples[i]], _filled) for i in order}
-    return {
+    outcomes = {i: _outcome_and_compiles(samples[i]) for i in order}
+    results = {
         i: result
-        for i, result in results.items()
+        for i, (result, _) in outcomes.items()
         if _excess(samples[i], result, eager[i], spread[i]) > 1
         and _is_judged(samples[i], result, eager[i])
     }
+    compiled = {i: counts for i, (_, counts) in outcomes.items() if samples[i].how == COMPILING}
+    return results, compiled
 
 
 def _excess(sample: Sample, after: Any, before: Any, spread: Spread) -> float:

@@ -1,44 +1,75 @@
-"""Counts the graphs and breaks that Dynamo makes of samples, also with other sizes; nothing is
-lowered.
+"""Counts the graphs and breaks of samples, also with other sizes and numbers, and of programs that
+compile by themselves. No code is compiled.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.derived_samples import Call, resized
-from patchgate.probe.numerics.sample_calls import REDRAWN, Sample
+from patchgate.probe.numerics.sample_calls import REDRAWN, SLOPE, Sample, tensors_in
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
 
+#: A backend that notes each of its graphs.
+Backend = Callable[[list[None], torch.fx.GraphModule, Any], Any]
 # Replaced names that may be called while a program is traced: no tables, no compiler, and no
 # methods of tensors, which Dynamo captures as calls.
 _CALLED = re.compile(r"^torch\.(?!Tensor\.)\w+(?:\.[A-Za-z_]\w*)*$")
-# Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU.
-_COUNTED = 16
+# Names that act between Dynamo's graph and code.
+_LOWERS = re.compile(
+    r"^torch\.(?:_inductor\.(?!codecache)|_decomp\b|_refs\b|_meta_registrations\b)"
+)
+# Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU, and lowering it 0.4 s.
+_COUNTED, _LOWERED = 16, 12
 
 
-def may_trace(names: Sequence[str]) -> bool:
-    """True if Dynamo may trace one of the replaced names."""
-    return any(_CALLED.match(name) and not name.startswith("torch._") for name in names)
+def counting_backend(names: Sequence[str]) -> Backend | None:
+    """The backend that counts graphs for the replaced names: one that makes nothing of a graph for
+    what Dynamo may trace, or one that makes code of it; None if neither can be affected.
+    """
+    if any(_CALLED.match(name) and not name.startswith("torch._") for name in names):
+        return _captured
+    return _lowered if any(map(_LOWERS.match, names)) else None
 
 
-def counted_samples(samples: Sequence[Sample]) -> list[int]:
-    """The places of samples that are counted: the first of each form. Programs are left out,
-    because they do inside a graph what models do before one.
+def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[tuple[int, str]]:
+    """The places of samples that are counted, the first of each form, and what changes between
+    their calls.
+
+    Programs are counted where they are lowered only, because they do inside a graph what models do
+    before one.
     """
     found: dict[Any, int] = {}
     for at, sample in enumerate(samples):
-        if sample.is_program or sample.first or not sample.traced or sample.how.endswith(REDRAWN):
+        if sample.is_program and (backend is not _lowered or sample.how):
             continue
-        if not sample.how.startswith(("around", "strided")):
-            found.setdefault((sample.form, _kinds(sample)), at)
-    return list(found.values())[:_COUNTED]
+        if sample.first or not sample.traced or sample.how.endswith(REDRAWN):
+            continue
+        if sample.how.startswith(("around", "strided", "with ", SLOPE)):
+            continue
+        kind = sample.form, _kinds(sample)
+        # Sizes of one element are constants in Dynamo.
+        if kind not in found or (_can_grow(sample) and not _can_grow(samples[found[kind]])):
+            found[kind] = at
+    if backend is None:
+        return []
+    places = [*found.values()][: _LOWERED if backend is _lowered else _COUNTED]
+    return [(at, what) for at in places for what in _CALLS if next(_CALLS[what](samples[at]), None)]
+
+
+def _can_grow(sample: Sample) -> bool:
+    return all(
+        size > 1 for tensor in tensors_in((sample.args, sample.kwargs)) for size in tensor.shape
+    )
 
 
 def _kinds(sample: Sample) -> tuple[Any, ...]:
@@ -52,7 +83,9 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def count_compiles(function: Callable[..., Any], calls: Iterator[Call], most: int = 0) -> Counts:
+def count_compiles(
+    function: Callable[..., Any], calls: Iterator[Call], backend: Backend, most: int
+) -> Counts:
     """Count the compiles of each call, up to the first that raises, or so many."""
 
     # This has no loop: if a call in a loop breaks the graph, Dynamo compiles nothing of the
@@ -61,27 +94,60 @@ def count_compiles(function: Callable[..., Any], calls: Iterator[Call], most: in
         return function(*args, **kwargs)
 
     graphs: list[None] = []
-
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        graphs.append(None)
-        return graph.forward
-
     torch._dynamo.reset()
-    compiled = torch.compile(call, backend=backend)
+    compiled = torch.compile(call, backend=partial(backend, graphs))
     counts: Counts = []
-    for given in itertools.islice(calls, most or len(STEPS)):
+    for given in itertools.islice(calls, most):
         graphs.clear()
         counters.clear()
         try:
             compiled(*given)
         except Exception:  # what raises is judged where the sample is run
             break
-        counts.append((len(graphs), sum(counters["graph_break"].values())))
+        counts.append((len(graphs), compiles_so_far()[1]))
     torch._dynamo.reset()
     return counts
 
 
-def calls_in_steps(sample: Sample) -> Iterator[Call]:
+def compiles_so_far() -> tuple[int, int]:
+    """The graphs and breaks that Dynamo has counted."""
+    return counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
+
+
+def _captured(graphs: list[None], graph: torch.fx.GraphModule, inputs: Any) -> Any:
+    graphs.append(None)
+    return graph.forward
+
+
+def _lowered(graphs: list[None], graph: torch.fx.GraphModule, inputs: Any) -> Any:
+    """A backend as Inductor, that writes code and compiles none. Conditions on sizes that it meets
+    are guards.
+    """
+    from torch._inductor import compile_fx
+    from torch._inductor.debug import DebugContext
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.virtualized import V
+
+    def write_code(graph: Any, inputs: Any, *, is_inference: bool = False, **_: Any) -> Any:
+        compile_fx.view_to_reshape(graph)
+        with torch.no_grad():
+            mode = compile_fx.fake_tensor_prop(graph, inputs)
+        compile_fx.record_original_output_strides(graph)
+        with V.set_fake_mode(mode), DebugContext():
+            compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
+            lowering = GraphLowering(
+                graph, example_inputs=inputs, shape_env=mode.shape_env, is_inference=is_inference
+            )
+            with V.set_graph_handler(lowering), V.set_extern_kernel_nodes([]):
+                lowering.run(*inputs)
+                lowering.codegen()
+        return make_boxed_func(graph)
+
+    graphs.append(None)
+    return compile_fx.compile_fx(graph, inputs, inner_compile=write_code)
+
+
+def _calls_of_sizes(sample: Sample) -> Iterator[Call]:
     """The call twice, and with twice and four times as many elements along a dimension."""
     call = sample.args, sample.kwargs
     yield call
@@ -89,6 +155,31 @@ def calls_in_steps(sample: Sample) -> Iterator[Call]:
     first = next((x for x in sample.args if isinstance(x, torch.Tensor)), None)
     if first is None or not first.dim():
         return
-    for _ in STEPS[2:]:
+    for _ in STEPS["sizes"][2:]:
         call = resized(call, -2 if first.dim() > 2 else 0, None)
         yield call
+
+
+def _calls_of_numbers(sample: Sample) -> Iterator[Call]:
+    """The call twice, and with each of its integers larger by one, again and again; none if it has
+    no integers.
+    """
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    if all(type(leaf) is not int for leaf in leaves):
+        return
+    for more in (0, *range(len(STEPS["numbers"]) - 1)):
+        larger = [leaf + more if type(leaf) is int else leaf for leaf in leaves]
+        call: Call = pytree.tree_unflatten(larger, spec)
+        yield call
+
+
+# Part of a call that changes -> the calls.
+_CALLS: Mapping[str, Callable[[Sample], Iterator[Call]]] = {
+    "sizes": _calls_of_sizes,
+    "numbers": _calls_of_numbers,
+}
+
+
+def calls_that_change(sample: Sample, what: str) -> Iterator[Call]:
+    """Calls of a sample with other sizes, or with other numbers."""
+    return _CALLS[what](sample)

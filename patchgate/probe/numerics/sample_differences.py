@@ -41,7 +41,12 @@ Results = dict[str, list[torch.Tensor]]
 Spread = Mapping[str, Sequence[torch.Tensor]]
 #: The numbers of graphs and of breaks in each of Dynamo's steps.
 Counts = list[tuple[int, int]]
-STEPS = ("first call", "second call", "another size", "a third size")
+#: Part of a call that changes -> its steps.
+STEPS = {
+    "sizes": ("first call", "second call", "another size", "a third size"),
+    "numbers": ("first call", "second call", "another number", "a third number", "a fourth number"),
+    "programs": ("run",),
+}
 #: The way of calls in which torch may leave out a product of zero and NaN.
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
 #: The way of calls with numbers near zero.
@@ -93,8 +98,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     counts = {"samples": len(ours["texts"]), "judged": len(judged), "rounded": rounded}
     more = [
         {"sample": ours["texts"][at], **step}
-        for at, before in ours["counts"].items()
-        if (step := grown(before, theirs["counts"].get(at, [])))
+        for (at, what), before in ours["counts"].items()
+        if (step := grown(before, theirs["counts"].get((at, what), []), STEPS[what]))
     ]
     found = {"differing": differing, "grown": more, "settings": _settings_left(ours, theirs)}
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}
@@ -174,22 +179,27 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     return min(found, other, key=lambda each: float(each["excess"]))
 
 
-def grown(unpatched: Counts, patched: Counts) -> dict[str, Any]:
-    """The first step in which the patch causes more graphs or breaks; empty if there is none.
+def grown(unpatched: Counts, patched: Counts, steps: Sequence[str]) -> dict[str, Any]:
+    """The first step in which the patch causes more graphs or breaks; empty if there is none. Of a
+    program, each one more counts.
 
     Where torch itself breaks the graph, it compiles nothing for other sizes, and counts no break
     again. There one compile for the first other size is allowed, as for any function.
     """
+    if steps == STEPS["programs"] and patched:
+        pairs = zip(("breaks", "graphs"), unpatched[0][::-1], patched[0][::-1], strict=True)
+        of, before, now = next((each for each in pairs if each[2] > each[1]), ("", 0, 0))
+        return {"step": steps[0], "of": of, "expected": before, "actual": now} if of else {}
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
     most = 0  # breaks of torch's own up to this step
-    for step, (graphs, breaks), (now, broken) in zip(STEPS, unpatched, patched, strict=False):
+    for step, (graphs, breaks), (now, broken) in zip(steps, unpatched, patched, strict=False):
         # If torch itself breaks the graph, a function around that one breaks it once more.
         most = max(most, breaks)
         if broken > 2 * most:
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
-        if step == STEPS[0]:
+        if step == steps[0]:
             own = max(0, now - graphs)
-        elif now > max(graphs + own * (step in STEPS[2:]), bool(most) and step == STEPS[2]):
+        elif now > max(graphs + own * (step in steps[2:]), bool(most) and step == steps[2]):
             return {"step": step, "of": "graphs", "expected": graphs, "actual": now}
     return {}
 
