@@ -414,6 +414,7 @@ def judge_samples(
         verdicts += say("PG531" if offer else "PG513", failing, fact=fact)
         verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
+    verdicts += _judge_kept(case, ran, metrics["kept"], place)
     verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:
         return verdicts
@@ -464,6 +465,19 @@ def _judge_compiles(
             )
             expected = f"{first['expected']} {what}, as unpatched"
             yield verdict(code, Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
+
+
+# The most that small programs may keep more for their backwards, as of memory at the peak.
+_KEPT = 1.02
+
+
+def _judge_kept(case: Case, ran: str, kept: Mapping[str, Any], place: str) -> Iterator[Verdict]:
+    """PG301 if all small programs together keep more memory for their backwards."""
+    if kept["actual"] > _KEPT * kept["expected"]:
+        what = f"bytes kept for the backwards of {kept['programs']} programs"
+        actual = f"{kept['actual']}; of one: {kept['sample']}"
+        expected = f"{kept['expected']} {what}, as unpatched"
+        yield verdict("PG301", Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
 
 
 def _judge_settings(

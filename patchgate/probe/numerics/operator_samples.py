@@ -89,6 +89,7 @@ from patchgate.probe.numerics.sample_compiles import (
     count_compiles,
     counted_samples,
     counting_backend,
+    kept_bytes,
 )
 from patchgate.probe.numerics.sample_differences import (
     COMPILING,
@@ -106,6 +107,7 @@ from patchgate.probe.numerics.training_programs import (
     cache_key_programs,
     compiler_programs,
     drawing_programs,
+    trained_programs,
     training_programs,
 )
 from patchgate.probe.numerics.weight_programs import weight_programs
@@ -146,6 +148,8 @@ _PROGRAMS = 110
 _RESIZED = 12
 # Programs of which middle values are read again.
 _READ = 10
+# Programs of forward and backward that are compiled if all traces are unchanged.
+_TRAINED = 6
 # Programs that are run with what a patch offers.
 _OFFERED = 40
 # The most elements of the results of a long call.
@@ -176,16 +180,17 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
         wanted = counted_samples(samples, counting_backend(names))
         steps = _counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names)
+        kept = _kept(samples) if request["joint"] else {}
         # Torch traces few programs wrongly: these are compiled without the patch too.
         traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
-        kept = [i for i in traced if i not in failed]
+        sound = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
         (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
-        samples = [*(samples[i] for i in kept), *alone]
-        results = [*(eager[i] for i in kept), *results]
+        samples = [*(samples[i] for i in sound), *alone]
+        results = [*(eager[i] for i in sound), *results]
         spread = [_spread(*each) for each in zip(samples, results, strict=True)]
         exact = {i: found for i, each in enumerate(samples) if (found := _exact(each))}
     written = {
@@ -200,9 +205,10 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "eager": results,
         "spread": spread,
         "exact": exact,
-        "traced": [traced[i] for i in kept],
-        "counts": {(kept.index(i), what): steps[i, what] for i, what in steps if i in kept}
-        | {(len(kept) + i, "programs"): [each] for i, each in compiles.items()},
+        "traced": [traced[i] for i in sound],
+        "counts": {(sound.index(i), what): steps[i, what] for i, what in steps if i in sound}
+        | {(len(sound) + i, "programs"): [each] for i, each in compiles.items()},
+        "kept": {at: kept[i] for at, i in enumerate(sound) if i in kept},
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
@@ -405,6 +411,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     around = {"functions around operators": _training(training)} if training else {}
     compiling = {"small programs that compile": _compiling(compiler)} if compiler else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
+    trained = {"small programs that are trained": _trained()} if request["joint"] else {}
     programs = {"small programs": _programs(request["mentions"])} if passes else {}
     ordered = {"small programs of kernels": _kernels()} if kernels else {}
     cached = {"functions that share a cache": _cached(keys)} if keys else {}
@@ -412,7 +419,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         (training, around),
         (compiler, compiling),
         (passes, programs | drawing),
-        (joint, drawing),
+        (request["joint"], trained | drawing),
         (kernels, ordered),
         (keys, cached),
     )
@@ -541,6 +548,12 @@ def _drawing() -> list[Sample]:
     return [Sample(text, args, {}, how=SLOPE) for text, args in drawing_programs(generator)]
 
 
+def _trained() -> list[Sample]:
+    """Programs of models whose tensors have a gradient."""
+    found = trained_programs(torch.Generator().manual_seed(SEED))
+    return [Sample(text, args, {}) for text, args in found]
+
+
 def _programs(mentions: Sequence[str]) -> list[Sample]:
     """Programs of arithmetic and of the operators that are mentioned, then all others, first those
     that call a mentioned one; of the first, middle values are read again.
@@ -601,6 +614,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         before_steps = written["counts"].items()
         known = {key: len(each) for key, each in before_steps if key[1] != "programs"}
         counts = _counts(samples, known, written["names"])
+        kept = _kept(samples) if written["kept"] else {}
         now = _traced(samples) if written["acts_before_code"] else {}
         # Traces show where to look; compiled code is judged.
         excess = {
@@ -612,6 +626,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
         # If all traces are unchanged, only code can be wrong.
         few = _COMPILED // 2 if now else _COMPILED
+        if written["kept"] and not written["makes_code"]:
+            few = _TRAINED  # graphs of forward and backward, which take long
         others = [i for i in range(len(samples)) if i not in telling]
         # Each slope is a compile of its own: one, where there is nothing else.
         others = [i for i in others if samples[i].how != SLOPE] or others[:1]
@@ -638,6 +654,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         "calls": eagerly,
         "settings": changed,
         "counts": counts | {(i, "programs"): [each] for i, each in compiles.items()},
+        "kept": kept,
         "offered": offered,
     }
     save_outputs(results, path)
@@ -714,6 +731,19 @@ def _counts(
         calls = (pytree.tree_map(_leaf_copy, call) for call in calls_that_change(samples[at], what))
         found[at, what] = count_compiles(function, calls, backend, most)
     return {key: counts for key, counts in found.items() if counts}
+
+
+def _kept(samples: Sequence[Sample]) -> dict[int, int]:
+    """The bytes that programs keep for their backward after all passes."""
+    found = {}
+    for at, sample in enumerate(samples):
+        if not sample.is_program or not any(tensor.requires_grad for tensor in sample.args):
+            continue
+        torch._dynamo.reset()
+        compiled = torch.compile(function_of(sample.function), backend=_without_code)
+        with torch.random.fork_rng(devices=[]), contextlib.suppress(Exception):
+            found[at] = kept_bytes(compiled, [*map(_leaf_copy, sample.args)])
+    return found
 
 
 def _called(

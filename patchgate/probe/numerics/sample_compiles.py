@@ -114,6 +114,24 @@ def compiles_so_far() -> tuple[int, int]:
     return counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
 
 
+def kept_bytes(function: Callable[..., Any], args: Sequence[Any]) -> int:
+    """The bytes of memory that the call of a compiled function keeps for its backward, without that
+    of its arguments.
+    """
+    given = {tensor.untyped_storage().data_ptr() for tensor in tensors_in(args)}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in given:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        _result = function(*args)  # what it keeps is not freed before it is counted
+    return sum(storage.nbytes() for storage in kept.values())
+
+
 def _captured(graphs: list[None], graph: torch.fx.GraphModule, inputs: Any) -> Any:
     graphs.append(None)
     return graph.forward

@@ -101,8 +101,26 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         for (at, what), before in ours["counts"].items()
         if (step := grown(before, theirs["counts"].get((at, what), []), STEPS[what]))
     ]
-    found = {"differing": differing, "grown": more, "settings": _settings_left(ours, theirs)}
+    found = {
+        "differing": differing,
+        "grown": more,
+        "kept": _kept(ours, theirs),
+        "settings": _settings_left(ours, theirs),
+    }
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}
+
+
+def _kept(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """The bytes that all programs keep for their backward without the patch and with it, and the
+    program with which they grow most.
+    """
+    more = {
+        at: theirs["kept"][at] - ours["kept"][at] for at in ours["kept"] if at in theirs["kept"]
+    }
+    before, after = (sum(side["kept"][at] for at in more) for side in (ours, theirs))
+    most = max(more, key=more.__getitem__, default=None)
+    text = "" if most is None else ours["texts"][most]
+    return {"programs": len(more), "expected": before, "actual": after, "sample": text}
 
 
 def _differing_in_eager_mode(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import cProfile
 import inspect
+import itertools
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
 from patchgate.probe.numerics.compiler_programs import program_texts
 from patchgate.probe.numerics.library_programs import library_programs
-from patchgate.probe.numerics.model_fragments import written_programs
+from patchgate.probe.numerics.model_fragments import fragments, written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.patch.snapshot import resolve
 
@@ -213,6 +214,8 @@ return torch.nn.functional.dropout(x, 0.25) @ u
 x = torch.where(torch.rand_like(a) > 0.3, a.sin(), a * 0.5)
 return x + a.exp() * torch.randn_like(a), torch.bernoulli(torch.full_like(b, 0.6)) * b.cos()
 """
+# Fragments of models that are trained for what acts on the graphs of forward and backward.
+_TRAINED = 20
 # These need gradients of another kind, or a loss that they call.
 _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
@@ -252,6 +255,11 @@ def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list
 def drawing_programs(generator: torch.Generator) -> list[Program]:
     """Programs that draw random numbers, whose tensors have a gradient."""
     return [*written_programs(_DRAWN, generator, trained=True)][1::2]
+
+
+def trained_programs(generator: torch.Generator) -> list[Program]:
+    """The first programs of models whose tensors have a gradient."""
+    return [*itertools.islice(fragments(generator), 1, 2 * _TRAINED, 2)]
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
