@@ -194,7 +194,7 @@ _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
 # Groups of samples are compiled forward and backward, and halved if one raises.
-_COMPILES = 8
+_COMPILES = 12
 _SHOWN = 3
 
 

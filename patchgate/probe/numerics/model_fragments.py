@@ -591,11 +591,27 @@ return y.sum(-1), x, (y @ n).tanh() + y
 """
 
 
+# A product, reductions, memory that is free again, and an input that is read and then written.
+_OF_OPTIONS = """
+x = (a @ m).relu()
+y = ((x - x.mean(-1, keepdim=True)) @ n).softmax(-1)
+b.mul_(x.sum())
+return (y @ m).t().contiguous(), b.cumsum(-1), x.argmax(-1), rows.double().sum(0) * 3
+"""
+
+
 def kernel_fragments(
     generator: torch.Generator,
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
     """Texts of programs of several kernels, and their inputs."""
     yield from written_programs(_KERNELS, generator, trained=False)
+
+
+def option_fragments(
+    generator: torch.Generator,
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """A program of several kernels for options that change how code is written, and its inputs."""
+    yield from written_programs(_OF_OPTIONS, generator, trained=False)
 
 
 def first_fragments(

@@ -42,7 +42,11 @@ from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.gpu_calls import TWO_DEVICES
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
-from patchgate.probe.numerics.model_fragments import first_fragments, kernel_fragments
+from patchgate.probe.numerics.model_fragments import (
+    first_fragments,
+    kernel_fragments,
+    option_fragments,
+)
 from patchgate.probe.numerics.operators import (
     module_in,
     modules_that_call,
@@ -53,7 +57,6 @@ from patchgate.probe.numerics.operators import (
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.own_calls import own_calls
 from patchgate.probe.numerics.random_programs import (
-    SEQUENCES,
     as_it_is,
     function_of,
     programs,
@@ -66,6 +69,7 @@ from patchgate.probe.numerics.sample_calls import (
     EXPANDED_GRADIENT,
     HALVES,
     INFINITE,
+    OPTIONS,
     REDRAWN,
     SEED,
     SLOPE,
@@ -130,7 +134,7 @@ _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
 _EAGER, _MOVED = 640, 2
 # The most compiles, without those that look for the first sample that raises. It is a count and no
 # time limit, so that every machine runs the same ones.
-_COMPILES = 8
+_COMPILES = 12
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
 # Samples of a source that are tried for random numbers, those that are kept, and those of these
@@ -144,8 +148,8 @@ _PARTS, _CALLERS = 36, 3
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
-# Programs of kernels whose sizes change.
-_RESIZED = 12
+# Programs of kernels whose sizes change, and random ones.
+_RESIZED, _RANDOM = 12, 3
 # Programs of which middle values are read again.
 _READ = 10
 # Programs of forward and backward that are compiled if all traces are unchanged.
@@ -574,15 +578,22 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _kernels() -> list[Sample]:
-    """Programs of several kernels, whose order and memory matter, also with sizes that change."""
+    """Programs of several kernels, whose order and memory matter, also with options and with sizes
+    that change.
+    """
     generator = torch.Generator().manual_seed(SEED)
     fragments = [*kernel_fragments(generator)]
-    found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
+    found = [*fragments, *[*programs(SEED)][-_RANDOM:]]
+    of_options = [
+        Sample(text, args, {}, how=how)
+        for text, args in option_fragments(generator)
+        for how in OPTIONS
+    ]
     sized = [
         Sample(text, args, {}, first=resized((args, {}), 0, None))
         for text, args in fragments[:_RESIZED]
     ]
-    return [*(Sample(text, args, {}) for text, args in found), *sized]
+    return [*of_options, *(Sample(text, args, {}) for text, args in found), *sized]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:
@@ -713,7 +724,8 @@ def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -
     all others of that kind in their order: alone it would be another graph.
     """
     first = [*differing[:_TELLING]]
-    sized = [i for i, each in enumerate(samples) if each.is_program and each.how not in ("", SLOPE)]
+    apart = {"", SLOPE, *OPTIONS}
+    sized = [i for i, each in enumerate(samples) if each.is_program and each.how not in apart]
     return first if {*sized}.isdisjoint(first) else [*({*first} - {*sized}), *sized]
 
 
@@ -803,7 +815,7 @@ def _simulated(
     only a real GPU can run are left out. Sizes are constants there.
     """
     profile = request["simulated"]
-    chosen = [at for at in chosen if not samples[at].first]
+    chosen = [at for at in chosen if not samples[at].first and samples[at].how not in OPTIONS]
     if not profile or not chosen:
         return {}
     try:
@@ -889,7 +901,7 @@ def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
     `is_drawn`: floats are drawn from a seed, because only a dtype or a shape matters.
     """
     is_sent = any(f"{function.__name__}(" in sample.function for function in OF_SENDING)
-    if is_sent or sample.how == SLOPE:
+    if is_sent or sample.how in (SLOPE, *OPTIONS):
         return ""
     literal = _drawn if is_drawn else _literal
     seeded = "    torch.manual_seed(0)\n" if is_drawn else ""
@@ -1117,6 +1129,8 @@ def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[i
 
 
 def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[Results]:
+    from torch._inductor import config as inductor_config
+
     torch._dynamo.reset()
     if any(sample.is_program and sample.how == SLOPE for sample in samples):
         with torch.random.fork_rng(devices=[]):
@@ -1125,6 +1139,7 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
     dynamic = any(sample.first for sample in samples)
     compiled = torch.compile(_in_line(len(samples)), backend=backend, dynamic=dynamic)
     with (
+        inductor_config.patch(OPTIONS.get(samples[0].how, {})),
         shape_config.patch(use_duck_shape=False),  # sizes that are equal now may change apart
         # A function that breaks the graph is compiled on its own, anew for each sample.
         dynamo_config.patch(recompile_limit=2 * _TOGETHER),

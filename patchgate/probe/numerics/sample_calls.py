@@ -93,6 +93,14 @@ DRAWN = "training, with one seed"
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
 #: In training, with a backward outside of the autocast: losses are often computed there.
 AUTOCAST = "training under autocast"
+#: How a program is compiled -> Inductor's options.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "with cpp_wrapper": {"cpp_wrapper": True},
+    "with memory_planning": {"memory_planning": True},
+    "without reused memory": {"allow_buffer_reuse": False, "inplace_buffers": False},
+    "in four threads": {"cpp.threads": 4, "cpp.min_chunk_size": 1},
+    "without vectors": {"cpp.simdlen": 1},
+}
 #: In training, of what draws random numbers: they are the same each time.
 SLOPE = "its gradient is the slope of its results"
 # Further plain samples, which are run in eager mode only, and those of each further dtype.
@@ -126,6 +134,8 @@ class Sample:
             dtypes = {str(tensor.dtype)[6:] for tensor in tensors_in(self.args)} - {"float32"}
             if dtypes:
                 lines += f", given {', '.join(sorted(dtypes))}"
+            if self.how in OPTIONS:
+                lines += f", {self.how}"
             return f"{lines}: {SLOPE}" if self.how == SLOPE else lines
         name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
         name = name.replace(_MAKING, "the tensors of ")
