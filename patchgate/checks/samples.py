@@ -443,14 +443,18 @@ def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:
 
 
 # A count that grew -> the code of the check that judges it in workloads, and its name.
-_GROWN = {"graphs": ("PG411", "graphs compiled"), "breaks": ("PG422", "graph breaks")}
+_GROWN = {
+    "graphs": ("PG411", " graphs compiled"),
+    "breaks": ("PG422", " graph breaks"),
+    "raises": ("PG513", ""),
+}
 
 
 def _judge_compiles(
     case: Case, ran: str, grown: Sequence[Mapping[str, Any]], place: str
 ) -> Iterator[Verdict]:
-    """One verdict for samples that are compiled more often, and one for those with more graph
-    breaks.
+    """One verdict for samples that are compiled more often, one for those with more graph breaks,
+    and one for those that raise with other sizes or numbers.
     """
     for kind, (code, what) in _GROWN.items():
         found = [each for each in grown if each["of"] == kind]
@@ -463,7 +467,7 @@ def _judge_compiles(
                     for each in found[1:_SHOWN]
                 ),
             )
-            expected = f"{first['expected']} {what}, as unpatched"
+            expected = f"{first['expected']}{what}, as unpatched"
             yield verdict(code, Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
 
 

@@ -12,6 +12,7 @@ from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
 from patchgate.probe.numerics.sample_differences import (
     NEXT_TO_ZERO,
+    STEPS,
     _hard_to_read,
     _is_folded,
     departure,
@@ -79,10 +80,21 @@ print(
             "digits": what([ONE.double() * (1 + 1e-7)], [ONE.double()]),
             "order": [each["sample"] for each in sorted(ORDERED, key=_hard_to_read)],
             "grown": [
-                grown([(1, own), *[(0, 0)] * 3], [(1, own), (0, 0), *steps]).get("step", "")
+                grown([(1, own), *[(0, 0)] * 3], [(1, own), (0, 0), *steps], STEPS["sizes"]).get(
+                    "step", ""
+                )
                 for own in (1, 0)
                 for steps in ([(1, 0), (0, own)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
             ],
+            "grown elsewhere": [
+                grown([(2, 1)], [after], STEPS["programs"]).get("of", "")
+                for after in ((2, 1), (3, 1), (2, 2), (1, 0), "an error")
+            ],
+            "numbers": grown(
+                [(1, 0), (0, 0), (1, 0), (0, 0)],
+                [(1, 0), (0, 0), (1, 0), (1, 0)],
+                STEPS["numbers"],
+            ).get("step", ""),
             "folded": [
                 _is_folded(how, {"is_shared": is_shared})
                 for how in (NEXT_TO_ZERO, "with NaN")

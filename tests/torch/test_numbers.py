@@ -47,6 +47,8 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     # that torch counts once.
     assert found["grown"][:4] == ["", "another size", "a third size", "another size"]
     assert found["grown"][4:] == ["another size"] * 4
+    assert found["grown elsewhere"] == ["", "graphs", "breaks", "", "raises"]
+    assert found["numbers"] == "a third number"
     assert found["folded"] == [True, False, False, False]
     assert found["near"] == [True, False, False]
     assert found["small"] == [True, False, False, False]

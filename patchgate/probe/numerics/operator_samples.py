@@ -94,6 +94,7 @@ from patchgate.probe.numerics.sample_compiles import (
     counted_samples,
     counting_backend,
     kept_bytes,
+    without_errors,
 )
 from patchgate.probe.numerics.sample_differences import (
     COMPILING,
@@ -183,7 +184,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         samples, eager, _ = steady(some, _TRACED + sum(sample.is_program for sample in given))
         # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
         wanted = counted_samples(samples, counting_backend(names))
-        steps = _counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names)
+        steps = without_errors(_counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names))
         kept = _kept(samples) if request["joint"] else {}
         # Torch traces few programs wrongly: these are compiled without the patch too.
         traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
@@ -200,12 +201,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     written = {
         **stages,
         "names": names,
-        "samples": [vars(sample) for sample in samples],
-        "texts": [sample.text for sample in samples],
-        "how": [sample.how for sample in samples],
-        "programs": [program_of(sample) for sample in samples],
-        "drawn": [program_of(sample, is_drawn=True) for sample in samples],
-        "is_graph": [sample.is_program for sample in samples],
+        **_described(samples),
         "eager": results,
         "spread": spread,
         "exact": exact,
@@ -220,6 +216,18 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     }
     save_outputs(written, path)
     return titles
+
+
+def _described(samples: Sequence[Sample]) -> dict[str, Any]:
+    """The samples, and texts that tell them."""
+    return {
+        "samples": [vars(sample) for sample in samples],
+        "texts": [sample.text for sample in samples],
+        "how": [sample.how for sample in samples],
+        "programs": [program_of(sample) for sample in samples],
+        "drawn": [program_of(sample, is_drawn=True) for sample in samples],
+        "is_graph": [sample.is_program for sample in samples],
+    }
 
 
 def _in_eager_mode(
@@ -618,8 +626,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
     """Run the samples in eager mode and traced, compile the most telling ones, run the programs
     with the patch's backends and passes, and write the results.
     """
-    eager, before, spread = written["eager"], written["traced"], written["spread"]
-    samples = written["samples"][: len(before)]
+    eager, spread = written["eager"], written["spread"]
+    samples = written["samples"][: len(written["traced"])]
     with reproducible(request["profile"], training=True):
         # First of all, since only this shows what a process does at its first call.
         before_steps = written["counts"].items()
@@ -627,23 +635,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         counts = _counts(samples, known, written["names"])
         kept = _kept(samples) if written["kept"] else {}
         now = _traced(samples) if written["acts_before_code"] else {}
-        # Traces show where to look; compiled code is judged.
-        excess = {
-            i: min(_excess(samples[i], now[i], each[i], spread[i]) for each in (eager, before))
-            for i in now
-        }
-        telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
-        raising = [i for i in telling if isinstance(now[i], str)]
-        differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
-        # If all traces are unchanged, only code can be wrong.
-        few = _COMPILED // 2 if now else _COMPILED
-        if written["kept"] and not written["makes_code"]:
-            few = _TRAINED  # graphs of forward and backward, which take long
-        others = [i for i in range(len(samples)) if i not in telling]
-        # Each slope is a compile of its own: one, where there is nothing else.
-        others = [i for i in others if samples[i].how != SLOPE] or others[:1]
-        chosen = [*differing, *others[: max(few - len(differing), 0)]]
-        groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
+        groups, chosen = _compiled_groups(samples, now, written)
         compiled = _compiled(samples, groups) if written["compiles"] else {}
         simulated = _simulated(
             samples, chosen[:_SIMULATED] if written["makes_code"] else [], request
@@ -669,6 +661,30 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         "offered": offered,
     }
     save_outputs(results, path)
+
+
+def _compiled_groups(
+    samples: Sequence[Sample], now: Mapping[int, Any], written: Mapping[str, Any]
+) -> tuple[list[Sequence[int]], list[int]]:
+    """Groups of samples that are compiled together, and all samples in them that did not raise:
+    traces show where to look, but compiled code is judged.
+    """
+    sides, spread = (written["eager"], written["traced"]), written["spread"]
+    excess = {
+        i: min(_excess(samples[i], now[i], each[i], spread[i]) for each in sides) for i in now
+    }
+    telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
+    raising = [i for i in telling if isinstance(now[i], str)]
+    differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
+    # If all traces are unchanged, only code can be wrong.
+    few = _COMPILED // 2 if now else _COMPILED
+    if written["kept"] and not written["makes_code"]:
+        few = _TRAINED  # graphs of forward and backward, which take long
+    others = [i for i in range(len(samples)) if i not in telling]
+    # Each slope is a compile of its own: one, where there is nothing else.
+    others = [i for i in others if samples[i].how != SLOPE] or others[:1]
+    chosen = [*differing, *others[: max(few - len(differing), 0)]]
+    return [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)], chosen
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:

@@ -86,7 +86,7 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
 def count_compiles(
     function: Callable[..., Any], calls: Iterator[Call], backend: Backend, most: int
 ) -> Counts:
-    """Count the compiles of each call, up to the first that raises, or so many."""
+    """Count the compiles of each call, at most so many. The last one is an error if it raised."""
 
     # This has no loop: if a call in a loop breaks the graph, Dynamo compiles nothing of the
     # function around it. In Python 3.12 a comprehension is such a loop.
@@ -102,11 +102,23 @@ def count_compiles(
         counters.clear()
         try:
             compiled(*given)
-        except Exception:  # what raises is judged where the sample is run
+        except Exception as error:
+            inner = getattr(error, "inner_exception", None) or error
+            counts.append(f"{type(inner).__name__}: {inner}".splitlines()[0][:300])
             break
         counts.append((len(graphs), compiles_so_far()[1]))
     torch._dynamo.reset()
     return counts
+
+
+def without_errors(counts: Mapping[Any, Counts]) -> dict[Any, Counts]:
+    """The counts up to the first call that torch itself does not run, if there are any."""
+    found: dict[Any, Counts] = {}
+    for key, steps in counts.items():
+        ran: Counts = [each for each in steps if not isinstance(each, str)]
+        if ran:
+            found[key] = ran
+    return found
 
 
 def compiles_so_far() -> tuple[int, int]:

@@ -39,8 +39,8 @@ _MOVES = 16
 Results = dict[str, list[torch.Tensor]]
 #: Part of results -> the moves of the elements of each tensor.
 Spread = Mapping[str, Sequence[torch.Tensor]]
-#: The numbers of graphs and of breaks in each of Dynamo's steps.
-Counts = list[tuple[int, int]]
+#: The numbers of graphs and of breaks in each of Dynamo's steps; an error ends them.
+Counts = list[tuple[int, int] | str]
 #: Part of a call that changes -> its steps.
 STEPS = {
     "sizes": ("first call", "second call", "another size", "a third size"),
@@ -198,26 +198,26 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
 
 
 def grown(unpatched: Counts, patched: Counts, steps: Sequence[str]) -> dict[str, Any]:
-    """The first step in which the patch causes more graphs or breaks; empty if there is none. Of a
-    program, each one more counts.
+    """The first step that the patch lets raise, or in which it causes more graphs or breaks; empty
+    if there is none. Of a program, each one more counts.
 
     Where torch itself breaks the graph, it compiles nothing for other sizes, and counts no break
     again. There one compile for the first other size is allowed, as for any function.
     """
-    if steps == STEPS["programs"] and patched:
-        pairs = zip(("breaks", "graphs"), unpatched[0][::-1], patched[0][::-1], strict=True)
-        of, before, now = next((each for each in pairs if each[2] > each[1]), ("", 0, 0))
-        return {"step": steps[0], "of": of, "expected": before, "actual": now} if of else {}
+    is_program = steps == STEPS["programs"]
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
     most = 0  # breaks of torch's own up to this step
-    for step, (graphs, breaks), (now, broken) in zip(steps, unpatched, patched, strict=False):
+    for step, before, after in zip(steps, unpatched, patched, strict=False):
+        if isinstance(after, str) or isinstance(before, str):
+            return {"step": step, "of": "raises", "expected": "runs", "actual": f"raises {after}"}
+        (graphs, breaks), (now, broken) = before, after
         # If torch itself breaks the graph, a function around that one breaks it once more.
         most = max(most, breaks)
-        if broken > 2 * most:
+        if broken > (most if is_program else 2 * most):
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
-        if step == steps[0]:
+        if step == steps[0] and not is_program:
             own = max(0, now - graphs)
-        elif now > max(graphs + own * (step in steps[2:]), bool(most) and step == steps[2]):
+        elif now > max(graphs + own * (step in steps[2:]), bool(most) and step in steps[2:3]):
             return {"step": step, "of": "graphs", "expected": graphs, "actual": now}
     return {}
 

@@ -175,7 +175,7 @@ def _inherited(name: str) -> Any:
         owner = resolve(owner_name)
     bases = owner.__mro__[1:] if isinstance(owner, type) else ()
     found = next((vars(base)[method] for base in bases if method in vars(base)), None)
-    if not isinstance(found, FunctionType) or not found.__module__.startswith("torch"):
+    if not isinstance(found, FunctionType) or not (found.__module__ or "").startswith("torch"):
         return None
     takes_any = found.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     return None if takes_any else found

@@ -135,6 +135,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "samples": 1,
             "unjudged": [],
             "grown": [],
+            "kept": {"programs": 0, "expected": 0, "actual": 0, "sample": ""},
             "settings": [],
         }
     },

@@ -37,6 +37,8 @@ FAILS = {
     "offer": "",
 }
 
+KEPT = {"programs": 0, "expected": 0, "actual": 0, "sample": ""}
+
 
 def judge(
     differing: list[dict[str, Any]],
@@ -57,6 +59,7 @@ def judge(
         "rounded": 0,
         "differing": differing,
         "grown": [],
+        "kept": KEPT,
         "settings": [],
         "unjudged": [],
     }
@@ -67,7 +70,7 @@ def judge(
 
 def test_the_next_step_for_a_pass_is_its_small_program():
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
-    metrics = {"judged": 20, "differing": [WRONG], "grown": [], "settings": []}
+    metrics = {"judged": 20, "differing": [WRONG], "grown": [], "kept": KEPT, "settings": []}
     (verdict,) = judge_samples(CASE, patch, {"config.pass": [PROGRAMS]}, metrics)
     assert verdict.advice.startswith("Compile the small program that is shown")
     assert judge([WRONG])["PG512"].advice.startswith("Call the operator")
@@ -200,6 +203,7 @@ def test_what_was_not_judged_is_named_with_its_reason():
         "rounded": 0,
         "differing": [],
         "grown": [],
+        "kept": KEPT,
         "settings": [],
         "unjudged": ["add(): used up"],
     }
@@ -235,7 +239,9 @@ def test_operators_are_told_from_other_names(name, holds):
     assert bool(sampled_names({"changed": [name]})["names"]) is holds
 
 
-@pytest.mark.parametrize(("of", "code"), [("graphs", "PG411"), ("breaks", "PG422")])
+@pytest.mark.parametrize(
+    ("of", "code"), [("graphs", "PG411"), ("breaks", "PG422"), ("raises", "PG513")]
+)
 def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
     step = {"sample": "add()", "step": "second call", "of": of, "expected": 0, "actual": 1}
     metrics = {
@@ -244,12 +250,23 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
         "rounded": 0,
         "differing": [],
         "grown": [step],
+        "kept": KEPT,
         "settings": [],
     }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
     (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
     assert verdict.code == code
     assert "1 in the second call of add()" in verdict.actual
+
+
+@pytest.mark.parametrize(("actual", "codes"), [(1021, ["PG301"]), (1020, ["PG514"])])
+def test_programs_that_keep_more_for_their_backwards_are_red(actual, codes):
+    kept = {"programs": 4, "expected": 1000, "actual": actual, "sample": "return a @ m"}
+    counts = {"samples": 4, "judged": 4, "rounded": 0}
+    lists = {"differing": [], "grown": [], "settings": [], "unjudged": []}
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
+    verdicts = judge_samples(CASE, patch, {"size": ["programs"]}, {**counts, **lists, "kept": kept})
+    assert [verdict.code for verdict in verdicts] == codes
 
 
 @pytest.mark.parametrize(
@@ -318,7 +335,14 @@ def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_ti
 def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(manifest, effects, found):
     settings = ["state float32_matmul_precision"]
     counts = {"samples": 2, "judged": 2, "rounded": 0}
-    metrics = {**counts, "differing": [], "grown": [], "settings": settings, "unjudged": []}
+    metrics = {
+        **counts,
+        "differing": [],
+        "grown": [],
+        "kept": KEPT,
+        "settings": settings,
+        "unjudged": [],
+    }
     claims = Claims(title="Mine", effects=effects)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest=manifest)
     (verdict,) = judge_samples(CASE, patch, {"MultiheadAttention": ["made"]}, metrics)
@@ -337,6 +361,6 @@ def test_a_sample_as_a_program_names_its_interpreter(tmp_path, monkeypatch):
     compile((tmp_path / file).read_text(), file, "exec")
     assert _write_program(context, "2.11.0", found[:1]) == ""
     wrong = [WRONG, {**WRONG, "at": 2, "program": "..."}]
-    metrics = {"judged": 20, "differing": wrong, "grown": [], "settings": []}
+    metrics = {"judged": 20, "differing": wrong, "grown": [], "kept": KEPT, "settings": []}
     (verdict,) = judge_samples(CASE, patch, {"add": ["add"]}, metrics, file)
     assert "one of them as a program: samples/mine-2.11.0.py" in verdict.actual
