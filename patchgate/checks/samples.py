@@ -168,8 +168,8 @@ _JOINT = re.compile(
 # Functions that order, fuse and allocate kernels, or write the code that calls them: all that make
 # code and have no other samples.
 _KERNELS = re.compile(
-    r"^torch\._inductor\.(?!(?:config|custom_graph_pass|codecache|decomposition|fx_passes|lowering"
-    r"|kernel|pattern_matcher)\b)(?:codegen\..*|\w+\.[^\[]+)$"
+    r"^torch\.(?:utils\._sympy\.[^\[]+|_inductor\.(?!(?:config|custom_graph_pass|codecache|fx_passes"
+    r"|decomposition|lowering|kernel|pattern_matcher)\b)(?:codegen\..*|\w+\.[^\[]+))$"
 )
 # Functions that make the keys of caches, and the option that leaves others out of them.
 _KEYS = re.compile(

@@ -105,8 +105,25 @@ _PAIRS = (
     (_TRAINED, "used, trained"),
     (_OPTIONS, "map(counted, changes)"),
 )
-#: One program a pair.
+# Four threads that write files into one cache, and read them again.
+_THREADS = """
+import concurrent.futures, torch._inductor.codecache, torch._inductor.utils
+def written(number):
+    text = f"# {number % 40}" * 4000
+    key, path = torch._inductor.codecache.write(text, "py")
+    with open(path) as file:
+        return file.read() == text
+with torch._inductor.utils.fresh_cache(), concurrent.futures.ThreadPoolExecutor(4) as pool:
+    found = [*pool.map(written, range(400))]
+return torch.tensor(found).all()
+"""
+#: One program a pair, and one of threads.
 CACHE_KEY_PROGRAMS = "\n".join(
-    _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
-    for definition, pair in _PAIRS
+    [
+        *(
+            _TEXT.replace("DEFINITION", definition.strip()).replace("PAIR", pair)
+            for definition, pair in _PAIRS
+        ),
+        _THREADS,
+    ]
 )

@@ -11,7 +11,7 @@ import operator
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,8 @@ _OPERATORS = {
 # An overload takes some of the calls alone, and all of them are of its operator.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # The most operators, calls of each, operators around a write, pairs in a row, and programs of
-# integers and of booleans.
-_MOST, _CALLS, _WRITTEN, _ROWS, _TYPED = 14, 4, 2, 40, 24
+# integers, of booleans, and of NaN.
+_MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 40, 24
 # Dtypes for functions that make a tensor of numbers; without one they make float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
@@ -74,7 +74,7 @@ class _Call:
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     """Texts of programs and their inputs: of one operator, of two in a row, of two whose middle
-    value is read again, and of integers and booleans, in turns.
+    value is read again, and of integers, booleans and NaN, in turns.
     """
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
@@ -93,9 +93,10 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     rows = list(itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS))
     formulas = list(_formulas(words.values(), seed))
     read = itertools.chain(with_readers(formulas), with_readers(rows))
-    untyped = [each for turn in itertools.zip_longest(rows, alone) for each in turn if each]
-    typed = itertools.islice(_of_other_dtypes([*formulas, *untyped]), _TYPED)
-    turns = itertools.zip_longest(formulas, alone, rows, read, typed)
+    plain = [each for turn in itertools.zip_longest(rows, alone) for each in turn if each]
+    typed = itertools.islice(_of_other_inputs([*formulas, *plain], _integers, _booleans), _OTHERS)
+    others = [*_of_other_inputs(rows, _with_nan), *typed]
+    turns = itertools.zip_longest(formulas, alone, rows, read, others)
     yield from (program for turn in turns for program in turn if program)
 
 
@@ -109,14 +110,24 @@ def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
             yield program
 
 
-def _of_other_dtypes(programs: Sequence[Program]) -> Iterator[Program]:
-    """The programs that also run with integers or booleans for float32, with these inputs."""
+def _of_other_inputs(
+    programs: Sequence[Program], *changes: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[Program]:
+    """The programs with each change of all inputs with which they also run."""
     for text, inputs in programs:
-        for change in (_integers, _booleans):
+        for change in changes:
             other = text, tuple(map(change, inputs))
             is_other = any(one is not same for one, same in zip(other[1], inputs, strict=True))
             if is_other and _run(other) is not None:
                 yield other
+
+
+def _with_nan(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype is not torch.float32:
+        return tensor
+    changed = tensor.clone().flatten()
+    changed[1::3] = torch.nan
+    return changed.reshape(tensor.shape)
 
 
 def _integers(tensor: torch.Tensor) -> torch.Tensor:

@@ -574,6 +574,20 @@ x = ((a * 2).round() @ (m * 2).round()).bfloat16()
 y = x.to(torch.int16).sort(-1).values
 return (y.bfloat16() @ m.bfloat16()).sum(0), y * 2, y
 
+# constants of several dtypes, some of which have equal bytes: 1.0 and 1065353216
+x, y = torch.tensor([0] * 12), torch.tensor([0.0] * 12, dtype=torch.float64)
+z, t = torch.tensor([1065353216] * 12, dtype=torch.int32), torch.tensor([1.0] * 12)
+s, r = torch.tensor([-0.0, 2.0] * 6), torch.tensor([[0.0, 2.0]] * 6)
+i, a = i.flatten()[:12], a.flatten()[:12]
+return i + x, i / 2 + y, a + t, i.int() + z, a.copysign(s), r + a.view(6, 2), x - z, y * t, x, y
+
+# indices that are computed, from numbers below zero too
+x = torch.arange(6)
+y = (x - 4) % 6, (x * 5 - 7) % 6, (x - 9).remainder(6), (2 - x).clamp(0, 5), x // 2, (x - 3).abs()
+z = (x[:5] - 5) % 6, (torch.arange(5) - 5) % 6, (i * 7 - 3) % 6, (i - 5).clamp(-6, 5), (i // 2) % -6
+t = torch.where(i > 0, i % 6, -1 - i % 6)
+return *(v[each] for each in (*y, *z, t)), a[:, -x - 1], a[(x - 3) % 4, x], m[y[0], y[1]], n[z[2][0]]
+
 # what may be fused with each other, and with a product
 # reductions; Inductor unrolls those of up to eight elements
 return (a.sum(0), a.amax(1), a.mean(), (a * 2).t().contiguous(), a.softmax(0), a.argmax(-1),
