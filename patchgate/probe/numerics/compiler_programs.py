@@ -632,6 +632,309 @@ def f(x, y):
     return z, t, torch.func.vmap(lambda x: x.dot(x))(x), torch.func.jvp(body, (x,), (y,))
 x = f(a, b), f(-a, b)
 return *x[0][:3], *x[0][3], *x[1][:3]
+
+class Holder:
+    kind = 1.0
+    def __init__(self):
+        self.flag, self.count, self.items, self.extra = False, 0, [1, 2], 5
+class Slots:
+    __slots__ = ("value", "other")
+def read(x, one):
+    return x.sin() * one.items[0] if one.flag and table["on"] else x.cos() * Holder.kind
+def work(x, one, two, breaks):
+    before, table["on"], one.flag = one.flag, True, True
+    one.count, two.value, one.items[0] = one.count + 1, two.value + 1, 9
+    two.other = x * 2
+    if breaks:
+        torch._dynamo.graph_break()
+        Holder.kind = 2.0
+        Holder.kind = 2.0
+    x = x * two.value + read(x, one) + two.other
+    del one.extra, two.other
+    x = x + hasattr(one, "extra") + hasattr(two, "other")
+    one.flag, table["on"], one.extra = before, False, x.shape[0]
+    one.count, two.value, one.items[0] = one.count - 1, two.value - 1, 1
+    y = read(x, one)
+    if breaks:
+        Holder.kind = 1.0
+    return x, y
+f, one, two, table, found = compiled(work), Holder(), Slots(), {"on": False}, []
+two.value = 3
+for breaks in (False, False, True, True):
+    found += f(a, one, two, breaks)
+    found.append([one.flag, one.count, *one.items, one.extra, Holder.kind, two.value, table["on"]])
+return *map(torch.as_tensor, found), torch.tensor([hasattr(two, "other"), "kind" in vars(one)])
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Dropout(0.0)
+        self.register_buffer("state", v.clone())
+        self.busy, self.depth = False, 0
+    def __setattr__(self, name, value):
+        if name in ("busy", "depth"):
+            log.append((name, float(value)))
+        super().__setattr__(name, value)
+    @property
+    def level(self):
+        return self.depth * 10
+    @level.setter
+    def level(self, value):
+        self.depth = value // 10
+    def forward(self, x, breaks):
+        held, was = self.state, self.training
+        self.busy, self.level, self.state = True, self.level + 20, held * 2
+        self.train(not was)
+        try:
+            x = self.inner(x) * self.state + self.level + self.training
+            if breaks:
+                torch._dynamo.graph_break()
+            x = x + self.busy * 3
+        finally:
+            self.busy, self.level, self.state = False, self.level - 20, held
+            self.train(was)
+        return x + self.inner.training
+log = []
+layer = Layer()
+f, found = compiled(layer), []
+for breaks in (False, True, False):
+    found += [f(a, breaks), layer.state, torch.tensor([layer.busy, layer.depth, layer.training])]
+return *found, torch.tensor([value for _, value in log]), torch.tensor([len(n) for n, _ in log])
+
+import weakref
+class Node:
+    def __init__(self, value, below=None):
+        self.value, self.below, self.seen = value, below, []
+    def __iter__(self):
+        node = self
+        while node is not None:
+            yield node.value
+            node = node.below
+    def __len__(self):
+        return sum(1 for _ in self)
+    def __bool__(self):
+        return self.value is not None
+    def __hash__(self):
+        return 7
+    def __eq__(self, other):
+        return isinstance(other, Node) and len(self) == len(other)
+    def __lt__(self, other):
+        return len(self) < len(other)
+@compiled
+def f(x, given):
+    top = Node(x * 2, Node(x.sin(), given))
+    top.below.seen.append(top.below.value + 1)
+    top.seen, given.below = [each for each in top], Node(x.cos())
+    first, *rest = (each + 1 for each in top)
+    y = x * 3 if Node(None) or given < top else x * 5
+    return top, first, rest, y, len(top), max(len(top), len(given)), top == Node(x)
+given = Node(a * 7)
+held = weakref.ref(given)
+g = compiled(lambda x, ref: x * 2 if ref() is None else x + ref().value)
+top, first, rest, y, size, most, is_same = f(a, given)
+z = g(a, held)
+return (*top, *top.seen, *top.below.seen, first, *rest, y, *given, z, torch.tensor([size, most,
+    is_same, held() is given, top.below.below is given, given in {top: 1, given: 2}]))
+
+def counted(x, steps):
+    for at in range(9):
+        steps.append(at)
+        got = yield x * at
+        x = x if got is None else x + got
+@compiled
+def f(x, steps):
+    made, rest = counted(x, steps), counted(x * 2, steps)
+    y = next(made) + next(made)
+    z = made.send(x.sin())
+    made.close()
+    left = iter([x, x * 2, x * 3, x * 4])
+    t = next(rest) + next(left)
+    pairs = enumerate(left, 5)
+    at, s = next(pairs)
+    def later(scale):
+        return x * scale + at + len(steps)
+    return y, z, t, s, later, next(pairs)[1], *left, *map(torch.neg, [x, s]), steps.index(1)
+g = compiled(lambda x, given: (next(given) + x, x * 2 + next(given)))
+steps, given, other = [], iter([a, b, a + b, a - b, a]), zip([a, b, a], [1, 2, 3])
+x, y = f(a, steps), f(b, steps)
+z = *g(a, given), *g(b, given), *given
+return (*x[:4], *y[:4], x[4](2.0), y[4](3.0), *x[5:], *y[5:], *z, torch.tensor(steps))
+
+import contextlib, functools
+@functools.lru_cache(maxsize=4)
+def scale(value, times=2):
+    calls.append(value)
+    return value * times
+@functools.singledispatch
+def shown(value, x):
+    return x + 1
+@shown.register
+def _(value: int, x):
+    return x * value
+@shown.register(list)
+def _(value, x):
+    return x * len(value) - 1
+@contextlib.contextmanager
+def pushed(value):
+    log.append(value)
+    yield value
+    log.append(-value)
+@compiled
+def f(x):
+    with contextlib.ExitStack() as stack:
+        total = sum(stack.enter_context(pushed(each)) for each in (1, 2, 3))
+        stack.callback(log.append, 50)
+        x = x * total + len(log)
+    y = x * scale(3), x * scale(3) + scale(4, times=5)
+    return *y, shown(2, x), shown([1, 2], x), shown("", x)
+calls, log = [], []
+return *f(a), *f(b), torch.tensor(log)
+
+@compiled
+def f(x, text, names):
+    found = {"one", *names} - {"two"}
+    found.add("three")
+    found.discard("absent")
+    found ^= {"four", "one"}
+    fixed = frozenset(names) | {"five"}
+    table = {fixed: x * 2, frozenset(): x * 3}
+    parts = text.strip().partition("=")
+    line = f"{parts[0]!r:>8}|{len(text):03d}|{3.14159:.2f}|{'%5s-%-4d' % ('ab', 7)}|{x.shape}"
+    line += "{0}{name:^7}{0}".format("*", name=parts[2].title()).replace("*", "--")
+    numbers = [int(part) for part in "7,08,9".split(",") if part.isdigit()]
+    y = x * len(line) + line.find("|") + line.rfind("-") + ord(line[3]) + sum(numbers)
+    z = x + (found <= {"four", "three"}) + found.isdisjoint(fixed) * 2 + len(found & fixed) * 4
+    return (y, z, table[fixed], sorted(found), line, text.lstrip("x").rstrip().swapcase(), line.
+        encode(), "-".join(sorted(fixed)).center(30, "."), text.zfill(12).isupper(), sorted(fixed))
+found = []
+for text, names in ((" abc=def ", ("one", "two")), ("xX=y", ("two", "four")), ("q", ())):
+    *tensors, names, line, other, coded, joined, is_upper, fixed = f(a, text, names)
+    texts = [*names, line, other, coded.decode(), joined, str(is_upper), *fixed]
+    found += [*tensors, torch.tensor([ord(letter) for one in texts for letter in one])]
+return found
+
+import dataclasses
+@dataclasses.dataclass(order=True, frozen=True)
+class Version:
+    major: int
+    minor: int = 0
+    name: str = dataclasses.field(default="", compare=False)
+    __match_args__ = ("major", "minor")
+@compiled
+def f(x, given):
+    match given:
+        case Version(1, minor):
+            y = x + minor
+        case Version(major=2 | 3 as major) if major < 3:
+            y = x - major
+        case [first, *rest, last] if len(rest) > 1:
+            y = x * first - last * len(rest)
+        case {"scale": float(scale), **others}:
+            y = x * scale + len(others)
+        case str() | None:
+            y = x.sin()
+        case _:
+            y = x.cos()
+    made = [Version(2, 1, "x"), Version(1, 5), Version(2)]
+    low, middle, high = made[1], made[2], made[0]
+    flags = low < middle, high > low, max(1, 2) == 2
+    z = x * (middle <= high) + (made[0] == Version(2, 1))
+    return y, x * low.minor + sum(flags), z, len(dataclasses.fields(low)), middle
+every = Version(1, 4), Version(2), Version(3), [1.0, 2, 3, 4.0], {"scale": 2.0, "z": 1}, "x"
+with torch._dynamo.config.patch(recompile_limit=20):
+    found = [f(a, given) for given in every]
+return *(x for each in found for x in each[:3]), torch.tensor([
+    (each[3], each[4].major, each[4].minor) for each in found])
+
+@torch._dynamo.nonstrict_trace
+def kept(x, y):
+    return x * 2 + y if x.shape[0] > 3 else x
+@torch.compiler.disable(recursive=False)
+def outer(x):
+    return inner(x) + torch.compiler.is_compiling()
+def inner(x):
+    return x * (5 if torch.compiler.is_compiling() else 7)
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.ParameterDict({"one": v.clone(), "two": w.clone()})
+    def forward(self, x, *, times=1):
+        y = sum(x * each * len(name) for name, each in self.weights.items()) * times
+        return y + ("one" in self.weights) + len(self.weights)
+    @torch.compiler.disable
+    def count(self, x):
+        seen.append(x.shape[0])
+        return x + len(seen)
+layer, seen = Layer(), [1]
+layer.register_forward_pre_hook(lambda module, given, named: ((given[0] + 1,), {"times": 3}),
+    with_kwargs=True)
+layer.register_forward_hook(lambda module, given, named, result: result * named["times"],
+    with_kwargs=True, always_call=True)
+f = compiled(lambda x, part: (kept(x, m[0]), outer(x), part(x), part.count(x) * 2))
+x = f(a, layer), f(b, layer)
+layer.weights["three"] = torch.nn.Parameter(v * 2)
+return *x[0], *x[1], *f(a, layer), torch.tensor([*seen, len(layer.weights)])
+
+import random, numpy
+@compiled
+def f(x, size, given):
+    y = x * random.uniform(1, 2) + random.randint(3, 9) + random.randrange(5)
+    z = x * given.random() + given.randint(0, 9)
+    numpy.random.seed(3)
+    t = torch.as_tensor(numpy.random.rand(3).astype("float32"))
+    rows = size[:-1] + torch.Size([2, 3]) + (1,)
+    s = x.new_ones(rows * 1).sum() + rows.numel() + size[-1] * 2 + (size == (4, 6)) + rows.index(3)
+    return y, z, t, s, x.reshape(size[::-1]), x.new_zeros(torch.Size((2,)) * 2), isinstance(
+        rows, torch.Size), len(rows)
+before = random.getstate(), numpy.random.get_state()
+found = []
+try:
+    for _ in range(2):
+        random.seed(5)
+        found += f(a, a.shape, random.Random(7))
+        found += [random.random(), float(numpy.random.rand())]
+finally:
+    random.setstate(before[0])
+    numpy.random.set_state(before[1])
+return [torch.as_tensor(each) for each in found]
+
+class Base:
+    __slots__ = ("x", "tag")
+    made = 0
+    def __new__(cls, *given):
+        one = super().__new__(cls)
+        one.tag = len(given)
+        return one
+    def __init__(self, x, *_):
+        self.x = x
+    def __init_subclass__(cls, scale=1.0):
+        cls.scale = scale
+    def __mul__(self, other):
+        return self.x * other.x
+    def __rsub__(self, other):
+        return other - self.x
+    def __delitem__(self, at):
+        self.x = self.x[at:]
+class Kept:
+    def __set_name__(self, owner, name):
+        self.name = name
+    def __get__(self, one, owner):
+        return self if one is None else one.x * len(self.name)
+class Child(Base, scale=4.0):
+    wide = Kept()
+def function(x, /, y=2, *more, flag=None, **others):
+    return x * y
+@compiled
+def f(x, given):
+    one = Child(x, 1)
+    del given[1]
+    z = 1.0 - one * Base(x) + (5.0 - one)
+    names = len(function.__name__) + function.__defaults__[0] + len(function.__kwdefaults__)
+    method = functools.partial(Base.__rsub__, one)
+    tags = callable(one), type(one).__mro__[1] is Base, getattr(one, "none", 3), Child.scale
+    return z, one.wide * one.tag, given.x * 2, x * names, method(x), x * sum(tags)
+given = Base(a)
+return *f(a, given), given.x
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """
