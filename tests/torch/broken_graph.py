@@ -10,7 +10,7 @@ import torch
 
 from patchgate.probe.numerics.operator_samples import run_compiled
 from patchgate.probe.numerics.sample_calls import Sample, op_db
-from patchgate.probe.numerics.sample_compiles import count_compiles
+from patchgate.probe.numerics.sample_compiles import count_compiles, counting_backend
 
 ONE = torch.ones(2)
 GRAPHS: list[list[str]] = []
@@ -41,6 +41,10 @@ torch.compile(lambda: [attention.op(QUERY, QUERY, QUERY), QUERY.exp()], backend=
 found: dict[str, Any] = {"attention": [len(calls) for calls in GRAPHS]}
 found["next to a break"] = graphs_of("torch.exp", "torch.broken", "torch.sin")
 found["without one"] = graphs_of("torch.exp", "torch.sin")
-calls = itertools.repeat(((ONE,), {}), 2)
-found["counts"] = [count_compiles(broken, calls), count_compiles(torch.exp, iter([((ONE,), {})]))]
+backend = counting_backend(["torch.exp"])
+assert backend is not None
+found["counts"] = [
+    count_compiles(function, itertools.repeat(((ONE,), {})), backend, most)
+    for function, most in ((broken, 2), (torch.exp, 1))
+]
 print(json.dumps(found))

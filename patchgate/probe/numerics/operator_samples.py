@@ -1004,7 +1004,8 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     """Run one sample: its results, the gradients and the inputs after the call, or its error."""
-    draws = any(sample.how in (REDRAWN, TRAINED_REDRAWN, SLOPE) for sample in samples)
+    drawing = REDRAWN, TRAINED_REDRAWN, SLOPE, COMPILING
+    draws = any(sample.how in drawing for sample in samples)
     # These draw further numbers of the process, as others must not.
     with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
         try:
