@@ -94,6 +94,7 @@ from patchgate.probe.numerics.sample_compiles import (
     counted_samples,
     counting_backend,
     kept_bytes,
+    up_to_the_first_error,
     without_errors,
 )
 from patchgate.probe.numerics.sample_differences import (
@@ -746,18 +747,25 @@ def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -
 
 
 def _counts(
-    samples: Sequence[Sample], steps: Mapping[tuple[int, str], int], names: Sequence[str]
+    samples: Sequence[Sample],
+    steps: Mapping[tuple[int, str], int],
+    names: Sequence[str],
+    *,
+    is_first: bool = False,
 ) -> dict[tuple[int, str], Counts]:
     """Count the graphs and breaks of samples as a part of their calls changes, each in its number
-    of steps; leave out samples with none.
+    of steps; leave out samples with none, and at first calls that eager mode refuses.
     """
     found = {}
+    copied = functools.partial(pytree.tree_map, _leaf_copy)
     backend = counting_backend(names)
     for (at, what), most in steps.items():
         assert backend is not None
         function = _call(samples[at], samples[at].module())
-        calls = (pytree.tree_map(_leaf_copy, call) for call in calls_that_change(samples[at], what))
-        found[at, what] = count_compiles(function, calls, backend, most)
+        calls = calls_that_change(samples[at], what)
+        if is_first:
+            calls = up_to_the_first_error(function, calls, copied)
+        found[at, what] = count_compiles(function, map(copied, calls), backend, most)
     return {key: counts for key, counts in found.items() if counts}
 
 

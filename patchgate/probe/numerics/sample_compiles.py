@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,8 @@ def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[
             continue
         if sample.first or not sample.traced or sample.how.endswith(REDRAWN):
             continue
+        if "backward" in sample.function and not sample.is_program:
+            continue  # its tensors must fit each other
         if sample.how.startswith(("around", "strided", "with ", SLOPE)):
             continue
         kind = sample.form, _kinds(sample)
@@ -213,3 +215,16 @@ _CALLS: Mapping[str, Callable[[Sample], Iterator[Call]]] = {
 def calls_that_change(sample: Sample, what: str) -> Iterator[Call]:
     """Calls of a sample with other sizes, or with other numbers."""
     return _CALLS[what](sample)
+
+
+def up_to_the_first_error(
+    function: Callable[..., Any], calls: Iterable[Call], copy: Callable[[Call], Call]
+) -> Iterator[Call]:
+    """The calls before the first that eager mode refuses."""
+    for call in calls:
+        args, kwargs = copy(call)
+        try:
+            function(*args, **kwargs)
+        except Exception:
+            return
+        yield call
