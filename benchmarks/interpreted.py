@@ -195,7 +195,7 @@ def _samples() -> Iterator[tuple[str, Callable[[Any], dict[str, Any]]]]:
 def _run_samples(op: Any, backend: Any) -> dict[str, Any]:
     found = [each for each in sample_calls.samples_of(op) if not each.first][:_SAMPLES]
     torch.set_grad_enabled(True)
-    samples, _ = operator_samples.steady(found, len(found))
+    samples, *_ = operator_samples.steady(found, len(found))
     try:
         operator_samples.run_compiled(samples, backend)
         return {"samples": len(samples), "failed": []}
