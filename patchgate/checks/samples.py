@@ -45,11 +45,13 @@ PG512 other results for samples of what the patch replaces
     precision counts, results that the caller allocates, and bfloat16 as the default dtype. What
     draws random numbers must have the gradient that its own results have with the same seed; so
     must small programs with dropout, where a patch acts on the graphs of forward and backward. A
-    pass meets small programs, and formulas with other numbers than its own. A patch of how
-    kernels are ordered or fused meets programs that read an input before they write it. With a
-    patch of the keys of caches, functions that differ in one thing, or in one option, are
-    compiled with one cache. What acts before Inductor meets programs that compile Python: lists,
-    classes, generators, hooks, changes of state, views, checkpoints. Programs call what is replaced
+    pass meets small programs, also of integers, booleans and NaN, and formulas with other numbers
+    than its own. A patch of how kernels are ordered or fused meets programs that read an input
+    before they write it, constants, computed indices, and five options. With a patch of the keys
+    of caches, functions that differ in one thing, or in one option, are compiled with one cache,
+    into which threads write. What acts before Inductor meets programs that compile Python: lists,
+    classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`. Programs
+    call what is replaced
     in distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a
     patch that changes how code is made the code for a simulated GPU is run too. On some,
     outputs, gradients or changed inputs are neither what torch computes without the patch nor
@@ -64,7 +66,8 @@ PG512 other results for samples of what the patch replaces
     shown.
 PG513 another outcome for samples of what the patch replaces: an error, or another dtype or shape
     Samples of an operator that the patch replaces, or small programs that meet its pass, raise, or
-    give another shape or dtype, with the patch, and compile and run without it; also after a call
+    give another shape or dtype, with the patch, and compile and run without it; also with other
+    sizes and numbers than those of a first compile, with tensors of several dtypes, after a call
     in inference mode, in a backward outside of the autocast of its forward, or as a copy; or they
     mix tensors of the CPU with those of a GPU, which are run without numbers. A refused second
     derivative is not judged, nor `torch.vmap` or `out=` that is refused. Another dtype is allowed

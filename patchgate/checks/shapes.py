@@ -32,7 +32,8 @@ PG421 compiles more often as sizes change
     `guard_or_false` and similar functions, which add no guard.
 PG422 breaks the graph as sizes change
     Called with the same script of sizes, the patched workload has more graph breaks than the
-    unpatched; or a sample of an operator that the patch replaces has.
+    unpatched; or a sample of an operator that the patch replaces has, or a small program on which
+    it acts.
     Why: Users pay for each piece: nothing is fused across a break, and each piece has guards and
     launches of its own.
     Fix: Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace,
