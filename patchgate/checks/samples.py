@@ -464,7 +464,7 @@ def _judge_compiles(
         if found:
             first = found[0]
             actual = (
-                f"{first['actual']} in the {first['step']} of {first['sample']}",
+                f"{first['actual']} {first['step']} of {first['sample']}",
                 *(
                     f"{each['sample']}, {each['step']}: {each['actual']}"
                     for each in found[1:_SHOWN]

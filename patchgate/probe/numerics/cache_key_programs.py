@@ -1,6 +1,6 @@
 """Programs that compile two functions with one directory of caches. The functions differ in one
-thing that must be in the cache key, so that the second must not get the code of the first. The
-last program has a function for each of ten sets of options.
+thing that must be in the cache key, so that the second must not get the code of the first. One
+program has a function for each of ten sets of options, and the last one writes files from threads.
 
 Each function calls a library, so that no kernel has to be built: once the compiler is loaded, a
 pair takes 0.2 to 1 s of CPU.

@@ -48,7 +48,7 @@ _OPERATORS = {
 # An overload takes some of the calls alone, and all of them are of its operator.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # The most operators, calls of each, operators around a write, pairs in a row, and programs of
-# integers, of booleans, and of NaN.
+# integers and booleans.
 _MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 40, 24
 # Dtypes for functions that make a tensor of numbers; without one they make float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)

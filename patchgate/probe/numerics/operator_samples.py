@@ -21,10 +21,10 @@ from unittest import mock
 
 import torch
 from torch._dynamo import config as dynamo_config
-from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.backends_without_code import without_code
 from patchgate.probe.numerics.derived_samples import resized
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
@@ -38,7 +38,6 @@ from patchgate.probe.numerics.eager_samples import (
     with_slope,
     without_repeats,
 )
-from patchgate.probe.numerics.fake_forms import FakesHeld, calls_own_operators
 from patchgate.probe.numerics.gpu_calls import TWO_DEVICES
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
@@ -57,6 +56,7 @@ from patchgate.probe.numerics.operators import (
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.own_calls import own_calls
 from patchgate.probe.numerics.random_programs import (
+    SEQUENCES,
     as_it_is,
     function_of,
     programs,
@@ -150,8 +150,8 @@ _PARTS, _CALLERS = 36, 3
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
-# Programs of kernels whose sizes change, and random ones.
-_RESIZED, _RANDOM = 12, 3
+# Programs of kernels whose sizes change.
+_RESIZED = 12
 # Programs of which middle values are read again.
 _READ = 10
 # Programs of forward and backward that are compiled if all traces are unchanged.
@@ -592,7 +592,7 @@ def _kernels() -> list[Sample]:
     """
     generator = torch.Generator().manual_seed(SEED)
     fragments = [*kernel_fragments(generator)]
-    found = [*fragments, *[*programs(SEED)][-_RANDOM:]]
+    found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
     of_options = [
         Sample(text, args, {}, how=how)
         for text, args in option_fragments(generator)
@@ -677,8 +677,8 @@ def _compiled_groups(
     telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
     raising = [i for i in telling if isinstance(now[i], str)]
     differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
-    # If all traces are unchanged, only code can be wrong.
-    few = _COMPILED // 2 if now else _COMPILED
+    # If all traces are unchanged, only code can be wrong; without traces every program may be.
+    few = _COMPILED // 2 if now else max(_COMPILED, sum(each.is_program for each in samples))
     if written["kept"] and not written["makes_code"]:
         few = _TRAINED  # graphs of forward and backward, which take long
     others = [i for i in range(len(samples)) if i not in telling]
@@ -776,7 +776,7 @@ def _kept(samples: Sequence[Sample]) -> dict[int, int]:
         if not sample.is_program or not any(tensor.requires_grad for tensor in sample.args):
             continue
         torch._dynamo.reset()
-        compiled = torch.compile(function_of(sample.function), backend=_without_code)
+        compiled = torch.compile(function_of(sample.function), backend=without_code)
         with torch.random.fork_rng(devices=[]), contextlib.suppress(Exception):
             found[at] = kept_bytes(compiled, [*map(_leaf_copy, sample.args)])
     return found
@@ -1182,7 +1182,7 @@ def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
         group = groups.pop(0)
         alone += len(group) == 1
         try:
-            results: list[Any] = run_compiled([samples[i] for i in group], _without_code)
+            results: list[Any] = run_compiled([samples[i] for i in group], without_code)
         except Exception as error:
             if len(group) > 1:
                 groups += [[i] for i in group]
@@ -1190,41 +1190,6 @@ def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
             results = [_raised(error)]
         outcomes |= zip(group, results, strict=True)
     return outcomes
-
-
-def _without_code(graph: Any, inputs: Any) -> Any:
-    """A backend as Inductor, that runs the graph after its passes."""
-    from torch._inductor import compile_fx
-    from torch._inductor.virtualized import V
-
-    def run_graph(graph: Any, inputs: Any, *, is_inference: bool = False, **_: Any) -> Any:
-        compile_fx.view_to_reshape(graph)
-        with torch.no_grad():
-            mode = compile_fx.fake_tensor_prop(graph, inputs)
-        with V.set_fake_mode(mode):
-            compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
-        _draw_from_seeds(graph)
-        return make_boxed_func(FakesHeld(graph).run if calls_own_operators(graph) else graph)
-
-    return compile_fx.compile_fx(graph, inputs, inner_compile=run_graph)
-
-
-def _draw_from_seeds(graph: torch.fx.GraphModule) -> None:
-    """Let random numbers depend on their seed, as in code: a backward may draw those of the forward
-    again.
-    """
-    from torch._inductor import inductor_prims
-
-    for node in graph.graph.find_nodes(op="call_function", target=inductor_prims.random):
-        node.target = _drawn_from_seed
-    graph.recompile()
-
-
-def _drawn_from_seed(size: Sequence[int], seed: torch.Tensor, mode: str) -> torch.Tensor:
-    found: torch.Tensor = getattr(torch, mode)(
-        size, generator=torch.Generator().manual_seed(int(seed))
-    )
-    return found
 
 
 def _compiled(

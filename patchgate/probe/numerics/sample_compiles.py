@@ -7,20 +7,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
-from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.backends_without_code import captured, lowered
 from patchgate.probe.numerics.derived_samples import Call, resized
 from patchgate.probe.numerics.sample_calls import REDRAWN, SLOPE, Sample, tensors_in
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
 
-#: A backend that notes each of its graphs.
-Backend = Callable[[list[None], torch.fx.GraphModule, Any], Any]
+Backend = Callable[[torch.fx.GraphModule, Any], Any]
 # Replaced names that may be called while a program is traced: no tables, no compiler, and no
 # methods of tensors, which Dynamo captures as calls.
 _CALLED = re.compile(r"^torch\.(?!Tensor\.)\w+(?:\.[A-Za-z_]\w*)*$")
@@ -29,16 +27,16 @@ _LOWERS = re.compile(
     r"^torch\.(?:_inductor\.(?!codecache)|_decomp\b|_refs\b|_meta_registrations\b)"
 )
 # Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU, and lowering it 0.4 s.
-_COUNTED, _LOWERED = 16, 12
+_COUNTED, _LOWERED = 16, 6
 
 
 def counting_backend(names: Sequence[str]) -> Backend | None:
     """The backend that counts graphs for the replaced names: one that makes nothing of a graph for
-    what Dynamo may trace, or one that makes code of it; None if neither can be affected.
+    what Dynamo may trace, or one that makes code of it; None if neither is affected.
     """
     if any(_CALLED.match(name) and not name.startswith("torch._") for name in names):
-        return _captured
-    return _lowered if any(map(_LOWERS.match, names)) else None
+        return captured
+    return lowered if any(map(_LOWERS.match, names)) else None
 
 
 def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[tuple[int, str]]:
@@ -48,9 +46,11 @@ def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[
     Programs are counted where they are lowered only, because they do inside a graph what models do
     before one.
     """
+    if backend is None:
+        return []
     found: dict[Any, int] = {}
     for at, sample in enumerate(samples):
-        if sample.is_program and (backend is not _lowered or sample.how):
+        if sample.is_program and (backend is not lowered or sample.how):
             continue
         if sample.first or not sample.traced or sample.how.endswith(REDRAWN):
             continue
@@ -62,9 +62,7 @@ def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[
         # Sizes of one element are constants in Dynamo.
         if kind not in found or (_can_grow(sample) and not _can_grow(samples[found[kind]])):
             found[kind] = at
-    if backend is None:
-        return []
-    places = [*found.values()][: _LOWERED if backend is _lowered else _COUNTED]
+    places = [*found.values()][: _LOWERED if backend is lowered else _COUNTED]
     return [(at, what) for at in places for what in _CALLS if next(_CALLS[what](samples[at]), None)]
 
 
@@ -95,12 +93,10 @@ def count_compiles(
     def call(args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    graphs: list[None] = []
     torch._dynamo.reset()
-    compiled = torch.compile(call, backend=partial(backend, graphs))
+    compiled = torch.compile(call, backend=backend)
     counts: Counts = []
     for given in itertools.islice(calls, most):
-        graphs.clear()
         counters.clear()
         try:
             compiled(*given)
@@ -108,7 +104,7 @@ def count_compiles(
             inner = getattr(error, "inner_exception", None) or error
             counts.append(f"{type(inner).__name__}: {inner}".splitlines()[0][:300])
             break
-        counts.append((len(graphs), compiles_so_far()[1]))
+        counts.append(compiles_so_far())
     torch._dynamo.reset()
     return counts
 
@@ -144,39 +140,6 @@ def kept_bytes(function: Callable[..., Any], args: Sequence[Any]) -> int:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         _result = function(*args)  # what it keeps is not freed before it is counted
     return sum(storage.nbytes() for storage in kept.values())
-
-
-def _captured(graphs: list[None], graph: torch.fx.GraphModule, inputs: Any) -> Any:
-    graphs.append(None)
-    return graph.forward
-
-
-def _lowered(graphs: list[None], graph: torch.fx.GraphModule, inputs: Any) -> Any:
-    """A backend as Inductor, that writes code and compiles none. Conditions on sizes that it meets
-    are guards.
-    """
-    from torch._inductor import compile_fx
-    from torch._inductor.debug import DebugContext
-    from torch._inductor.graph import GraphLowering
-    from torch._inductor.virtualized import V
-
-    def write_code(graph: Any, inputs: Any, *, is_inference: bool = False, **_: Any) -> Any:
-        compile_fx.view_to_reshape(graph)
-        with torch.no_grad():
-            mode = compile_fx.fake_tensor_prop(graph, inputs)
-        compile_fx.record_original_output_strides(graph)
-        with V.set_fake_mode(mode), DebugContext():
-            compile_fx._recursive_post_grad_passes(graph, is_inference=is_inference)
-            lowering = GraphLowering(
-                graph, example_inputs=inputs, shape_env=mode.shape_env, is_inference=is_inference
-            )
-            with V.set_graph_handler(lowering), V.set_extern_kernel_nodes([]):
-                lowering.run(*inputs)
-                lowering.codegen()
-        return make_boxed_func(graph)
-
-    graphs.append(None)
-    return compile_fx.compile_fx(graph, inputs, inner_compile=write_code)
 
 
 def _calls_of_sizes(sample: Sample) -> Iterator[Call]:

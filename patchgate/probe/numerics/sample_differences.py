@@ -41,11 +41,12 @@ Results = dict[str, list[torch.Tensor]]
 Spread = Mapping[str, Sequence[torch.Tensor]]
 #: The numbers of graphs and of breaks in each of Dynamo's steps; an error ends them.
 Counts = list[tuple[int, int] | str]
+_CALLS = "in the first call", "in the second call"
 #: Part of a call that changes -> its steps.
 STEPS = {
-    "sizes": ("first call", "second call", "another size", "a third size"),
-    "numbers": ("first call", "second call", "another number", "a third number", "a fourth number"),
-    "programs": ("run",),
+    "sizes": (*_CALLS, "with another size", "with a third size"),
+    "numbers": (*_CALLS, "with another number", "with a third number", "with a fourth number"),
+    "programs": ("in the run",),
 }
 #: The way of calls in which torch may leave out a product of zero and NaN.
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
@@ -208,7 +209,7 @@ def grown(unpatched: Counts, patched: Counts, steps: Sequence[str]) -> dict[str,
     own = 0  # what the patch compiles or splits by itself is compiled once more for another size
     most = 0  # breaks of torch's own up to this step
     for step, before, after in zip(steps, unpatched, patched, strict=False):
-        if isinstance(after, str) or isinstance(before, str):
+        if isinstance(before, str) or isinstance(after, str):  # only the patched side has errors
             return {"step": step, "of": "raises", "expected": "runs", "actual": f"raises {after}"}
         (graphs, breaks), (now, broken) = before, after
         # If torch itself breaks the graph, a function around that one breaks it once more.

@@ -243,7 +243,7 @@ def test_operators_are_told_from_other_names(name, holds):
     ("of", "code"), [("graphs", "PG411"), ("breaks", "PG422"), ("raises", "PG513")]
 )
 def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
-    step = {"sample": "add()", "step": "second call", "of": of, "expected": 0, "actual": 1}
+    step = {"sample": "add()", "step": "in the second call", "of": of, "expected": 0, "actual": 1}
     metrics = {
         "samples": 2,
         "judged": 2,
