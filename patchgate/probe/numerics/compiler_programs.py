@@ -935,6 +935,63 @@ def f(x, given):
     return z, one.wide * one.tag, given.x * 2, x * names, method(x), x * sum(tags)
 given = Base(a)
 return *f(a, given), given.x
+
+@torch._dynamo.disable
+def checked(x, limit):
+    if limit > 2:
+        raise ValueError(limit)
+    return x + limit
+@compiled
+def f(x, y, limit):
+    scale, kept, other = x.sin(), [y.cos()], y * 3
+    torch._dynamo.graph_break()
+    try:
+        kept.append(checked(x, limit))
+        z = kept[1] * 2
+    except ValueError as error:
+        z = scale * error.args[0] + other
+    finally:
+        last = scale + len(kept)
+    return z, last
+@compiled
+def g(x, y, limit):
+    found, other = x + 1, y * 2
+    for step in (0, 1, 2):
+        try:
+            other = checked(found, limit + step)
+        except ValueError:
+            other = found - y
+            continue
+        found = other * 2
+    return found, other
+@compiled
+def h(x, y, limit):
+    z, t = y.tanh(), x.exp()
+    torch._dynamo.graph_break()
+    try:
+        with torch.no_grad():
+            z = checked(x, limit) * z
+    except (KeyError, ValueError):
+        try:
+            z = z + checked(y, limit - 1)
+        except ValueError:
+            return x - z, z, t
+    return z, x, t
+return [each for k in (f, g, h) for limit in (1, 3, 4) for each in k(a, b, limit)]
+
+class First(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() + 1
+class Second(torch.nn.Module):
+    def forward(self, x):
+        return x.cos() * 2
+seen = []
+def noted(graph, given):
+    seen.append(sum(isinstance(each, torch.SymInt) for each in given))
+    return graph.forward
+x = torch.compile(First(), backend=noted)(a)
+y = torch.compile(Second(), backend=noted)(torch.cat([b, b]))
+return x, y, torch.tensor(seen[1] <= seen[0])
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """
@@ -1589,7 +1646,7 @@ sum(each.square().mean() for each in (s[0], s[1], s[4], base)).backward()
 rows, flat = b.clone(), a.clone().view(-1)
 again = f(rows, flat, m.clone())
 same = [each.untyped_storage().data_ptr() == base.untyped_storage().data_ptr() for each in s]
-views = [(each._is_view(), each.requires_grad, each.storage_offset()) for each in s]
+views = [(each.requires_grad, each.storage_offset()) for each in s]
 @compiled
 def g(x, y):
     x.unsqueeze_(0).t_() if x.dim() == 1 else x.t_()
@@ -1677,6 +1734,43 @@ with torch.random.fork_rng(devices=[]):
         checks += [(f(x) - y).abs().amax() == 0, (g(x)[1] - z[1]).abs().amax() == 0]
         checks += [(z[1] >= 0).all() & (z[1] < 1).all(), (h(x) == t).all()]
 return torch.stack(checks)
+
+import weakref
+refs, living = [], []
+def step(x, y=None):
+    living.append(sum(ref() is not None for ref in refs))
+    z = x.sin() + 1 if y is None else x * y
+    refs.append(weakref.ref(z))
+    return z
+class Step(torch.nn.Module):
+    forward = staticmethod(step)
+root, graph = torch.nn.Module(), torch.fx.Graph()
+root.step = Step()
+last = first = graph.placeholder("x")
+for at in range(7):
+    last = graph.call_module("step", (last, first) if at == 4 else (last,))
+graph.output(last)
+made = torch.fx.GraphModule(root, graph)
+x = made(a)
+y = torch.fx.Interpreter(made).run(b)
+return x, y, torch.tensor(max(living) <= 2)
+
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+layouts = a, a.t(), q, q.transpose(1, 3), q.permute(3, 0, 2, 1), a[:, ::2], a.half().t(), i
+functions = (torch.exp, torch.neg, torch.relu, torch.tanh, torch.abs, torch.sigmoid, torch.clone,
+    torch.ones_like, torch.nn.functional.gelu, lambda x: x * 2, lambda x: x + x,
+    lambda x: x.double(), lambda x: torch.where(x > 0, x, x * 3), lambda x: x.contiguous())
+found, kinds = [], (DimDynamic.DYNAMIC, DimDynamic.STATIC)
+for static in (False, True):
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    for x in layouts:
+        sizes = [kinds[static and at > 0] for at in range(x.dim())]
+        fake = mode.from_tensor(x, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+        for function in functions:
+            y = function(fake)
+            found += [int(size) for size in (*y.shape, *y.stride())]
+return torch.tensor(found)
 """
 # The first lines of a program.
 _COMPILED = """import functools

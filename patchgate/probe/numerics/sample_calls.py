@@ -53,6 +53,8 @@ _OVERFLOWING, _FACTOR = 2, 64.0
 _CANCELLING, _NEAR_ZERO = 2, 2.0**-26
 # Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
 _EXCHANGED = 3
+# Calls with two tensors of the same numbers.
+_ALIKE = 3
 # Calls that mix dtypes, and samples that are changed to do so.
 _MIXED, _MIXED_SAMPLES = 8, 2
 # Calls of an overload with other settings.
@@ -401,6 +403,7 @@ def _in_turns(
         *_with_unusual_numbers(around),
         exchanged,
         _halves_of(exchanged),
+        [*itertools.islice(filter(None, map(_alike, (*trained, *plain))), _ALIKE)],
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
         further[:_DERIVED],
@@ -558,6 +561,21 @@ def _exchanged(sample: Sample) -> Sample | None:
         return None
     for at, value in zip(numbers, [leaves[at] for at in reversed(numbers)], strict=True):
         leaves[at] = value
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return replace(sample, args=args, kwargs=kwargs)
+
+
+def _alike(sample: Sample) -> Sample | None:
+    """The call whose second tensor has the numbers of the first: distances and differences are
+    zero. None if the second one has another shape or dtype.
+    """
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)][:2]
+    tensors = [leaves[at] for at in places]
+    if len({(each.shape, each.dtype) for each in tensors}) != 1 or len(tensors) < 2:
+        return None
+    first, second = tensors
+    leaves[places[1]] = first.detach().clone().requires_grad_(second.requires_grad)
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     return replace(sample, args=args, kwargs=kwargs)
 

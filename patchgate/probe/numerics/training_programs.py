@@ -174,6 +174,34 @@ y = [sent(each) for each in x]
 return *y, torch.tensor([(z.requires_grad, type(z) is type(each)) for z, each in zip(y, x)])
 
 return torch.tensor([device_after_sending(each) for each in (0, 1)])
+
+p = [torch.nn.Parameter(x.clone()) for x in (a.bfloat16(), m.bfloat16(), v.double())]
+found = []
+for kind in (torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RMSprop):
+    o = kind(p, lr=0.1)
+    for last in (3.0, 300.0):
+        state = o.state_dict()
+        for each in state["state"].values():
+            each["step"] = torch.tensor(last)
+        o.load_state_dict(state)
+        o.zero_grad()
+        sum(x.double().sin().sum() for x in p).backward()
+        o.step()
+    found += [x for one in o.state.values() for x in one.values()]
+return *p, *found
+
+normed = torch.nn.Sequential(torch.nn.Dropout(0.0), torch.nn.BatchNorm1d(6))
+layer = torch.nn.Sequential(torch.nn.Linear(6, 6), normed, torch.nn.Linear(6, 6))
+layer.load_state_dict(dict.fromkeys(("0.weight", "2.weight"), m), strict=False)
+modes, trained = [], []
+for part, mode in ((layer[1], False), (layer, True), (layer[2], True), (layer, False),
+    (normed[0], True), (layer, False), (normed, True), (layer, True), (normed[1], False)):
+    part.train(mode)
+    part.requires_grad_(mode)
+    modes.append([each.training for each in layer.modules()])
+    trained.append([each.requires_grad for each in layer.parameters()])
+layer.zero_grad()
+return normed(a), torch.tensor(modes), torch.tensor(trained)
 """
 # Steps of one optimizer with each of its options: parameters of two dtypes have no gradient in some
 # of the steps, and others of zeros.

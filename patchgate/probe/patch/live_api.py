@@ -11,7 +11,7 @@ import inspect
 import re
 import textwrap
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
 from pathlib import Path
@@ -52,7 +52,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     live = lines_that_can_run(tree, coverage["ran"])
     # Names that the patch adds may be missing, and lines for another release may not fit this one.
     missing = {one["subject"] for one in _check_imports(tree) if one["code"] != "PG105"}
-    findings = []
+    findings, own = [], _set_attributes(tree)
     for one in before_it_ran:
         if one["code"] in ("PG103", "PG104") and one["subject"] not in missing:
             continue
@@ -79,7 +79,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
                 with suppress(LookupError):
                     owner = resolve(name.rpartition(".")[0])
                     if isinstance(owner, type) and not isinstance(now, staticmethod):
-                        findings += _check_attributes(definition, owner)
+                        findings += _check_attributes(definition, owner, own)
     return {"findings": findings, "changed": sorted(changed)}
 
 
@@ -360,9 +360,15 @@ def _of_its_own(function: ast.AST) -> Iterator[ast.AST]:
             yield from _of_its_own(node)
 
 
-def _check_attributes(function: ast.FunctionDef, owner: type) -> Iterator[Finding]:
-    """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have."""
+def _check_attributes(
+    function: ast.FunctionDef, owner: type, own: Collection[str]
+) -> Iterator[Finding]:
+    """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have;
+    `own` are the attributes that the patch itself sets.
+    """
     for name, line in sorted(_attributes_of(function).items()):
+        if name in own:
+            continue
         subject = f"attribute {owner.__name__}.{name}"
         where = _where_defined(owner, name)
         if where is None:
@@ -406,6 +412,15 @@ def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
             if ast.unparse(node.func) in ("hasattr", "getattr") and isinstance(name, ast.Constant):
                 guarded.add(name.value)
     return {name: line for name, line in read.items() if name not in guarded}
+
+
+def _set_attributes(tree: ast.AST) -> set[str]:
+    """The attributes that the patch sets on an object of any name."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
 
 
 def _where_defined(owner: type, name: str) -> str | None:
