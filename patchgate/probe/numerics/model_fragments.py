@@ -584,8 +584,8 @@ return i + x, i / 2 + y, a + t, i.int() + z, a.copysign(s), r + a.view(6, 2), x 
 # indices that are computed, from numbers below zero too
 x = torch.arange(6)
 y = (x - 4) % 6, (x * 5 - 7) % 6, (x - 9).remainder(6), (2 - x).clamp(0, 5), x // 2, (x - 3).abs()
-z = (x[:5] - 5) % 6, (torch.arange(5) - 5) % 6, (i * 7 - 3) % 6, (i - 5).clamp(-6, 5), (i // 2) % -6
-t = torch.where(i > 0, i % 6, -1 - i % 6)
+z = (x[:5] - 5) % 6, (torch.arange(5) - 5) % 6, (x * 7 - 3) % 6, (i - 5).clamp(-6, 5), (x // 2) % -6
+t = torch.where(x > 2, x % 6, -1 - x % 6)
 s = a[:, -x - 1], a[(x - 3) % 4, x], m[y[0], y[1]], n[z[2][0]]
 return *(v[each] for each in (*y, *z, t)), *s
 

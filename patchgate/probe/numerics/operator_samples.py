@@ -1200,7 +1200,8 @@ def _compiled(
     """
     outcomes: dict[int, Any] = {}
     compiles, failed, found = 0, False, False
-    while groups and (compiles < _COMPILES or (failed and not found)):
+    most = max(_COMPILES, 2 * len(groups))
+    while groups and (compiles < most or (failed and not found)):
         compiles += 1
         group = groups.pop(0)
         try:
@@ -1216,8 +1217,11 @@ def _compiled(
                 continue
             found = True
             results = [_raised(error)]
-            # Calls of the same form most likely raise too, and would use up the compiles.
-            alike = [i for i, each in enumerate(samples) if each.form == samples[group[0]].form]
+            # Calls of the same form most likely raise too, and would use up the compiles; programs
+            # have nothing in common.
+            form = samples[group[0]].form
+            is_program = samples[group[0]].is_program
+            alike = [i for i, s in enumerate(samples) if s.form == form and not is_program]
             groups = [kept for each in groups if (kept := [i for i in each if i not in alike])]
         outcomes |= zip(group, results, strict=True)
     return outcomes

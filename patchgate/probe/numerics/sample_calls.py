@@ -397,13 +397,13 @@ def _in_turns(
         mixed = [each for s in _with_several_floats(plain) for each in _of_mixed_dtypes(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
     halves = _halves_of([*named_dtype, *further])
-    exchanged = [*itertools.islice(filter(None, map(_exchanged, plain)), _EXCHANGED)]
+    exchanged = [*filter(None, map(_exchanged, plain))][:_EXCHANGED]
     kinds = [
         plain[:_PLAIN],
         *_with_unusual_numbers(around),
         exchanged,
         _halves_of(exchanged),
-        [*itertools.islice(filter(None, map(_alike, (*trained, *plain))), _ALIKE)],
+        _alike([*trained, *plain]),
         [each for s in others for each in _with_smallest(s)][:_SMALLEST],
         alone[:_GRADIENT],
         further[:_DERIVED],
@@ -412,16 +412,20 @@ def _in_turns(
         mixed[:_MIXED],
         halves[:_HALF],
         trained[:_GRADIENT],
-        [
-            replace(s, args=_in_columns(s.args), kwargs=_in_columns(s.kwargs), how="strided")
-            for s in (*plain, *further)
-            if _has_matrix(s)
-        ][:_STRIDED],
+        _strided([*plain, *further]),
         [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
         varied[:_VARIED],
     ]
     alone = plain[_PLAIN : _PLAIN + _EAGER]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
+
+
+def _strided(samples: Sequence[Sample]) -> list[Sample]:
+    """Calls whose matrices are laid out in columns."""
+    return [
+        replace(s, args=_in_columns(s.args), kwargs=_in_columns(s.kwargs), how="strided")
+        for s in itertools.islice(filter(_has_matrix, samples), _STRIDED)
+    ]
 
 
 def _with_unusual_numbers(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -565,19 +569,22 @@ def _exchanged(sample: Sample) -> Sample | None:
     return replace(sample, args=args, kwargs=kwargs)
 
 
-def _alike(sample: Sample) -> Sample | None:
-    """The call whose second tensor has the numbers of the first: distances and differences are
-    zero. None if the second one has another shape or dtype.
+def _alike(samples: Sequence[Sample]) -> list[Sample]:
+    """Calls whose second tensor is a copy of the first: distances and differences are zero. Tensors
+    of another dtype or number of dimensions stay as they are.
     """
-    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
-    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)][:2]
-    tensors = [leaves[at] for at in places]
-    if len({(each.shape, each.dtype) for each in tensors}) != 1 or len(tensors) < 2:
-        return None
-    first, second = tensors
-    leaves[places[1]] = first.detach().clone().requires_grad_(second.requires_grad)
-    args, kwargs = pytree.tree_unflatten(leaves, spec)
-    return replace(sample, args=args, kwargs=kwargs)
+    found = []
+    for sample in samples:
+        leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)][:2]
+        kinds = {(leaves[at].dim(), leaves[at].dtype) for at in places}
+        if len(places) < 2 or len(kinds) > 1:
+            continue
+        first, second = (leaves[at] for at in places)
+        leaves[places[1]] = first.detach().clone().requires_grad_(second.requires_grad)
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        found.append(replace(sample, args=args, kwargs=kwargs))
+    return found[:_ALIKE]
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:
