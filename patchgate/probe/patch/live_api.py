@@ -415,11 +415,20 @@ def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
 
 
 def _set_attributes(tree: ast.AST) -> set[str]:
-    """The attributes that the patch sets on an object of any name."""
+    """The attributes that the patch sets on objects which it does not import."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
     return {
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id not in imported
     }
 
 
