@@ -638,6 +638,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         now = _traced(samples) if written["acts_before_code"] else {}
         groups, chosen = _compiled_groups(samples, now, written)
         compiled = _compiled(samples, groups) if written["compiles"] else {}
+        left = [i for i in chosen if i not in compiled] if written["compiles"] else []
         simulated = _simulated(
             samples, chosen[:_SIMULATED] if written["makes_code"] else [], request
         )
@@ -653,6 +654,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         (called, compiles), changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
         "compiled": compiled,
+        "left": left,
         "simulated": simulated,
         "called": called,
         "calls": eagerly,
@@ -1219,9 +1221,9 @@ def _compiled(
             results = [_raised(error)]
             # Calls of the same form most likely raise too, and would use up the compiles; programs
             # have nothing in common.
-            form = samples[group[0]].form
-            is_program = samples[group[0]].is_program
-            alike = [i for i, s in enumerate(samples) if s.form == form and not is_program]
-            groups = [kept for each in groups if (kept := [i for i in each if i not in alike])]
+            sample = samples[group[0]]
+            if not sample.is_program:
+                others = ([i for i in each if samples[i].form != sample.form] for each in groups)
+                groups = [*filter(None, others)]
         outcomes |= zip(group, results, strict=True)
     return outcomes

@@ -54,7 +54,7 @@ _CANCELLING, _NEAR_ZERO = 2, 2.0**-26
 # Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
 _EXCHANGED = 3
 # Calls with two tensors of the same numbers.
-_ALIKE = 3
+_ALIKE = 8
 # Calls that mix dtypes, and samples that are changed to do so.
 _MIXED, _MIXED_SAMPLES = 8, 2
 # Calls of an overload with other settings.
@@ -397,7 +397,7 @@ def _in_turns(
         mixed = [each for s in _with_several_floats(plain) for each in _of_mixed_dtypes(s)]
     named_dtype = [s for s in further if "dtype" in s.kwargs]
     halves = _halves_of([*named_dtype, *further])
-    exchanged = [*filter(None, map(_exchanged, plain))][:_EXCHANGED]
+    exchanged = [*itertools.islice(filter(None, map(_exchanged, plain)), _EXCHANGED)]
     kinds = [
         plain[:_PLAIN],
         *_with_unusual_numbers(around),
@@ -570,17 +570,22 @@ def _exchanged(sample: Sample) -> Sample | None:
 
 
 def _alike(samples: Sequence[Sample]) -> list[Sample]:
-    """Calls whose second tensor is a copy of the first: distances and differences are zero. Tensors
-    of another dtype or number of dimensions stay as they are.
+    """Calls whose second tensor is a copy of the first: distances and differences are zero. Each
+    has a setting that those before it have not; calls of tensors with other dtypes or numbers of
+    dimensions are left out.
     """
-    found = []
+    found, met = list[Sample](), set[tuple[int, str]]()
     for sample in samples:
         leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
-        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)][:2]
-        kinds = {(leaves[at].dim(), leaves[at].dtype) for at in places}
-        if len(places) < 2 or len(kinds) > 1:
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        settings = {(at, repr(leaf)) for at, leaf in enumerate(leaves) if at not in places}
+        tensors = [leaves[at] for at in places[:2]]
+        if len(tensors) < 2 or len({(each.dim(), each.dtype) for each in tensors}) > 1:
             continue
-        first, second = (leaves[at] for at in places)
+        if found and settings <= met:
+            continue
+        met |= settings
+        first, second = tensors
         leaves[places[1]] = first.detach().clone().requires_grad_(second.requires_grad)
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         found.append(replace(sample, args=args, kwargs=kwargs))

@@ -72,7 +72,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded = {*theirs["calls"]}, 0
     differing: list[dict[str, Any]] = []
-    unjudged = [*ours["unjudged"]]
+    unjudged = [f"{ours['texts'][at]}: not compiled, because others raise" for at in theirs["left"]]
+    unjudged += ours["unjudged"]
     offered = [(offer, "compiled", outcomes) for offer, outcomes in theirs["offered"].items()]
     own = [("", way, theirs[way]) for way in ("compiled", "simulated")]
     for offer, way, outcomes in (*own, *offered):
