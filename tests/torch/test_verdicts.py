@@ -93,6 +93,7 @@ ALSO = {
     "PG211": tuple(OF_IMPORTS),
     "PG208": ("samples",),
     "PG219": ("effects",),
+    "PG301": ("samples",),
     "PG411": ("samples",),
     "PG422": ("samples",),
     "PG507": ("ranks",),
