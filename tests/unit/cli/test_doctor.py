@@ -1,6 +1,7 @@
 """`patchgate doctor` names what is missing, and the command that mends it; `demo` is a gate."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,11 @@ from patchgate.runs import doctor
 
 
 @pytest.fixture(autouse=True)
-def _a_sandbox_at_once(monkeypatch):
+def _a_machine_that_has_everything(monkeypatch):
+    """A sandbox that answers at once, and 64 GiB of free disk."""
     monkeypatch.setattr(doctor, "_SANDBOX", "print()")
+    usage = SimpleNamespace(free=64 << 30)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
 
 
 def test_a_machine_that_has_everything_is_well(command):
@@ -37,6 +41,14 @@ def test_what_is_missing_is_said_with_what_mends_it(command, monkeypatch, name, 
     assert told in printed
     assert status == (4 if "MISSING" in told else 0)
     assert ("next: " in printed) is (name != "_GPUS")
+
+
+def test_a_disk_that_is_too_small_for_torch_is_named(command, monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    monkeypatch.setattr(doctor, "cached_home", lambda *_: doctor.PACKAGE / "absent")
+    status, printed, _ = command("doctor")
+    assert status == 4
+    assert "MISSING disk for torch: 1 GiB free" in printed
 
 
 def test_without_a_compiler_no_gate_can_be_run(command, monkeypatch):
