@@ -79,10 +79,8 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     """The lines and branches of the patch that ran in these cases, all on one release."""
     observed = [context.observations(case)[1] for case in cases]
     applied, functions = context.apply(torch), context.functions(torch)
-    ran = {line for observation in observed for line in observation.ran}
-    has_more = any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines)
     case, patch = context.case(torch), context.patch
-    if applied["replacements"] and has_more:
+    if applied["replacements"] and context.leaves_functions_unreached(torch):
         observed += [_lines_run(each, _with_caches(context, each)) for each in cases[:1]]
         if sampled_names(applied)["names"] and (answer := sampled(context, torch)["patched"]):
             observed.append(_lines_run(case, answer))

@@ -258,6 +258,7 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         )
         answers["patched"] = ask(
             patch=context.patch,
+            cover=_is_coverage_asked(context, torch),
             unpatched=str(made),
             offers=names["offers"],
             simulated=simulated,
@@ -284,6 +285,15 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
             answers["compared"] = asked if "failure" in asked else compare(ours, theirs)
     return answers
+
+
+def _is_coverage_asked(context: CheckContext, torch: str) -> bool:
+    """True if the check of calls asks which lines run. Recording them can double the time."""
+    return (
+        context.run.asks("calls", "reach")
+        and bool(context.apply(torch)["replacements"])
+        and context.leaves_functions_unreached(torch)
+    )
 
 
 def _simulated(context: CheckContext) -> dict[str, Any] | None:

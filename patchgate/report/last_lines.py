@@ -86,11 +86,7 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
         for word in command.arguments
         if word.startswith(REQUIRES)
     ]
-    checks = [
-        check
-        for check in all_checks().values()
-        if not run.checks or {check.name, check.family} & {*run.checks}
-    ]
+    checks = [check for check in all_checks().values() if run.asks(check.name, check.family)]
     return QuickLook(
         workloads=_share(judged & wanted, run.premerge),
         unable=len((met - judged) & wanted),
@@ -244,7 +240,7 @@ def _not_judged(
         others = [
             check.name
             for check in all_checks().values()
-            if not check.first and not {check.name, check.family} & {*run.checks}
+            if not check.first and not run.asks(check.name, check.family)
         ]
         yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
     if run.devices_left_out:

@@ -118,6 +118,10 @@ class Run:
             self.checks or by_name or self.devices_left_out or self.torches_left_out
         )
 
+    def asks(self, check: str, family: str) -> bool:
+        """True if the run is not narrowed to other checks."""
+        return not self.checks or not {check, family}.isdisjoint(self.checks)
+
     @property
     def store(self) -> ResultStore:
         return ResultStore(Path(self.folder) / OBSERVATIONS)

@@ -321,6 +321,13 @@ class CheckContext:
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
 
+    def leaves_functions_unreached(self, torch: str) -> bool:
+        """True if a function of the patch has no line that runs in any observed case."""
+        observed = [self.observations(case)[1] for case in self.observed_cases(torch)]
+        ran = {line for observation in observed for line in observation.ran}
+        known = self.functions(torch).lines.values()
+        return any(ran.isdisjoint(lines) for lines in known if lines)
+
     def is_unchanged(self, torch: str) -> bool:
         """True if a patch that is for other releases has no visible effect on this one.
 

@@ -19,8 +19,7 @@ from patchgate.runner.request_costs import note_cost
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
     """The instances of one check; none if one of its axes is empty, or there is nothing to ask."""
-    names = context.run.checks
-    if names and not check.first and not {check.name, check.family}.intersection(names):
+    if not check.first and not context.run.asks(check.name, check.family):
         return []
     if not check.wanted(context.run, context.patch):
         return []

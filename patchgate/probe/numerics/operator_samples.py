@@ -117,6 +117,7 @@ from patchgate.probe.numerics.training_programs import (
     training_programs,
 )
 from patchgate.probe.numerics.weight_programs import weight_programs
+from patchgate.probe.patch.coverage import untraced
 from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
@@ -1206,8 +1207,11 @@ def _compiled(
     while groups and (compiles < most or (failed and not found)):
         compiles += 1
         group = groups.pop(0)
+        # Further programs seldom run other lines, and tracing doubles the time of each.
+        is_traced = compiles == 1 or (backend == "inductor" and not samples[group[0]].is_program)
         try:
-            results: list[Any] = run_compiled([samples[i] for i in group], backend)
+            with contextlib.nullcontext() if is_traced else untraced():
+                results: list[Any] = run_compiled([samples[i] for i in group], backend)
         except Exception as error:
             needs_device = backend != "inductor" and missing_answer(error)
             failed = failed or not needs_device

@@ -55,6 +55,17 @@ def traced(path: str, ran: LinesRun) -> Iterator[None]:
         sys.settrace(before)
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Pause trace events until the context ends; `sys.monitoring`, which costs little, goes on."""
+    before = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 def _frame_tracer(ran: LinesRun) -> Function:
     """The trace function of one frame."""
     last: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from patchgate.probe.compile.observe import environment
+from patchgate.probe.compile.observe import environment, patch_to_cover
 from patchgate.probe.numerics import operator_samples
 from patchgate.probe.numerics.sample_calls import op_db
 from patchgate.probe.patch.apply import apply_patch
@@ -43,6 +43,6 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
         return answer
     apply_patch(request, stage)
     stage("run")
-    with tracing(request.get("patch")) as coverage:
+    with tracing(patch_to_cover(request)) as coverage:
         operator_samples.run_samples(written, request, request["outputs"])
     return cast(Operators, {**answer, **coverage})

@@ -13,7 +13,7 @@ import pytest
 
 from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
-from patchgate.checks.framework.context import Functions
+from patchgate.checks.framework.context import CheckContext, Functions
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import (
     Case,
@@ -145,6 +145,11 @@ class _Context:
 
     def functions(self, torch: str) -> Functions:
         return Functions(lines={"f:4": [5, 6], "uuid:10": [11], "empty:12": []})
+
+    leaves_functions_unreached = CheckContext.leaves_functions_unreached
+
+    def observed_cases(self, torch: str) -> list[Case]:
+        return [CASE]
 
     def case(self, torch: str) -> Case:
         return CASE

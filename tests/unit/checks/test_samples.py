@@ -11,6 +11,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.samples import (
     PROGRAMS,
+    _is_coverage_asked,
     _run_samples,
     _write_program,
     ask_samples,
@@ -311,17 +312,39 @@ def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_ti
         }
 
     context: Any = SimpleNamespace(
-        apply=lambda torch: {"changed": ["torch.add"]},
+        apply=lambda torch: {"changed": ["torch.add"], "replacements": {"torch.add": [3]}},
         ask_building=ask,
+        leaves_functions_unreached=lambda torch: False,
         differences=print,
         patch=Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")),
-        run=SimpleNamespace(profile=None, devices=()),
+        run=SimpleNamespace(profile=None, devices=(), asks=lambda check, family: True),
     )
     answers = _run_samples(context, "2.11.0")
     assert "failure" not in answers["unpatched"]
     _, patched, again = asked
     assert again.get("as_patched", False) is is_alike
     assert again["compiles"] == patched["compiles"] / (2 if is_alike else 1)
+
+
+@pytest.mark.parametrize(
+    ("replacements", "checks", "is_unreached", "cover"),
+    [
+        ({"torch.add": [3]}, (), True, True),
+        ({"torch.add": [3]}, (), False, False),
+        ({"torch.add": [3]}, ("samples",), True, False),
+        ({"torch.add": [3]}, ("reach",), True, True),
+        ({}, (), True, False),
+    ],
+)
+def test_lines_are_recorded_if_the_check_of_calls_needs_them(
+    replacements, checks, is_unreached, cover
+):
+    context: Any = SimpleNamespace(
+        apply=lambda torch: {"replacements": replacements},
+        leaves_functions_unreached=lambda torch: is_unreached,
+        run=Run(folder="", patch="", rows={}, checks=checks),
+    )
+    assert _is_coverage_asked(context, "2.11.0") is cover
 
 
 @pytest.mark.parametrize(

@@ -99,3 +99,13 @@ def test_the_tracer_of_before_is_back(tmp_path: Path) -> None:
     with contextlib.suppress(KeyError), coverage.line_events(str(tmp_path), LinesRun()):
         raise KeyError
     assert sys.gettrace() is before
+
+
+def test_what_runs_in_a_pause_is_not_traced(tmp_path: Path) -> None:
+    path, ran = tmp_path / "patch.py", LinesRun()
+    names = imported(compile(SOURCE, str(path), "exec"))
+    with coverage.traced(str(path), ran):
+        with coverage.untraced():
+            names["chooses"](3)
+        names["never"]()
+    assert ran.lines == {32}
