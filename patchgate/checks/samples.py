@@ -186,11 +186,12 @@ _TRAINING = re.compile(
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
 )
-# Functions that act while code is compiled, before Inductor.
+# Functions that act while code is compiled, before Inductor, and entries of their tables for
+# operators of torch: not those of registries to which a project adds its own.
 _COMPILER = re.compile(
     r"^torch\.(?:_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export"
     r"|export|_library|_ops|_prims_common|_meta_registrations|fx"
-    r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+$"
+    r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+(?:\[['\"]?(?:aten|prims)[./].*)?$"
 )
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(

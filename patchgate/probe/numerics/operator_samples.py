@@ -168,7 +168,7 @@ _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|schedul
 # Names that act only in code for a GPU.
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 # Names that act only in a compile.
-_OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp)\b")
+_OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp|subclasses)\b")
 T = TypeVar("T")
 
 
@@ -246,7 +246,14 @@ def _in_eager_mode(
 def _acts_on_graphs(request: RunOperators) -> bool:
     """True if no changed name stands for an operator."""
     of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
-    return {*request["names"]} <= {*of_graphs, *request["compiler"]}
+    return {*request["names"]} <= {*of_graphs, *_before_operators(request)}
+
+
+def _before_operators(request: RunOperators) -> list[str]:
+    """The names that act while code is compiled, without entries of tables, which act for one
+    operator.
+    """
+    return [name for name in request["compiler"] if "[" not in name]
 
 
 def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
@@ -260,7 +267,7 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, as it is
     made, and in code for the CPU.
     """
-    alone = {*request["keys"], *request["compiler"]} - {*request["joint"]}
+    alone = {*request["keys"], *_before_operators(request)} - {*request["joint"]}
     names = [name for name in request["names"] if name not in alone]
     of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     return {
@@ -419,7 +426,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     names = [*request["names"], *request["offers"]]
     joint, kernels = [*request["joint"], *request["passes"]], request["kernels"]
     keys = request["keys"]
-    apart = {*training, *compiler, *passes, *joint, *kernels, *keys}
+    apart = {*training, *_before_operators(request), *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
@@ -445,8 +452,9 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
         elif name not in apart:
             of_name = {name.split(".")[-2]: _of_module(name)}
         else:
-            of_groups = [group for known, group in groups if name in known]
-            of_name = {title: made for group in of_groups for title, made in group.items()}
+            of_name = {}
+        for known, group in groups:
+            of_name |= group if name in known else {}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
     # At least the first sample of each is compiled.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import cProfile
 import inspect
 import itertools
+import sys
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -291,8 +292,32 @@ def trained_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
-    """The code of the named functions."""
-    return [code for name in names for code in _codes(_named(name))]
+    """The code of the named functions; for an entry of a table, of what reads the table."""
+    return [
+        code
+        for name in names
+        for code in (_readers(name.partition("[")[0]) if "[" in name else _codes(_named(name)))
+    ]
+
+
+def _readers(table: str) -> list[types.CodeType]:
+    """The code of functions that name a table, and of those that name one of these: it may keep
+    what it has read. Only modules of the table's package are looked at.
+    """
+    module, _, name = table.rpartition(".")
+    package = module.rpartition(".")[0]
+    within = package if "." in package else module
+    codes = [
+        code
+        for known, owner in [*sys.modules.items()]
+        if known.startswith(within)
+        for value in [*vars(owner).values()]
+        if isinstance(value, type) or hasattr(value, "__wrapped__") or inspect.isfunction(value)
+        for code in _codes(value)
+    ]
+    direct = [code for code in codes if name in code.co_names]
+    names = {code.co_name for code in direct}
+    return [*direct, *(code for code in codes if not names.isdisjoint(code.co_names))]
 
 
 def _named(name: str) -> Any:

@@ -197,6 +197,18 @@ def test_what_decides_what_is_saved_for_a_backward_acts_on_both_graphs():
     assert names["names"] == replaced
 
 
+@pytest.mark.parametrize(
+    ("name", "is_judged"),
+    [
+        ("torch._subclasses.fake_impls.FAST_OP_IMPLEMENTATIONS[aten.tanh.default]", True),
+        ("torch._dynamo.backends.registry._BACKENDS['mine']", False),
+    ],
+)
+def test_entries_for_operators_act_in_a_compile(name, is_judged):
+    names = sampled_names({"changed": [name]})
+    assert names["compiler"] == names["names"] == ([name] if is_judged else [])
+
+
 def test_what_was_not_judged_is_named_with_its_reason():
     metrics = {
         "samples": 2,
