@@ -429,6 +429,7 @@ def judge_samples(
         verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_kept(case, ran, metrics["kept"], place)
+    verdicts += _judge_loops(case, ran, metrics["serial"], place)
     verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
     if verdicts:
         return verdicts
@@ -496,6 +497,14 @@ def _judge_kept(case: Case, ran: str, kept: Mapping[str, Any], place: str) -> It
         actual = f"{kept['actual']}; of one: {kept['sample']}"
         expected = f"{kept['expected']} {what}, as unpatched"
         yield verdict("PG301", Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
+
+
+def _judge_loops(case: Case, ran: str, serial: Sequence[str], place: str) -> Iterator[Verdict]:
+    """PG301 if loops in C++ are no longer shared between threads."""
+    if serial:
+        expected = "loops in C++ that are shared between four threads, as unpatched"
+        actual = f"in one thread: {'; '.join(serial)}"
+        yield verdict("PG301", Kind.REGRESSED, case, f"threads of {ran}", expected, actual, place)
 
 
 def _judge_settings(

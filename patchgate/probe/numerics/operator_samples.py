@@ -94,6 +94,7 @@ from patchgate.probe.numerics.sample_compiles import (
     counted_samples,
     counting_backend,
     kept_bytes,
+    loops_of_one_thread,
     up_to_the_first_error,
     without_errors,
 )
@@ -165,6 +166,8 @@ _RESULTS = 100_000
 _WRITTEN_OUT = 200
 # Names that act only while code is made of a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
+# Names that act on loops in C++.
+_OF_LOOPS = re.compile(r"^torch\._inductor\.codegen\.cpp\.")
 # Names that act only in code for a GPU.
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 # Names that act only in a compile.
@@ -188,6 +191,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         wanted = counted_samples(samples, counting_backend(names))
         steps = without_errors(_counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names))
         kept = _kept(samples) if request["joint"] else {}
+        serial = loops_of_one_thread() if any(map(_OF_LOOPS.match, names)) else None
         # Torch traces few programs wrongly: these are compiled without the patch too.
         traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
         # Samples that torch itself does not trace are not judged.
@@ -211,6 +215,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "counts": {(sound.index(i), what): steps[i, what] for i, what in steps if i in sound}
         | {(len(sound) + i, "programs"): [each] for i, each in compiles.items()},
         "kept": {at: kept[i] for at, i in enumerate(sound) if i in kept},
+        "serial": serial,
         "compiled": {},
         "simulated": {},
         "unjudged": unjudged,
@@ -644,6 +649,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         known = {key: len(each) for key, each in before_steps if key[1] != "programs"}
         counts = _counts(samples, known, written["names"])
         kept = _kept(samples) if written["kept"] else {}
+        serial = loops_of_one_thread() if written["serial"] is not None else None
         now = _traced(samples) if written["acts_before_code"] else {}
         groups, chosen = _compiled_groups(samples, now, written)
         compiled = _compiled(samples, groups) if written["compiles"] else {}
@@ -670,6 +676,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         "settings": changed,
         "counts": counts | {(i, "programs"): [each] for i, each in compiles.items()},
         "kept": kept,
+        "serial": serial,
         "offered": offered,
     }
     save_outputs(results, path)

@@ -4,6 +4,7 @@ compile by themselves. No code is compiled.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,11 @@ _LOWERS = re.compile(
 )
 # Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU, and lowering it 0.4 s.
 _COUNTED, _LOWERED = 16, 6
+# Programs whose loops are long enough for several threads.
+_LOOPS = (
+    *("x.sum(-1)", "x.amax(-1)", "x.norm(dim=-1)", "x.half().mean(-1)", "x.sum(0)", "x.sum()"),
+    *("x.sin() * 2", "x.softmax(-1)", "x.t().contiguous()"),
+)
 
 
 def counting_backend(names: Sequence[str]) -> Backend | None:
@@ -140,6 +146,22 @@ def kept_bytes(function: Callable[..., Any], args: Sequence[Any]) -> int:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         _result = function(*args)  # what it keeps is not freed before it is counted
     return sum(storage.nbytes() for storage in kept.values())
+
+
+def loops_of_one_thread() -> list[str]:
+    """The programs whose code for four threads shares no loop between them. Nothing is built."""
+    from torch._inductor import config
+    from torch._inductor.utils import get_code
+
+    x, found = torch.empty(512, 2048), []
+    with config.patch({"cpp.threads": 4}):
+        for text in _LOOPS:
+            torch._dynamo.reset()
+            with contextlib.suppress(Exception):  # other programs show that
+                code = get_code(torch.compile(eval(f"lambda x: {text}")), x)
+                if not any("#pragma omp for" in each for each in code):
+                    found.append(f"{text} of float32{[*x.shape]}")
+    return found
 
 
 def _calls_of_sizes(sample: Sample) -> Iterator[Call]:

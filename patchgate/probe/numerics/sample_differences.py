@@ -107,6 +107,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         "differing": differing,
         "grown": more,
         "kept": _kept(ours, theirs),
+        "serial": sorted({*(theirs["serial"] or ())} - {*(ours["serial"] or ())}),
         "settings": _settings_left(ours, theirs),
     }
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}

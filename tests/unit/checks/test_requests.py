@@ -136,6 +136,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "unjudged": [],
             "grown": [],
             "kept": {"programs": 0, "expected": 0, "actual": 0, "sample": ""},
+            "serial": [],
             "settings": [],
         }
     },

@@ -61,6 +61,7 @@ def judge(
         "differing": differing,
         "grown": [],
         "kept": KEPT,
+        "serial": [],
         "settings": [],
         "unjudged": [],
     }
@@ -71,7 +72,14 @@ def judge(
 
 def test_the_next_step_for_a_pass_is_its_small_program():
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
-    metrics = {"judged": 20, "differing": [WRONG], "grown": [], "kept": KEPT, "settings": []}
+    metrics = {
+        "judged": 20,
+        "differing": [WRONG],
+        "grown": [],
+        "kept": KEPT,
+        "serial": [],
+        "settings": [],
+    }
     (verdict,) = judge_samples(CASE, patch, {"config.pass": [PROGRAMS]}, metrics)
     assert verdict.advice.startswith("Compile the small program that is shown")
     assert judge([WRONG])["PG512"].advice.startswith("Call the operator")
@@ -217,6 +225,7 @@ def test_what_was_not_judged_is_named_with_its_reason():
         "differing": [],
         "grown": [],
         "kept": KEPT,
+        "serial": [],
         "settings": [],
         "unjudged": ["add(): used up"],
     }
@@ -264,6 +273,7 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
         "differing": [],
         "grown": [step],
         "kept": KEPT,
+        "serial": [],
         "settings": [],
     }
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
@@ -276,7 +286,7 @@ def test_samples_that_are_compiled_more_often_or_break_are_red(of, code):
 def test_programs_that_keep_more_for_their_backwards_are_red(actual, codes):
     kept = {"programs": 4, "expected": 1000, "actual": actual, "sample": "return a @ m"}
     counts = {"samples": 4, "judged": 4, "rounded": 0}
-    lists = {"differing": [], "grown": [], "settings": [], "unjudged": []}
+    lists = {"differing": [], "grown": [], "serial": [], "settings": [], "unjudged": []}
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
     verdicts = judge_samples(CASE, patch, {"size": ["programs"]}, {**counts, **lists, "kept": kept})
     assert [verdict.code for verdict in verdicts] == codes
@@ -375,6 +385,7 @@ def test_a_setting_that_calls_leave_changed_is_red_unless_claimed(manifest, effe
         "differing": [],
         "grown": [],
         "kept": KEPT,
+        "serial": [],
         "settings": settings,
         "unjudged": [],
     }
@@ -396,6 +407,23 @@ def test_a_sample_as_a_program_names_its_interpreter(tmp_path, monkeypatch):
     compile((tmp_path / file).read_text(), file, "exec")
     assert _write_program(context, "2.11.0", found[:1]) == ""
     wrong = [WRONG, {**WRONG, "at": 2, "program": "..."}]
-    metrics = {"judged": 20, "differing": wrong, "grown": [], "kept": KEPT, "settings": []}
+    metrics = {
+        "judged": 20,
+        "differing": wrong,
+        "grown": [],
+        "kept": KEPT,
+        "serial": [],
+        "settings": [],
+    }
     (verdict,) = judge_samples(CASE, patch, {"add": ["add"]}, metrics, file)
     assert "one of them as a program: samples/mine-2.11.0.py" in verdict.actual
+
+
+@pytest.mark.parametrize("serial", [[], ["x.sum(-1) of float32[512, 2048]"]])
+def test_loops_that_are_no_longer_shared_are_red(serial):
+    metrics = {"judged": 1, "samples": 1, "differing": [], "grown": [], "kept": KEPT}
+    metrics |= {"serial": serial, "settings": [], "unjudged": []}
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
+    (found,) = judge_samples(CASE, patch, {"torch.add": ["add"]}, metrics)
+    red = "PG301", Colour.RED
+    assert (found.code, found.colour) == (red if serial else ("PG514", Colour.GREEN))
