@@ -121,6 +121,9 @@ print(
             ],
             "middle": [text for text, _ in with_readers([(CHAIN, (MANY,)), (CHAIN, (MANY,))])],
             "without": [*with_readers([(WRITES, (MANY,)), (TEXT, INPUTS)])],
+            "outputs of a graph": departure(
+                {"output": [ONE, HALF]}, {"output": [ONE, HALF]}, {"output": [ONE]}
+            )["excess"],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),
             "values": len(program_of(sample)),

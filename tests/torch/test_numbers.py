@@ -40,6 +40,7 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["alone"] == "output: float16[2], not float32[2]"
     assert found["one of three"] == "output 2 of 3: float16[2], not float32[2]"
     assert found["fewer"] == "output: 1 in place of 2 tensors"
+    assert found["outputs of a graph"] == 0
     assert found["digits"] == "output: 1.0000001, not 1"
     assert found["order"][:6] == ["short", "long", "no program", "rounded", "integers", "NaN"]
     assert found["order"][6:] == ["garbage", "new_empty", "large"]

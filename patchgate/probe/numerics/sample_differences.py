@@ -276,12 +276,12 @@ def departure(
             is_cast = [t.shape for t in got] == [t.shape for t in expected]
             found = {"excess": INFINITE, "what": _other_form(part, got, expected), "raises": True}
             return {**found, "is_form": True, "is_cast": is_cast}
+        moves = _for_each(spread, part, len(expected), torch.zeros(()))
+        known = _for_each(exact, part, len(expected), None)
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
-            moves = spread[part][number] if spread else torch.zeros(())
-            known = exact[part][number] if exact and exact.get(part) else None
             digits = _DIGITS if is_small and part == "output" else math.inf
-            excess, at = _excess(a, b, _MOVES * moves, known, digits)
-            is_gross = is_gross or (excess > 1 and _is_gross(a, b, _MOVES * moves))
+            excess, at = _excess(a, b, _MOVES * moves[number], known[number], digits)
+            is_gross = is_gross or (excess > 1 and _is_gross(a, b, _MOVES * moves[number]))
             if excess > largest["excess"]:
                 one, other = (t.flatten()[at].item() for t in (a, b))
                 what = f"{part}: {told_apart(one, other)}"
@@ -291,6 +291,14 @@ def departure(
     if largest["excess"] <= 1 and (what := _more_shared(after, before)):
         largest = {"excess": _SHARED, "what": what, "raises": False, "is_shared": True}
     return {**largest, "is_gross": is_gross}
+
+
+def _for_each(side: Any, part: str, count: int, otherwise: Any) -> list[Any]:
+    """The values of a side for each tensor of a part; `otherwise` if it has another number of them,
+    since a graph may have outputs that eager mode has not.
+    """
+    known: list[Any] = side.get(part, []) if side else []
+    return known if len(known) == count else [otherwise] * count
 
 
 def shared_memory(outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> torch.Tensor:
