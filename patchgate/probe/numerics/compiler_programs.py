@@ -992,6 +992,37 @@ def noted(graph, given):
 x = torch.compile(First(), backend=noted)(a)
 y = torch.compile(Second(), backend=noted)(torch.cat([b, b]))
 return x, y, torch.tensor(seen[1] <= seen[0])
+
+import collections
+deque = collections.deque
+acts = (lambda x: x.rotate(), lambda x: x.rotate(-2), lambda x: x.append(7), lambda x: x.popleft(),
+    lambda x: x.appendleft(7), lambda x: x.extendleft([7, 8]), lambda x: x.reverse(),
+    lambda x: x.insert(1, 7), lambda x: x.sort(key=lambda y: -y), lambda x: x.remove(2),
+    lambda x: x.extend((7, 8)), lambda x: x.pop(), lambda x: x.clear(),
+    lambda x: x.__delitem__(0), lambda x: x.__setitem__(1, 7),
+    lambda x: x.add(7), lambda x: x.discard(2), lambda x: x.update([7, 2]), lambda x: x.popitem(),
+    lambda x: x.difference_update([2]), lambda x: x.symmetric_difference_update([2, 7]),
+    lambda x: x.intersection_update([2, 3]), lambda x: x.pop(1, None),
+    lambda x: x.setdefault(7, 8), lambda x: x.__ior__({2: 7}))
+kinds = list, deque, set, lambda x: collections.OrderedDict(zip(x, x))
+def step(x):
+    act(kept)
+    return x * len(kept)
+found = []
+for act in acts:
+    for kind in kinds:
+        kept = kind([3, 1, 2, 5])
+        try:
+            trial = kind([3, 1, 2, 5])
+            act(trial), act(trial)
+        except Exception:
+            continue
+        torch._dynamo.reset()
+        f = compiled(step)
+        found += [f(a)[0], torch.tensor([*kept, 0])]
+        if isinstance(kept, dict):
+            found.append(torch.tensor([*kept.values(), 0]))
+return found
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """
@@ -1771,6 +1802,19 @@ for static in (False, True):
             y = function(fake)
             found += [int(size) for size in (*y.shape, *y.stride())]
 return torch.tensor(found)
+
+def step(x, y):
+    x.mul_(2)
+    return y * 3
+views = (lambda x: x[:, 0], lambda x: x[3], lambda x: x[::2], lambda x: x[4:], lambda x: x.t()[1],
+    lambda x: x[:, 4:])
+found = []
+for at, first in enumerate(views):
+    for second in (*views[:at][:2], *views[at + 1 :][:2]):
+        torch._dynamo.reset()
+        x = a.clone()
+        found += [compiled(step)(first(x), second(x)), x]
+return found
 """
 # The first lines of a program.
 _COMPILED = """import functools

@@ -492,6 +492,13 @@ return *(each.float() * 2 for each in (*z, *t)), *(each.int() + 1 for each in z)
 
 # sums of two products, one of which has a single row or column
 return a @ m + b[:1] @ n, a[1:2] @ n + b @ m, a @ n[:, :1] + b @ m.t(), b @ n.t() - a @ m[:, 1:2]
+
+# what is written is computed from what is written too
+x = a + b * 2
+y = b - a
+a.copy_(x)
+b.copy_(y)
+return x.sum(0)
 """
 
 
@@ -603,6 +610,10 @@ return z.relu().sum(-1), y.t().contiguous(), x.amax(0), x
 x = (a * 2 + b).relu() @ (m + n)
 y = torch.nn.functional.gelu(x + v) * w
 return y.sum(-1), x, (y @ n).tanh() + y
+
+# numbers below the smallest normal one
+x = a * 1e-40
+return x * 1e38, (x + b * 1e-42) * 1e38, x.sum(0) * 1e38, x.double() * 1e-270 * 1e305
 """
 
 
