@@ -35,7 +35,8 @@ PG904 patchgate itself failed
     Why: Nothing was judged there, and no answer is not green.
     Fix: Please report it with the output above and run.json of the results' folder.
 PG905 the machine failed, not the patch
-    A run was ended from outside (killed, disk full, no memory, no answer), also when tried again.
+    A run was ended from outside (killed, disk full, no memory, no answer), also when tried again,
+    or patchgate could not compare results that it had.
     Why: Such a failure does not count against the patch.
     Fix: Run again. If it persists, check disk, memory and limits.
 PG907 the run ended before this check

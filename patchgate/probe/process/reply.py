@@ -35,8 +35,12 @@ _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
 # patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-# The folder of our own frames.
+# The folder of our own frames, and the files that compare results which are there already.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_COMPARES = (
+    f"{_OURS}/numerics/sample_differences.py",
+    f"{_OURS}/numerics/numeric_metrics.py",
+)
 
 
 class DoesNotApply(Exception):
@@ -118,12 +122,15 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     is_ours = not frames or frames[-1][0].startswith(_OURS)  # as of a SyntaxError
     raised_at = None if is_ours else _place(frames)
     signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
+    is_comparison = bool(frames) and frames[-1][0] in _COMPARES
+    if is_comparison:
+        signature = f"a comparison of patchgate failed, please report it: {signature}"
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
         signature += f"; {stood_in}"
     is_missing = lacks_a_module(error)
     return {
-        "cause": "missing" if is_missing else _cause(root),
+        "cause": "missing" if is_missing else "machine" if is_comparison else _cause(root),
         "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,

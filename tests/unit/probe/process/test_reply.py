@@ -5,10 +5,12 @@ torch.
 import linecache
 import sys
 import traceback
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from patchgate.probe.process import reply
 from patchgate.probe.process.reply import exception_failure, exit_failure, line_in_patch
 
 TRACE = """Current thread 0x00007f (most recent call first):
@@ -63,6 +65,21 @@ def test_no_line_of_the_probe_is_named():
     with pytest.raises(TypeError) as raised:
         exit_failure("no status")
     assert exception_failure(raised.value, PATCH)["raised_at"] is None
+
+
+def test_an_error_of_our_own_comparison_is_never_the_patch():
+    """Code of torch that a comparison calls may have been replaced."""
+    ours = Path(reply.__file__).parents[1] / "numerics" / "sample_differences.py"
+    found = []
+    for source in ("def main():\n    [][0]", "def main():\n    realize()"):
+        names = {}
+        exec(compile("def realize():\n    [][0]", TORCH, "exec"), names)
+        exec(compile(source, ours, "exec"), names)
+        with pytest.raises(IndexError) as raised:
+            names["main"]()
+        failure = exception_failure(raised.value, PATCH)
+        found.append((failure["cause"], failure["signature"].startswith("a comparison")))
+    assert found == [("machine", True), ("raised", False)]
 
 
 def test_a_line_of_the_patch_that_raises_is_named_once():
