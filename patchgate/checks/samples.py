@@ -51,12 +51,12 @@ PG512 other results for samples of what the patch replaces
     of caches, functions that differ in one thing, or in one option, are compiled with one cache,
     into which threads write. What acts before Inductor meets programs that compile Python: lists,
     classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`. Programs
-    call what is replaced
-    in distributions, initial weights, copies of parameters, loaders of data and optimizers. Of a
-    patch that changes how code is made the code for a simulated GPU is run too. On some,
-    outputs, gradients or changed inputs are neither what torch computes without the patch nor
-    what eager mode computes, by more than rounding explains (of small numbers two digits must
-    agree); nor are they nearer to the exact ones in half precision. A patch that claims
+    call what is replaced in distributions, initial weights, copies of parameters, loaders of data
+    and optimizers. Of a patch that changes how code is made the code for a simulated GPU is run
+    too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
+    gradients or changed inputs are neither what torch computes without the patch nor what eager
+    mode computes, by more than rounding explains (of small numbers two digits must agree); nor
+    are they nearer to the exact ones in half precision. A patch that claims
     `numerics = "changes"` may do so, but neither a pass nor the order of kernels may move a
     result of a small program by more than half of its size. Or an output shares memory with an
     input, or with an output that is its copy, as neither without the patch nor in eager mode.
@@ -110,6 +110,10 @@ _KEY = (
     " everything that the original puts there."
 )
 _DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
+_SHARE = (
+    "Compile a loop that is shown with `torch.compile`: a thread is started for as much work as all"
+    " iterations have together, also those of the loops inside."
+)
 # Programs -> the next step.
 _OF_PROGRAMS = {
     PROGRAMS: _PROGRAM,
@@ -504,7 +508,8 @@ def _judge_loops(case: Case, ran: str, serial: Sequence[str], place: str) -> Ite
     if serial:
         expected = "loops in C++ that are shared between four threads, as unpatched"
         actual = f"in one thread: {'; '.join(serial)}"
-        yield verdict("PG301", Kind.REGRESSED, case, f"threads of {ran}", expected, actual, place)
+        fact = f"threads of {ran}"
+        yield verdict("PG301", Kind.REGRESSED, case, fact, expected, actual, place, advice=_SHARE)
 
 
 def _judge_settings(

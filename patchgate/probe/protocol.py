@@ -174,7 +174,8 @@ class RunOperators(Sample, total=False):
         int
     ]  #: Without a patch: its samples that are compiled; where both are empty, the first.
     only_simulated: list[int]  #: Without a patch: those whose code for `simulated` is run.
-    cover: bool  #: Also which lines of the patch ran, for the first samples that are compiled.
+    #: Also which lines of the patch ran: of programs, in the first of each option.
+    cover: bool
     as_patched: bool  #: Without a patch: do all that is done with one, in place of these.
     simulated: Profile | None  #: The GPU for which code is run too, if the patch changes any.
 

@@ -119,7 +119,7 @@ class Run:
         )
 
     def asks(self, check: str, family: str) -> bool:
-        """True if the run is not narrowed to other checks."""
+        """True unless the run is narrowed to other checks."""
         return not self.checks or not {check, family}.isdisjoint(self.checks)
 
     @property

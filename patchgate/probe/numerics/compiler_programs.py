@@ -994,35 +994,59 @@ y = torch.compile(Second(), backend=noted)(torch.cat([b, b]))
 return x, y, torch.tensor(seen[1] <= seen[0])
 
 import collections
-deque = collections.deque
-acts = (lambda x: x.rotate(), lambda x: x.rotate(-2), lambda x: x.append(7), lambda x: x.popleft(),
-    lambda x: x.appendleft(7), lambda x: x.extendleft([7, 8]), lambda x: x.reverse(),
-    lambda x: x.insert(1, 7), lambda x: x.sort(key=lambda y: -y), lambda x: x.remove(2),
-    lambda x: x.extend((7, 8)), lambda x: x.pop(), lambda x: x.clear(),
-    lambda x: x.__delitem__(0), lambda x: x.__setitem__(1, 7),
-    lambda x: x.add(7), lambda x: x.discard(2), lambda x: x.update([7, 2]), lambda x: x.popitem(),
-    lambda x: x.difference_update([2]), lambda x: x.symmetric_difference_update([2, 7]),
-    lambda x: x.intersection_update([2, 3]), lambda x: x.pop(1, None),
-    lambda x: x.setdefault(7, 8), lambda x: x.__ior__({2: 7}))
-kinds = list, deque, set, lambda x: collections.OrderedDict(zip(x, x))
-def step(x):
-    act(kept)
-    return x * len(kept)
+kept = {kind: kind([3, 1, 2, 5]) for kind in (collections.deque, list, set)}
+kept[dict] = collections.OrderedDict({3: 4, 1: 2, 2: 6, 5: 8})
+def of_deques(x):
+    y = kept[collections.deque]
+    y.rotate()
+    y.rotate(-2)
+    y.append(7)
+    y.popleft()
+    y.appendleft(7)
+    y.extendleft([7, 8])
+    y.reverse()
+    y.insert(1, 9)
+    y.remove(7)
+    y.rotate(y.pop())
+    del y[0]
+    y[1] = 7
+    return x * len(y)
+def of_lists(x):
+    y = kept[list]
+    y.append(7)
+    y.extend((8, 4))
+    y.insert(1, 9)
+    y.reverse()
+    y.sort(key=lambda z: -z)
+    y.remove(7)
+    del y[0]
+    y[1] = y.pop() + y.pop(0)
+    return x * len(y)
+def of_sets(x):
+    y = kept[set]
+    y.add(7)
+    y.discard(2)
+    y.update([8, 2])
+    y.difference_update([3])
+    y.symmetric_difference_update([8, 9, 4])
+    y.intersection_update([1, 2, 4, 5, 7, 9])
+    y.remove(9)
+    return x * len(y)
+def of_dicts(x):
+    y = kept[dict]
+    y.pop(1, None)
+    y.setdefault(7, 8)
+    y.update({2: 7, 9: 1})
+    y.popitem()
+    y |= {8: 3}
+    del y[2]
+    return x * len(y)
 found = []
-for act in acts:
-    for kind in kinds:
-        kept = kind([3, 1, 2, 5])
-        try:
-            trial = kind([3, 1, 2, 5])
-            act(trial), act(trial)
-        except Exception:
-            continue
-        torch._dynamo.reset()
-        f = compiled(step)
-        found += [f(a)[0], torch.tensor([*kept, 0])]
-        if isinstance(kept, dict):
-            found.append(torch.tensor([*kept.values(), 0]))
-return found
+for function in (of_deques, of_lists, of_sets, of_dicts):
+    f = compiled(function)
+    found += [f(a), f(b)]
+found.append(torch.tensor([*kept[dict].values()]))
+return *found, *(torch.tensor([*each]) for each in kept.values())
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """

@@ -494,11 +494,11 @@ return *(each.float() * 2 for each in (*z, *t)), *(each.int() + 1 for each in z)
 return a @ m + b[:1] @ n, a[1:2] @ n + b @ m, a @ n[:, :1] + b @ m.t(), b @ n.t() - a @ m[:, 1:2]
 
 # what is written is computed from what is written too
-x = a + b * 2
+x = a + b
 y = b - a
 a.copy_(x)
 b.copy_(y)
-return x.sum(0)
+return m.sum(0)
 """
 
 

@@ -251,10 +251,10 @@ def _in_eager_mode(
 def _acts_on_graphs(request: RunOperators) -> bool:
     """True if no changed name stands for an operator."""
     of_graphs = [*request["passes"], *request["joint"], *request["kernels"], *request["keys"]]
-    return {*request["names"]} <= {*of_graphs, *_before_operators(request)}
+    return {*request["names"]} <= {*of_graphs, *_compiler_functions(request)}
 
 
-def _before_operators(request: RunOperators) -> list[str]:
+def _compiler_functions(request: RunOperators) -> list[str]:
     """The names that act while code is compiled, without entries of tables, which act for one
     operator.
     """
@@ -272,7 +272,7 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, as it is
     made, and in code for the CPU.
     """
-    alone = {*request["keys"], *_before_operators(request)} - {*request["joint"]}
+    alone = {*request["keys"], *_compiler_functions(request)} - {*request["joint"]}
     names = [name for name in request["names"] if name not in alone]
     of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     return {
@@ -431,7 +431,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     names = [*request["names"], *request["offers"]]
     joint, kernels = [*request["joint"], *request["passes"]], request["kernels"]
     keys = request["keys"]
-    apart = {*training, *_before_operators(request), *passes, *joint, *kernels, *keys}
+    apart = {*training, *_compiler_functions(request), *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
     around = {"functions around operators": _training(training)} if training else {}
@@ -1158,12 +1158,14 @@ def _gradients(
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Groups of samples that are compiled together. Samples of several sizes are apart, because
     their sizes are symbols or they make a second graph of the same text; so are programs that write
-    to their inputs, because a pass may leave such a graph alone.
+    to their inputs, because a pass may leave such a graph alone. With a gradient in it, its writes
+    are none of the graph's.
     """
-    kinds: dict[tuple[bool, str, bool], list[int]] = {}
+    kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
     for i in chosen:
-        sizes = samples[i].how if samples[i].is_program else ""
-        kinds.setdefault((bool(samples[i].first), sizes, samples[i].writes), []).append(i)
+        sizes, writes = samples[i].how if samples[i].is_program else "", samples[i].writes
+        is_trained = writes and any(each.requires_grad for each in tensors_in(samples[i].args))
+        kinds.setdefault((bool(samples[i].first), sizes, writes, is_trained), []).append(i)
     return [
         of_kind[at : at + _TOGETHER]
         for _, of_kind in sorted(kinds.items())
@@ -1217,16 +1219,20 @@ def _compiled(
     alone. Samples that were not run, or that need a device, are left out.
     """
     outcomes: dict[int, Any] = {}
+    traced = set[str]()
     compiles, failed, found = 0, False, False
     most = max(_COMPILES, 2 * len(groups))
     while groups and (compiles < most or (failed and not found)):
         compiles += 1
         group = groups.pop(0)
+        first = samples[group[0]]
+        way = first.how if first.is_program else ""
         # Further programs seldom run other lines, and tracing doubles the time of each.
-        is_traced = compiles == 1 or (backend == "inductor" and not samples[group[0]].is_program)
+        is_traced = way not in traced or (backend == "inductor" and not first.is_program)
         try:
             with contextlib.nullcontext() if is_traced else untraced():
                 results: list[Any] = run_compiled([samples[i] for i in group], backend)
+            traced.add(way)
         except Exception as error:
             needs_device = backend != "inductor" and missing_answer(error)
             failed = failed or not needs_device
@@ -1240,9 +1246,8 @@ def _compiled(
             results = [_raised(error)]
             # Calls of the same form most likely raise too, and would use up the compiles; programs
             # have nothing in common.
-            sample = samples[group[0]]
-            if not sample.is_program:
-                others = ([i for i in each if samples[i].form != sample.form] for each in groups)
+            if not first.is_program:
+                others = ([i for i in each if samples[i].form != first.form] for each in groups)
                 groups = [*filter(None, others)]
         outcomes |= zip(group, results, strict=True)
     return outcomes

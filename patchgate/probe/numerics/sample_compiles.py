@@ -30,10 +30,17 @@ _LOWERS = re.compile(
 # Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU, and lowering it 0.4 s.
 _COUNTED, _LOWERED = 16, 6
 # Programs whose loops are long enough for several threads.
-_LOOPS = (
-    *("x.sum(-1)", "x.amax(-1)", "x.norm(dim=-1)", "x.half().mean(-1)", "x.sum(0)", "x.sum()"),
-    *("x.sin() * 2", "x.softmax(-1)", "x.t().contiguous()"),
-)
+_LOOPS = """
+x.sum(-1)
+x.amax(-1)
+x.norm(dim=-1)
+x.half().mean(-1)
+x.sum(0)
+x.sum()
+x.sin() * 2
+x.softmax(-1)
+x.t().contiguous()
+"""
 
 
 def counting_backend(names: Sequence[str]) -> Backend | None:
@@ -155,7 +162,7 @@ def loops_of_one_thread() -> list[str]:
 
     x, found = torch.empty(512, 2048), []
     with config.patch({"cpp.threads": 4}):
-        for text in _LOOPS:
+        for text in _LOOPS.split("\n")[1:-1]:
             torch._dynamo.reset()
             with contextlib.suppress(Exception):  # other programs show that
                 code = get_code(torch.compile(eval(f"lambda x: {text}")), x)

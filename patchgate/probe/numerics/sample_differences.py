@@ -276,8 +276,8 @@ def departure(
             is_cast = [t.shape for t in got] == [t.shape for t in expected]
             found = {"excess": INFINITE, "what": _other_form(part, got, expected), "raises": True}
             return {**found, "is_form": True, "is_cast": is_cast}
-        moves = _for_each(spread, part, len(expected), torch.zeros(()))
-        known = _for_each(exact, part, len(expected), None)
+        moves = _of_each(spread, part, len(expected), torch.zeros(()))
+        known = _of_each(exact, part, len(expected), None)
         for number, (a, b) in enumerate(zip(got, expected, strict=True)):
             digits = _DIGITS if is_small and part == "output" else math.inf
             excess, at = _excess(a, b, _MOVES * moves[number], known[number], digits)
@@ -293,7 +293,7 @@ def departure(
     return {**largest, "is_gross": is_gross}
 
 
-def _for_each(side: Any, part: str, count: int, otherwise: Any) -> list[Any]:
+def _of_each(side: Any, part: str, count: int, otherwise: Any) -> list[Any]:
     """The values of a side for each tensor of a part; `otherwise` if it has another number of them,
     since a graph may have outputs that eager mode has not.
     """

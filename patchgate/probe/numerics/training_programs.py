@@ -292,25 +292,22 @@ def trained_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
-    """The code of the named functions; for an entry of a table, of what reads the table."""
-    return [
-        code
-        for name in names
-        for code in (_readers(name.partition("[")[0]) if "[" in name else _codes(_named(name)))
-    ]
+    """The code of the named functions; for a table, or a function of C++, of what names it."""
+    objects = (name.partition("[")[0] for name in names)
+    return [code for name in objects for code in _codes(_named(name)) or _readers(name)]
 
 
-def _readers(table: str) -> list[types.CodeType]:
-    """The code of functions that name a table, and of those that name one of these: it may keep
-    what it has read. Only modules of the table's package are looked at.
+def _readers(found: str) -> list[types.CodeType]:
+    """The code of functions that name an object, and of those that name one of these: it may keep
+    what it has read. Only modules of the object's package are looked at.
     """
-    module, _, name = table.rpartition(".")
+    module, _, name = found.rpartition(".")
     package = module.rpartition(".")[0]
     within = package if "." in package else module
     codes = [
         code
         for known, owner in [*sys.modules.items()]
-        if known.startswith(within)
+        if known.startswith(within) and isinstance(owner, types.ModuleType)
         for value in [*vars(owner).values()]
         if isinstance(value, type) or hasattr(value, "__wrapped__") or inspect.isfunction(value)
         for code in _codes(value)
