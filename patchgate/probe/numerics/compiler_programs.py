@@ -994,59 +994,63 @@ y = torch.compile(Second(), backend=noted)(torch.cat([b, b]))
 return x, y, torch.tensor(seen[1] <= seen[0])
 
 import collections
-kept = {kind: kind([3, 1, 2, 5]) for kind in (collections.deque, list, set)}
-kept[dict] = collections.OrderedDict({3: 4, 1: 2, 2: 6, 5: 8})
-def of_deques(x):
-    y = kept[collections.deque]
-    y.rotate()
-    y.rotate(-2)
-    y.append(7)
-    y.popleft()
-    y.appendleft(7)
-    y.extendleft([7, 8])
-    y.reverse()
-    y.insert(1, 9)
-    y.remove(7)
-    y.rotate(y.pop())
-    del y[0]
-    y[1] = 7
-    return x * len(y)
-def of_lists(x):
-    y = kept[list]
-    y.append(7)
-    y.extend((8, 4))
-    y.insert(1, 9)
-    y.reverse()
-    y.sort(key=lambda z: -z)
-    y.remove(7)
-    del y[0]
-    y[1] = y.pop() + y.pop(0)
-    return x * len(y)
-def of_sets(x):
-    y = kept[set]
-    y.add(7)
-    y.discard(2)
-    y.update([8, 2])
-    y.difference_update([3])
-    y.symmetric_difference_update([8, 9, 4])
-    y.intersection_update([1, 2, 4, 5, 7, 9])
-    y.remove(9)
-    return x * len(y)
-def of_dicts(x):
-    y = kept[dict]
-    y.pop(1, None)
-    y.setdefault(7, 8)
-    y.update({2: 7, 9: 1})
-    y.popitem()
-    y |= {8: 3}
-    del y[2]
-    return x * len(y)
+def of_deques(x, y):
+    y[0].rotate()
+    y[1].rotate(-2)
+    y[2].append(7)
+    y[3].popleft()
+    y[4].appendleft(7)
+    y[5].extendleft([7, 8])
+    y[6].reverse()
+    y[7].insert(1, 7)
+    y[8].remove(2)
+    del y[9][0]
+    y[10][1] = 7
+    y[11].extend((7, 8))
+    y[12].clear()
+    return x * y[13].pop()
+def of_lists(x, y):
+    y[0].append(7)
+    y[1].extend((7, 8))
+    y[2].insert(1, 7)
+    y[3].reverse()
+    y[4].sort(key=lambda z: -z)
+    y[5].remove(2)
+    del y[6][0]
+    y[7][1] = 7
+    y[8].clear()
+    y[9] += [7]
+    y[10][1:] = [7, 8, 9]
+    return x * y[11].pop(0)
+def of_sets(x, y):
+    y[0].add(7)
+    y[1].discard(2)
+    y[2].update([7, 2])
+    y[3].difference_update([2])
+    y[4].symmetric_difference_update([2, 7])
+    y[5].intersection_update([2, 3])
+    y[6].remove(2)
+    y[7].clear()
+    return x * len(y[8])
+def of_dicts(x, y):
+    y[0].pop(1)
+    y[1].setdefault(7, 8)
+    y[2].update({2: 7, 9: 1})
+    y[3].popitem()
+    y[4] |= {8: 3}
+    del y[5][2]
+    y[6].clear()
+    y[7][1] = 9
+    return x * len(y[8])
 found = []
-for function in (of_deques, of_lists, of_sets, of_dicts):
-    f = compiled(function)
-    found += [f(a), f(b)]
-found.append(torch.tensor([*kept[dict].values()]))
-return *found, *(torch.tensor([*each]) for each in kept.values())
+for function, kind in ((of_deques, collections.deque), (of_lists, list), (of_sets, set),
+    (of_dicts, dict)):
+    kept = [kind([(3, 4), (1, 2), (2, 6), (5, 8)] if kind is dict else [3, 1, 2, 5])
+        for _ in range(14)]
+    found.append(compiled(function)(a, kept))
+    found += [torch.tensor([*each]) for each in kept]
+    found += [torch.tensor([*each.values()]) for each in kept if kind is dict]
+return found
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """
