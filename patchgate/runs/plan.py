@@ -321,8 +321,9 @@ def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[
     named: dict[str, None] = {}
     models = dict.fromkeys(project.models)
     for name in names:
-        model = os.path.relpath(model_path(name), root) if name.endswith(".toml") else name
-        is_model = model != name or name in model_names()
+        is_file = name.endswith(".toml")
+        model = os.path.relpath(model_path(name), root) if is_file else name
+        is_model = is_file or name in model_names()
         models |= dict.fromkeys([model] if is_model else models_of([name]))
         named |= dict.fromkeys(model_workloads([model], root) if is_model else [name])
     requires = dict.fromkeys([*project.requires, *model_requires(models, root)])

@@ -4,6 +4,7 @@ comparison.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from patchgate.cli import models
 from patchgate.cli.main import cli
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import ROOT
+from patchgate.model.paths import MODELS, ROOT
 from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.runs.plan import rows_of, with_models
@@ -65,6 +66,12 @@ def test_a_model_stands_for_its_workloads_and_what_they_want() -> None:
     assert project.requires == ("einops", "transformers>=5.17,<5.18")
     assert names == ("pointwise", "gemma-3-27b-local", "gemma-3-27b-global")
     assert with_models(Project(), ["gemma-3-27b-local"])[1] == ("gemma-3-27b-local",)
+
+
+def test_a_model_is_given_by_its_file_in_the_projects_own_folder(folder: Path) -> None:
+    shutil.copy(MODELS / "gemma-3-27b.toml", folder / "own.toml")
+    project, names = with_models(Project(root=str(folder)), ["own.toml"])
+    assert (project.models, names) == (("own.toml",), ("own-local", "own-global"))
 
 
 def test_a_model_of_the_table_that_there_is_not_is_refused_with_its_line(folder: Path) -> None:
