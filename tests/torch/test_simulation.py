@@ -81,17 +81,27 @@ def attention_on(python: str, *devices: str) -> list[dict[str, dict[str, str]]]:
     return taken
 
 
-def test_both_autograd_engines_trace_the_same_graphs(torch, run):
-    script = Path(__file__).with_name("backward_twice.py")
+def _printed(python: str, script: str) -> Any:
+    """The JSON that a script of this folder prints."""
     environment = {
         "PYTHONPATH": str(PACKAGE.parent),
         "CUDA_VISIBLE_DEVICES": "",
         "PATH": "/usr/bin:/bin",
     }
-    told = subprocess.run(
-        [run.rows[torch], str(script)], env=environment, capture_output=True, text=True
-    )
-    by_torch, by_us = json.loads(told.stdout.splitlines()[-1])
+    path = str(Path(__file__).with_name(script))
+    told = subprocess.run([python, path], env=environment, capture_output=True, text=True)
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def test_a_device_times_the_padding_of_equal_products_once_a_compile(torch, run):
+    """Two layers of Parakeet were timed apart, and one of them was padded."""
+    printed = _printed(run.rows[torch], "paddings_timed.py")
+    product = "mm:float32[4,7|7,1]:float32[7,8|8,1]:TF"
+    assert printed == [None, True, {product: "padded"}, None, False, {product: "kept"}]
+
+
+def test_both_autograd_engines_trace_the_same_graphs(torch, run):
+    by_torch, by_us = _printed(run.rows[torch], "backward_twice.py")
     assert by_torch.keys() == {"forward", "backward"}
     assert by_us == by_torch
 

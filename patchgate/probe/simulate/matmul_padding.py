@@ -37,16 +37,17 @@ def product_name(key: str) -> str:
 @contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
     """Until the context ends, each product that is timed, or would be, is added to `decided`:
-    "padded" or "kept".
+    "padded" or "kept". A device times each once, as in a process of its own.
 
     Raises NeedsDevice at the end if the profile of a simulated device lacks one.
     """
     known: dict[str, str] = profile.get("padding", {})
     unknown: list[str] = []
+    timed: dict[str, bool] = {}
 
     def look_up(key: str) -> bool | None:
         if profile["kind"] == "real":
-            return None  # of an earlier compile: each is timed anew
+            return timed.get(key)  # and no decision of an earlier compile
         name = product_name(key)
         if name not in known:
             unknown.append(name)
@@ -55,6 +56,7 @@ def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[Non
         return known.get(name) == _DECISION[True]
 
     def note(key: str, value: bool) -> None:
+        timed[key] = value
         decided[product_name(key)] = _DECISION[value]
 
     with (
