@@ -31,8 +31,8 @@ from tests.torch.conftest import ROWS
 LIBRARY = """
 import torch
 class NetConfig:
-    def __init__(self, layers, width):
-        self.layers, self.width = layers, width
+    def __init__(self, layers, width, words="bfloat16"):
+        self.layers, self.width, self.words = layers, width, getattr(torch, words)
 class Block(torch.nn.Module):
     def __init__(self, width, share):
         super().__init__()
@@ -46,12 +46,13 @@ class Net(torch.nn.Module):
         assert shares[0] == 1.0, shares
         self.words = torch.nn.Embedding(32, config.width)
         torch.nn.init.trunc_normal_(self.words.weight)  # torch 2.12 draws until all numbers lie in a range
+        self.dtype = config.words
         self.layers = torch.nn.ModuleList(Block(config.width, share) for share in shares)
     def forward(self, tokens):
         if not torch.compiler.is_compiling():  # as libraries do, before they leave out a mask
             assert not isinstance(tokens, getattr(torch, "_subclasses").FakeTensor)
             assert (tokens == 0).all()
-        hidden = self.words(tokens).flatten(0, 1)
+        hidden = self.words(tokens).flatten(0, 1).to(self.dtype)
         for layer in self.layers:
             hidden = layer(hidden, scale=hidden.mean())
         return (hidden,)
@@ -129,6 +130,16 @@ def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[..., Observa
     assert layer.failure is None, layer.failure
     assert (whole.facts["aten.op.addmm.default"], layer.facts["aten.op.addmm.default"]) == (2, 1)
     assert "aten.op.embedding.default" in whole.facts.keys() - layer.facts.keys()
+
+
+def test_a_product_of_two_dtypes_is_refused_as_by_a_device(
+    observed: Callable[..., Observation],
+) -> None:
+    """TimesFM in bfloat16 was simulated, and raised on an H200."""
+    mixed = f'{MODEL.replace("[config]", f"{REGION}[config]")}words = "float64"\n'
+    failure = observed(mixed).failure
+    assert failure is not None
+    assert (failure.stage, "must have the same dtype" in failure.signature) == ("build", True)
 
 
 def test_a_product_whose_padding_is_timed_is_as_the_profile_says_or_named(

@@ -26,6 +26,13 @@ from patchgate.probe.protocol import Function
 
 # Elements of the largest tensor whose values are computed, on the CPU: a batch of masks.
 _SMALL = 1 << 16
+# Products of matrices -> the places of the two that must have one dtype.
+_PRODUCTS = {
+    torch.ops.aten.mm.default: (0, 1),
+    torch.ops.aten.addmm.default: (1, 2),
+    torch.ops.aten.bmm.default: (0, 1),
+    torch.ops.aten.baddbmm.default: (1, 2),
+}
 
 
 @contextmanager
@@ -67,8 +74,8 @@ def _convert(parameters: dict[str, Any], fn: Function, converted: dict[int, Any]
 
 @contextmanager
 def as_on_a_device() -> Iterator[None]:
-    """Until the context ends, values computed only from small constants can be read, and no tensor
-    is known to be fake.
+    """Until the context ends, values computed only from small constants can be read, no tensor is
+    known to be fake, and products of two dtypes are refused.
     """
     with (
         mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})),
@@ -96,6 +103,7 @@ class _SmallValues(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        _refuse_two_dtypes(func, args)
         leaves = pytree.tree_leaves((args, kwargs))
         inputs = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
         known = _has_one_result(func) and all(map(self._knows, inputs))
@@ -138,6 +146,14 @@ class _SmallValues(TorchDispatchMode):
         """The value that a fake tensor would hold: views share it, as they share their storage."""
         values = self._known[_storage(tensor)][1]
         return values.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _refuse_two_dtypes(func: Any, args: Any) -> None:
+    """Raise for a product of matrices of two dtypes, as each device does; fake tensors give one."""
+    if func in _PRODUCTS:
+        first, second = (args[place].dtype for place in _PRODUCTS[func])
+        if first != second:
+            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {first}, {second}")
 
 
 def _storage(tensor: Any) -> int:
