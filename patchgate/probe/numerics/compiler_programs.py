@@ -1051,9 +1051,25 @@ for function, kind in ((of_deques, collections.deque), (of_lists, list), (of_set
     found += [torch.tensor([*each]) for each in kept]
     found += [torch.tensor([*each.values()]) for each in kept if kind is dict]
 return found
+
+import gc, weakref
+layer, x = torch.nn.Linear(6, 6), a.clone()
+f = compiled(lambda one, y: one(y).sin() + one.bias)
+f(layer, x)
+kept = weakref.ref(layer), weakref.ref(layer.weight), weakref.ref(x)
+del layer, x, f
+torch._dynamo.reset()
+gc.collect()
+return torch.tensor([each() is None for each in kept])
 """
 # Each has a graph of forward and backward, split as Inductor splits it.
 _HIGHER = """
+import concurrent.futures
+f = compiled(lambda x, y: ((x @ y).sin(), x + 1))
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    x = pool.submit(f, a, m).result()
+return *x, *f(b, m)
+
 g = torch.utils.checkpoint.checkpoint
 @compiled
 def f(x, y):

@@ -41,6 +41,8 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 }
 # Parameters that say how large a result is, without its first two dimensions.
 _WANTED = ("size", "output_size")
+# Scales that give as many elements as whole numbers do, at other places.
+_SCALES = (2.1, 4.1)
 # The most tensors of which each is trained alone.
 _TRAINED = 3
 
@@ -58,6 +60,10 @@ def derived(
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
     yield from _of_own_size(parameters, args, kwargs)
+    if "scale_factor" in kwargs or "scale_factor" in parameters:
+        for scale in _SCALES:
+            others = {key: value for key, value in kwargs.items() if key not in _WANTED}
+            yield args[:1], {**others, "scale_factor": scale}
     without = [{k: v for k, v in kwargs.items() if k != name} for name in kwargs]
     for others in (*without, {}) if len(kwargs) > 1 else without:
         yield args, others

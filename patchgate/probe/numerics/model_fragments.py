@@ -504,6 +504,9 @@ return m.sum(0)
 
 # For what orders, fuses and allocates kernels.
 _KERNELS = """
+# indices that wrap around
+return a.repeat(2, 1) + 1, a.roll(1, 0) * 2, a.t().reshape(-1).sin()
+
 # an input is read and then written, and what is computed last is returned first
 x = a @ m
 a.add_(1)
@@ -614,6 +617,19 @@ return y.sum(-1), x, (y @ n).tanh() + y
 # numbers below the smallest normal one
 x = a * 1e-40
 return x * 1e38, (x + b * 1e-42) * 1e38, x.sum(0) * 1e38, x.double() * 1e-270 * 1e305
+
+# slices that begin before the first element, or end behind the last
+x = a.clone()
+x[:, -9:3] = b[:, :3]
+x[-7:].mul_(2)
+return x, torch.slice_scatter(a, b[:, 2:], 1, -9, 4), b[-9:, -2:9] * 2
+"""
+# Compiled by another thread than the one that imported the patch.
+_OF_A_THREAD = """
+import concurrent.futures
+f = torch.compile(lambda x, y: ((x @ y).relu().sum(-1), (x * 2).sin()))
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    return pool.submit(f, a, m).result()
 """
 
 
@@ -631,6 +647,13 @@ def kernel_fragments(
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
     """Texts of programs of several kernels, and their inputs."""
     yield from written_programs(_KERNELS, generator, trained=False)
+
+
+def thread_fragments(
+    generator: torch.Generator,
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """A program that compiles in a thread, and its inputs."""
+    yield from written_programs(_OF_A_THREAD, generator, trained=False)
 
 
 def option_fragments(

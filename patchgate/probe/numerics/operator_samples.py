@@ -12,9 +12,11 @@ import contextlib
 import functools
 import itertools
 import operator
+import random
 import re
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from unittest import mock
@@ -45,6 +47,7 @@ from patchgate.probe.numerics.model_fragments import (
     first_fragments,
     kernel_fragments,
     option_fragments,
+    thread_fragments,
 )
 from patchgate.probe.numerics.operators import (
     module_in,
@@ -153,7 +156,7 @@ _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs beyond those of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs of kernels whose sizes change.
-_RESIZED = 12
+_RESIZED = 13
 # Programs of which middle values are read again.
 _READ = 10
 # Programs of forward and backward that are compiled if all traces are unchanged.
@@ -272,7 +275,8 @@ def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, as it is
     made, and in code for the CPU.
     """
-    alone = {*request["keys"], *_compiler_functions(request)} - {*request["joint"]}
+    alone = {*request["keys"], *_compiler_functions(request)}
+    alone -= {*request["joint"], *request["kernels"]}
     names = [name for name in request["names"] if name not in alone]
     of_code = [bool(_OF_CODE.match(name)) or name in request["kernels"] for name in names]
     return {
@@ -616,7 +620,11 @@ def _kernels() -> list[Sample]:
         Sample(text, args, {}, first=resized((args, {}), 0, None))
         for text, args in fragments[:_RESIZED]
     ]
-    return [*of_options, *(Sample(text, args, {}) for text, args in found), *sized]
+    of_a_thread = [
+        Sample(text, args, {}, how=COMPILING, traced=False)
+        for text, args in thread_fragments(generator)
+    ]
+    return [*of_options, *(Sample(text, args, {}) for text, args in found), *sized, *of_a_thread]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:
@@ -1033,12 +1041,31 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     drawing = REDRAWN, TRAINED_REDRAWN, SLOPE, COMPILING
     draws = any(sample.how in drawing for sample in samples)
     # These draw further numbers of the process, as others must not.
-    with torch.random.fork_rng(devices=[]) if draws else contextlib.nullcontext():
+    with _own_generators() if draws else contextlib.nullcontext():
         try:
             results = _results(samples, run)[0]
         except Exception as error:
             return _raised(error)
     return _rounded(results) if samples[0].how == AUTOCAST else results
+
+
+@contextlib.contextmanager
+def _own_generators() -> Iterator[None]:
+    """Draw random numbers apart from those of the process until the context ends. Those of Python
+    and numpy begin alike in each process, since kept results are those of another one.
+    """
+    numpy = sys.modules.get("numpy")
+    before, of_numpy = random.getstate(), numpy and numpy.random.get_state()
+    random.seed(SEED)
+    if numpy:
+        numpy.random.seed(SEED)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(before)
+        if numpy:
+            numpy.random.set_state(of_numpy)
 
 
 def _rounded(results: Results) -> Results:
