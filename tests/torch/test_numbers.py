@@ -74,6 +74,13 @@ def test_every_pair_of_functions_that_share_a_cache_sees_a_constant_key(
     assert _printed(run.rows[torch], "constant_keys.py") == {"seen": seen}
 
 
+def test_programs_draw_the_same_numbers_in_each_process(torch: str, run: Run) -> None:
+    """Kept results are those of another process: a sound patch was red for a number of numpy's."""
+    found = _printed(run.rows[torch], "drawn_apart.py")
+    assert found["drawn"][0] == found["drawn"][1]
+    assert found["kept"] == [True, True]
+
+
 def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> None:
     """On each Python: before, a loop around the calls was run in eager mode, and so were they."""
     found = _printed(run.rows[torch], "broken_graph.py")
