@@ -1,4 +1,4 @@
-"""Prints what attention becomes on simulated devices, as JSON; its argument is their profiles, as
+"""Prints what attention becomes on simulated devices, as JSON; its standard input is their profiles, as
 JSON.
 
 The kernel of every combination; of every 25th also the operators around it, as they are traced.
@@ -38,4 +38,4 @@ def taken(profile: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([taken(profile) for profile in json.loads(sys.argv[1])]))
+    print(json.dumps([taken(profile) for profile in json.load(sys.stdin)]))

@@ -3,13 +3,16 @@ at night on all.
 """
 
 import contextlib
+import json
 import os
 import subprocess
+from pathlib import Path
 from zlib import crc32
 
 import pytest
 from shared_channels import connect_through, shared_channels
 
+from patchgate.model.paths import PACKAGE
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import running_servers
@@ -106,3 +109,16 @@ def running(mark):
         ["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True
     ).stdout
     return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]
+
+
+def printed_by(python, script, given=""):
+    """The JSON that a script of this folder prints last; `given` is its standard input."""
+    environment = {
+        "PYTHONPATH": str(PACKAGE.parent),
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "/usr/bin:/bin",
+    }
+    command = [python, str(Path(__file__).with_name(script))]
+    ran = subprocess.run(command, env=environment, input=given, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])

@@ -8,35 +8,19 @@ import json
 import subprocess
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.paths import PACKAGE
 from patchgate.model.serialization import Answer
 from patchgate.runner.client import Runner, request_for
 from patchgate.runner.run_settings import Run
-
-
-def _printed(python: str, script: str, given: str = "") -> dict[str, Any]:
-    """The JSON that a script of this folder prints; `given` is its standard input."""
-    environment = {
-        "PYTHONPATH": str(PACKAGE.parent),
-        "CUDA_VISIBLE_DEVICES": "",
-        "PATH": "/usr/bin:/bin",
-    }
-    path = str(Path(__file__).with_name(script))
-    ran = subprocess.run(
-        [python, path], env=environment, input=given, capture_output=True, text=True
-    )
-    answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return answer
+from tests.torch.conftest import printed_by
 
 
 def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     torch: str, run: Run
 ) -> None:
-    found = _printed(run.rows[torch], "other_forms.py")
+    found = printed_by(run.rows[torch], "other_forms.py")
     assert found["alone"] == "output: float16[2], not float32[2]"
     assert found["one of three"] == "output 2 of 3: float16[2], not float32[2]"
     assert found["fewer"] == "output: 1 in place of 2 tensors"
@@ -71,19 +55,19 @@ def test_every_pair_of_functions_that_share_a_cache_sees_a_constant_key(
     # A pass without a key keeps its functions out of the caches; files that threads write have
     # keys of their own.
     seen = [True] * 5 + [False] + [True] * 5 + [False]
-    assert _printed(run.rows[torch], "constant_keys.py") == {"seen": seen}
+    assert printed_by(run.rows[torch], "constant_keys.py") == {"seen": seen}
 
 
 def test_programs_draw_the_same_numbers_in_each_process(torch: str, run: Run) -> None:
     """Kept results are those of another process: a sound patch was red for a number of numpy's."""
-    found = _printed(run.rows[torch], "drawn_apart.py")
+    found = printed_by(run.rows[torch], "drawn_apart.py")
     assert found["drawn"][0] == found["drawn"][1]
     assert found["kept"] == [True, True]
 
 
 def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> None:
     """On each Python: before, a loop around the calls was run in eager mode, and so were they."""
-    found = _printed(run.rows[torch], "broken_graph.py")
+    found = printed_by(run.rows[torch], "broken_graph.py")
     assert found["next to a break"] == [["exp"], ["sum_1"], ["mul"], ["sin"]]
     assert found["without one"] == [["exp", "sin"]]
     assert found["attention"] == [2]
@@ -92,7 +76,7 @@ def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> 
 
 def test_nothing_divides_the_smallest_integer_by_minus_one(torch: str, run: Run) -> None:
     """That ends the process, with torch's own code too."""
-    found = _printed(run.rows[torch], "smallest_integers.py")
+    found = printed_by(run.rows[torch], "smallest_integers.py")
     assert found["argmin"]
     assert found["abs"]
     assert {text for calls in found.values() for call in calls for text in call}.isdisjoint(
@@ -105,7 +89,7 @@ def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> Non
     its bytes were taken for such numbers.
     """
     profile = json.dumps(load_profile("h200"))
-    found = _printed(run.rows[torch], "comparisons_interpreted.py", profile)
+    found = printed_by(run.rows[torch], "comparisons_interpreted.py", profile)
     assert [name for name, equal in found["compared"].items() if not equal] == []
     assert found["dropout"] == [0.0, 1.3333]
     assert found["share"]
@@ -114,7 +98,7 @@ def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> Non
 
 def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None:
     """If only one side is not finite, difference, ulps, error and worst element are infinite."""
-    figures = _printed(run.rows[torch], "not_finite.py")
+    figures = printed_by(run.rows[torch], "not_finite.py")
     assert figures["words"] == [
         "1 of 3 elements differ; the first is finite, not NaN",
         "2 of 3 elements differ; the first is infinite, not finite",

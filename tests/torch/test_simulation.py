@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import ON_REQUEST
-from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Observation
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.client import Runner, request_for
+from tests.torch.conftest import printed_by
 
 WORKLOADS = load_workloads()
 ATTENTION = Path(__file__).with_name("recorded") / "attention.h200.txt"
@@ -64,44 +63,21 @@ def attention_on(python: str, *devices: str) -> list[dict[str, dict[str, str]]]:
     of them -> operators}.
     """
     profiles = [load_profile(device) for device in devices]
-    command = [
-        python,
-        str(Path(__file__).with_name("attention_simulated.py")),
-        json.dumps(profiles),
-    ]
-    environment = {
-        "PYTHONPATH": str(PACKAGE.parent),
-        "CUDA_VISIBLE_DEVICES": "",
-        "PATH": "/usr/bin:/bin",
-    }
-    printed = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    taken: list[dict[str, dict[str, str]]] = json.loads(printed.splitlines()[-1])
+    taken: list[dict[str, dict[str, str]]] = printed_by(
+        python, "attention_simulated.py", json.dumps(profiles)
+    )
     return taken
-
-
-def _printed(python: str, script: str) -> Any:
-    """The JSON that a script of this folder prints."""
-    environment = {
-        "PYTHONPATH": str(PACKAGE.parent),
-        "CUDA_VISIBLE_DEVICES": "",
-        "PATH": "/usr/bin:/bin",
-    }
-    path = str(Path(__file__).with_name(script))
-    told = subprocess.run([python, path], env=environment, capture_output=True, text=True)
-    return json.loads(told.stdout.splitlines()[-1])
 
 
 def test_a_device_times_the_padding_of_equal_products_once_a_compile(torch, run):
     """Two layers of Parakeet were timed apart, and one of them was padded."""
-    printed = _printed(run.rows[torch], "paddings_timed.py")
+    printed = printed_by(run.rows[torch], "paddings_timed.py")
     product = "mm:float32[4,7|7,1]:float32[7,8|8,1]:TF"
     assert printed == [None, True, {product: "padded"}, None, False, {product: "kept"}]
 
 
 def test_both_autograd_engines_trace_the_same_graphs(torch, run):
-    by_torch, by_us = _printed(run.rows[torch], "backward_twice.py")
+    by_torch, by_us = printed_by(run.rows[torch], "backward_twice.py")
     assert by_torch.keys() == {"forward", "backward"}
     assert by_us == by_torch
 

@@ -457,7 +457,7 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
 # For every pass and backend: writes to inputs that are not dense, slices of slices, and arithmetic
 # with numbers that change nothing, and with those that do. Each of its results is computed with: a
 # pass may leave results alone, and torch returns an input for some.
-_FIRST = """
+FIRST = """
 turned.mul_(2)
 return turned.sum(0), turned + b
 
@@ -503,7 +503,7 @@ return m.sum(0)
 
 
 # For what orders, fuses and allocates kernels.
-_KERNELS = """
+KERNELS = """
 # indices that wrap around
 return a.repeat(2, 1) + 1, a.roll(1, 0) * 2, a.t().reshape(-1).sin()
 
@@ -625,7 +625,7 @@ x[-7:].mul_(2)
 return x, torch.slice_scatter(a, b[:, 2:], 1, -9, 4), b[-9:, -2:9] * 2
 """
 # Compiled by another thread than the one that imported the patch.
-_OF_A_THREAD = """
+OF_A_THREAD = """
 import concurrent.futures
 f = torch.compile(lambda x, y: ((x @ y).relu().sum(-1), (x * 2).sin()))
 with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -634,42 +634,12 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 
 
 # A product, reductions, memory that is free again, and an input that is read and then written.
-_OF_OPTIONS = """
+OF_OPTIONS = """
 x = a @ m
 y = x.relu() @ n
 b.mul_(x.sum(-1, keepdim=True))
 return (y @ m - x.mean()).t().contiguous(), b
 """
-
-
-def kernel_fragments(
-    generator: torch.Generator,
-) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs of several kernels, and their inputs."""
-    yield from written_programs(_KERNELS, generator, trained=False)
-
-
-def thread_fragments(
-    generator: torch.Generator,
-) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """A program that compiles in a thread, and its inputs."""
-    yield from written_programs(_OF_A_THREAD, generator, trained=False)
-
-
-def option_fragments(
-    generator: torch.Generator,
-) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """A program of several kernels for options that change how code is written, and its inputs."""
-    yield from written_programs(_OF_OPTIONS, generator, trained=False)
-
-
-def first_fragments(
-    generator: torch.Generator,
-) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs that write to inputs of other strides, or compute with 0, 1, NaN and
-    infinities, for every pass and backend, and their inputs.
-    """
-    yield from written_programs(_FIRST, generator, trained=False)
 
 
 def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:

@@ -44,10 +44,11 @@ from patchgate.probe.numerics.gpu_calls import TWO_DEVICES
 from patchgate.probe.numerics.mentioned_programs import by_mention, mentioned_programs
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.model_fragments import (
-    first_fragments,
-    kernel_fragments,
-    option_fragments,
-    thread_fragments,
+    FIRST,
+    KERNELS,
+    OF_A_THREAD,
+    OF_OPTIONS,
+    written_programs,
 )
 from patchgate.probe.numerics.operators import (
     module_in,
@@ -592,7 +593,8 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
     mentioned = [(program, "") for program in mentioned_programs(mentions, SEED)]
-    first = [(program, "") for program in first_fragments(torch.Generator().manual_seed(SEED))]
+    generator = torch.Generator().manual_seed(SEED)
+    first = [(program, "") for program in written_programs(FIRST, generator, trained=False)]
     if mentioned:
         order = by_mention([program for program, _ in others], mentions)
         others = [others[at] for at in order[:_PROGRAMS]]
@@ -605,15 +607,15 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _kernels() -> list[Sample]:
-    """Programs of several kernels, whose order and memory matter, also with options and with sizes
-    that change.
+    """Programs of several kernels, whose order and memory matter, also with options, with sizes
+    that change, and in a thread.
     """
     generator = torch.Generator().manual_seed(SEED)
-    fragments = [*kernel_fragments(generator)]
+    fragments = [*written_programs(KERNELS, generator, trained=False)]
     found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
     of_options = [
         Sample(text, args, {}, how=how)
-        for text, args in option_fragments(generator)
+        for text, args in written_programs(OF_OPTIONS, generator, trained=False)
         for how in OPTIONS
     ]
     sized = [
@@ -622,7 +624,7 @@ def _kernels() -> list[Sample]:
     ]
     of_a_thread = [
         Sample(text, args, {}, how=COMPILING, traced=False)
-        for text, args in thread_fragments(generator)
+        for text, args in written_programs(OF_A_THREAD, generator, trained=False)
     ]
     return [*of_options, *(Sample(text, args, {}) for text, args in found), *sized, *of_a_thread]
 
@@ -1051,8 +1053,8 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
 
 @contextlib.contextmanager
 def _own_generators() -> Iterator[None]:
-    """Draw random numbers apart from those of the process until the context ends. Those of Python
-    and numpy begin alike in each process, since kept results are those of another one.
+    """Restore the states of all generators when the context ends. Those of Python and numpy have
+    one seed, because results are kept and compared with those of another process.
     """
     numpy = sys.modules.get("numpy")
     before, of_numpy = random.getstate(), numpy and numpy.random.get_state()
@@ -1185,8 +1187,8 @@ def _gradients(
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Groups of samples that are compiled together. Samples of several sizes are apart, because
     their sizes are symbols or they make a second graph of the same text; so are programs that write
-    to their inputs, because a pass may leave such a graph alone. With a gradient in it, its writes
-    are none of the graph's.
+    to their inputs, because a pass may leave such a graph alone; and if one of them has a gradient,
+    AOTAutograd writes outside of the graph, where no pass can do it wrong.
     """
     kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
     for i in chosen:

@@ -162,7 +162,7 @@ def loops_of_one_thread() -> list[str]:
 
     x, found = torch.empty(512, 2048), []
     with config.patch({"cpp.threads": 4}):
-        for text in _LOOPS.split("\n")[1:-1]:
+        for text in _LOOPS.strip().splitlines():
             torch._dynamo.reset()
             with contextlib.suppress(Exception):  # other programs show that
                 code = get_code(torch.compile(eval(f"lambda x: {text}")), x)

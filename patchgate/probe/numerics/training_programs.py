@@ -292,16 +292,18 @@ def trained_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
-    """The code of the named functions; for a table, or a function of C++, of what names it."""
+    """The code of the named functions. A table or a function of C++ has none: the code of the
+    functions that name it.
+    """
     objects = (name.partition("[")[0] for name in names)
     return [code for name in objects for code in _codes(_named(name)) or _readers(name)]
 
 
-def _readers(found: str) -> list[types.CodeType]:
-    """The code of functions that name an object, and of those that name one of these: it may keep
-    what it has read. Only modules of the object's package are looked at.
+def _readers(path: str) -> list[types.CodeType]:
+    """The code of functions that name an object, and of those that name one of these functions,
+    which may keep what it has read. Only modules of the object's package are looked at.
     """
-    module, _, name = found.rpartition(".")
+    module, _, name = path.rpartition(".")
     package = module.rpartition(".")[0]
     within = package if "." in package else module
     codes = [

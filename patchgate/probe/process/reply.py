@@ -35,7 +35,7 @@ _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the
 # patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-# The folder of our own frames, and the files that compare results which are there already.
+# The folder of our own frames, and the files that only compare finished results.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPARES = (
     f"{_OURS}/numerics/sample_differences.py",

@@ -149,7 +149,7 @@ class _SmallValues(TorchDispatchMode):
 
 
 def _refuse_two_dtypes(func: Any, args: Any) -> None:
-    """Raise for a product of matrices of two dtypes, as each device does; fake tensors give one."""
+    """Raise for a product of matrices of two dtypes, as a device does. Fake tensors compute it."""
     if func in _PRODUCTS:
         first, second = (args[place].dtype for place in _PRODUCTS[func])
         if first != second:

@@ -37,7 +37,7 @@ def product_name(key: str) -> str:
 @contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
     """Until the context ends, each product that is timed, or would be, is added to `decided`:
-    "padded" or "kept". A device times each once, as in a process of its own.
+    "padded" or "kept". On a real device equal products are timed once.
 
     Raises NeedsDevice at the end if the profile of a simulated device lacks one.
     """
@@ -47,7 +47,7 @@ def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[Non
 
     def look_up(key: str) -> bool | None:
         if profile["kind"] == "real":
-            return timed.get(key)  # and no decision of an earlier compile
+            return timed.get(key)  # decisions of earlier compiles are not read
         name = product_name(key)
         if name not in known:
             unknown.append(name)
