@@ -1,5 +1,5 @@
-"""Prints what attention becomes on simulated devices, as JSON; its standard input is their profiles, as
-JSON.
+"""Prints what attention becomes on simulated devices, as JSON; reads their profiles from standard
+input, as JSON.
 
 The kernel of every combination; of every 25th also the operators around it, as they are traced.
 """
