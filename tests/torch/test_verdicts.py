@@ -72,6 +72,7 @@ ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",
     "PG502-worse-gradients": "prenorm_mlp_training",
     "PG507-looks-for-attention": "opaque_attention",
+    "PG301-frees-four-at-a-time": "prenorm_mlp",
     "PG516-stores-beyond-its-rows": CHAIN,
     "constant_identity": CHAIN,
 }

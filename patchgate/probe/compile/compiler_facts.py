@@ -31,7 +31,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import get_first_incompatible_cudagraph_node
 from torch.utils._ordered_set import OrderedSet
 
-from patchgate.probe.compile.generated_code import histogram
+from patchgate.probe.compile.generated_code import histogram, late_bytes
 from patchgate.probe.patch.load import held_by_patches, is_patch_module
 from patchgate.probe.protocol import Facts, Function
 
@@ -96,7 +96,7 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
         "lowering.ir_nodes": metrics.ir_nodes_pre_fusion,
         "lowering.realized": sum(trace.counts["lowering.realized_by"].values()),
         "scheduler.fused_nodes": sum(graph.fused_nodes for graph in lowered),
-        "memory.peak": max((graph.peak_memory for graph in lowered), default=0),
+        "memory.peak": max(_peaks(captured), default=0),
         "bytes.total": sum(graph.bytes_total for graph in lowered),
         "bytes.read": sum(graph.bytes_read for graph in lowered),
         "bytes.written": sum(graph.bytes_written for graph in lowered),
@@ -110,6 +110,12 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
         facts["cudagraphs.eligible"] = len(lowered) - len(refusals)
         facts |= {f"cudagraphs.refused.{index}": reason for index, reason in enumerate(refusals, 1)}
     return facts
+
+
+def _peaks(captured: Captured) -> Iterator[int]:
+    """The peak of each graph by the compiler's plan, and what its code frees later than planned."""
+    for graph, code in zip(captured.lowered, captured.code, strict=True):
+        yield graph.peak_memory + late_bytes(code)
 
 
 def count_operations(graph: torch.fx.Graph) -> Counter[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import os
 import re
 import struct
@@ -116,6 +117,80 @@ def read_wrapper(source: str) -> Wrapper:
         allocations=sum("= empty_strided" in line for line in body),
         reused=sum("# reuse" in line for line in body),
     )
+
+
+@dataclass(eq=False)
+class _Buffer:
+    """A buffer that a wrapper allocates; times are numbers of statements."""
+
+    size: int  #: in bytes
+    allocated: int
+    used: int  #: the last use
+    freed: int  #: the last name that is deleted, or the end
+
+
+def late_bytes(source: str) -> int:
+    """Bytes by which the peak of a wrapper's buffers is above what it would be if each buffer was
+    freed after its last use. Buffers of symbolic sizes, and those of other operators, have none.
+    """
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    calling = (function for function in functions if function.name not in _NOT_THE_CALL)
+    buffers = map(_buffers, calling)
+    return max((_peak(each, "freed") - _peak(each, "used") for each in buffers), default=0)
+
+
+def _peak(buffers: Sequence[_Buffer], end: str) -> int:
+    changes: Counter[int] = Counter()
+    for buffer in buffers:
+        changes[buffer.allocated] += buffer.size
+        changes[getattr(buffer, end) + 1] -= buffer.size
+    return max(itertools.accumulate(changes[at] for at in sorted(changes)), default=0)
+
+
+def _buffers(function: ast.FunctionDef) -> list[_Buffer]:
+    kinds = (ast.Assign, ast.Delete, ast.Expr, ast.Return)
+    statements = [node for node in ast.walk(function) if isinstance(node, kinds)]
+    statements.sort(key=lambda node: (node.lineno, node.col_offset))
+    found: list[_Buffer] = []
+    named: dict[str, _Buffer] = {}
+    for at, statement in enumerate(statements):
+        names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        known = {name: named[name] for name in names if name in named}
+        if isinstance(statement, ast.Delete):
+            for name, buffer in known.items():
+                del named[name]
+                if buffer not in named.values():
+                    buffer.freed = at
+            continue
+        for buffer in known.values():
+            buffer.used = at
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            size = _allocated_bytes(statement.value)
+            if size:
+                found.append(_Buffer(size=size, allocated=at, used=at, freed=len(statements)))
+                named[statement.targets[0].id] = found[-1]
+            elif known and _is_alias(statement.value):
+                named[statement.targets[0].id] = next(iter(known.values()))
+    return found
+
+
+def _is_alias(value: ast.expr) -> bool:
+    """True for another name of a buffer, or a view of it."""
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(value, ast.Name) or ast.unparse(called or value) == "reinterpret_tensor"
+
+
+def _allocated_bytes(value: ast.expr) -> int:
+    """The bytes of `empty_strided_cpu((4, 6), (6, 1), torch.float32)`."""
+    if not (isinstance(value, ast.Call) and ast.unparse(value.func).startswith("empty_strided")):
+        return 0
+    try:
+        shape, strides = map(ast.literal_eval, value.args[:2])
+    except ValueError:  # a symbol
+        return 0
+    bits = re.search(r"\d+", ast.unparse(value.args[2]))  # torch.bool has no number
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return reach * (int(bits[0]) // 8 if bits else 1) if all(shape) else 0
 
 
 def _definitions(tree: ast.Module) -> Iterator[Kernel]:

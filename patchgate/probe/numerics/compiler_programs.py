@@ -1684,6 +1684,25 @@ for split in (partitioners.default_partition, partitioners.min_cut_rematerializa
     found += g(a, b)[:3]
 return found
 
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+def noted(graph, given):
+    def run(*args):
+        for x, y in zip(args, given):
+            if torch.is_tensor(x):
+                fits.extend(size == 1 or one == other
+                    for size, one, other in zip(x.shape, x.stride(), y.stride()))
+        return graph(*args)
+    return make_boxed_func(run)
+f = torch.compile(lambda x, y: ((x @ y).sin(), x.reshape(2, 3, 2, 2) * 2), dynamic=False,
+    backend=aot_autograd(fw_compiler=noted, bw_compiler=noted))
+found, fits = [], []
+for given in (b, b.t().contiguous().t(), v.expand(4, 6)):
+    x, y = a.clone().requires_grad_(), m.clone().requires_grad_()
+    other = given.reshape(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)
+    found += torch.autograd.grad(f(x, y), (x, y), (given, other))
+return *found, torch.tensor(fits)  # code is made for the strides of what it was compiled with
+
 f = compiled(lambda x, y: (x.sin() * y).sum(-1))
 x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
 once, = torch.autograd.grad(f(x, y).square().sum(), x, create_graph=True)

@@ -1,6 +1,8 @@
 """Facts read off a generated wrapper module, without running it."""
 
-from patchgate.probe.compile.generated_code import read_wrapper, without_places
+import pytest
+
+from patchgate.probe.compile.generated_code import late_bytes, read_wrapper, without_places
 
 HELPED = """
 import triton
@@ -37,6 +39,41 @@ class Runner:
         extern_kernels.mm(buf1, buf1, out=buf1)
         return (buf1, )
 """
+
+# A second buffer takes the first one's place or follows it, and a third follows them.
+FREEING = """
+def call(args):
+    x, = args
+    buf0 = empty_strided_cpu((4, 6), (6, 1), torch.float32)
+    cpp_fused_0(x, buf0)
+    {second}
+    cpp_fused_1(buf0, buf1)
+    {then}
+    buf2 = empty_strided_cpu((4, 6), (6, 1), torch.bfloat16)
+    cpp_fused_2(buf1, buf2)
+    {last}
+    buf3 = empty_strided_cpu((100, ), (1, ), torch.bool)
+    return (buf3, reinterpret_tensor(buf2, (6, 4), (1, 6), 0))
+"""
+ANOTHER = "buf1 = empty_strided_cpu((2, 6), (6, 1), torch.int64)"
+VIEW = "buf1 = reinterpret_tensor(buf0, (24, ), (1, ), 0)"
+SYMBOL = "buf1 = empty_strided_cpu((s0, 6), (6, 1), torch.int64)"
+
+
+@pytest.mark.parametrize(
+    ("second", "then", "last", "late"),
+    [
+        (ANOTHER, "del buf0", "del buf1", 0),
+        (ANOTHER, "pass", "del buf0, buf1", 48),  # the third has 48 bytes
+        (ANOTHER, "pass", "del buf1", 52),  # the last has 100
+        (ANOTHER, "pass", "pass", 148),
+        (VIEW, "del buf0", "del buf1", 0),
+        (VIEW, "del buf0", "pass", 96),
+        (SYMBOL, "del buf0", "pass", 0),
+    ],
+)
+def test_bytes_that_are_freed_late(second, then, last, late):
+    assert late_bytes(FREEING.format(second=second, then=then, last=last)) == late
 
 
 def test_what_a_wrapper_defines():
