@@ -30,7 +30,7 @@ from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
 from patchgate.model.git import GitFailed, run_git
 from patchgate.model.paths import ROOT
-from patchgate.model.records import POLICY, Kind, Meaning
+from patchgate.model.policy import POLICY, Kind, Meaning
 from patchgate.runs.plan import rows_of
 
 #: Patches of fixtures/patches: the first five are sound, the others are broken in different ways.

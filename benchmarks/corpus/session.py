@@ -28,7 +28,8 @@ from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
-from patchgate.model.records import POLICY, Case, Colour, Kind, Meaning, Verdict
+from patchgate.model.policy import POLICY, Colour, Kind, Meaning
+from patchgate.model.records import Case, Verdict
 from patchgate.model.results import Example
 from patchgate.report.view import verdict_text
 from patchgate.runner.client import Runner, runner_of

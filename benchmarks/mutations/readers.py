@@ -25,8 +25,9 @@ from patchgate.lint.index.release import Index, Release, load, releases
 from patchgate.lint.run import lint
 from patchgate.lint.usage import usage
 from patchgate.model.paths import GOLDEN, ROOT
+from patchgate.model.policy import Kind
 from patchgate.model.public_model_figures import Part, impact_of
-from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
+from patchgate.model.records import Case, Facts, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.probe.process.message_schema import reply_fault
 from patchgate.report.formats import JudgedPatch, write_files

@@ -23,7 +23,8 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.run_results import RunResults
 
 RUN = "vllm-42686"

@@ -18,7 +18,8 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Colour, Kind, Observation, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.causes import HEADLINES, is_change
 from patchgate.report.html.page_data import Page

@@ -27,7 +27,8 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import nodes_in
 from patchgate.model.facts import changed_facts, check_of
 from patchgate.model.paths import PACKAGE
-from patchgate.model.records import Case, Kind, Verdict, read_codes
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.cache_keys import files_digest
 from patchgate.runner.request_costs import note_cost

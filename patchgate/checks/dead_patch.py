@@ -121,7 +121,7 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
         if name not in together[torch]["changed"]
     }
     if gone:
-        actual = f"gone after all of them are called: {', '.join(sorted(gone))}"
+        actual = f"undone by the other functions: {', '.join(sorted(gone))}"
         return say("PG811", Kind.REGRESSED, expected="in place next to the others", actual=actual)
     names = sorted({name for answer in ran.values() for name in replaced_names(part, answer)})
     effects = sorted(

@@ -1,6 +1,6 @@
 """Does Dynamo capture the recorded graphs?
 
-Its codes PG400 to PG409 share one text for each kind: `framework/fact_verdicts.py`.
+Its codes PG400 to PG409 share one text for each kind: `framework/golden_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from patchgate.checks.framework import Check, CheckContext, Instance, NothingToJudge, Verdicts
-from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.golden_verdicts import fact_codes, fact_verdicts, judge_facts
 
 FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")

@@ -1,6 +1,6 @@
 """Do lowering, fusion and the generated kernels give the recorded facts?
 
-Its codes PG300 to PG309 share one text for each kind: `framework/fact_verdicts.py`.
+Its codes PG300 to PG309 share one text for each kind: `framework/golden_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from patchgate.checks.framework import Check, CheckContext, Instance, Verdicts
-from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.golden_verdicts import fact_codes, fact_verdicts, judge_facts
 
 FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")

@@ -64,7 +64,7 @@ def judge_late(
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     changes = changed_facts(first, last)
     if not changes:
-        actual = f"{len(last)} facts, as when the patch is run first"
+        actual = f"{len(last)} facts, the same as with the patch run first"
         return say("PG806", Kind.PASS, actual=actual)
     if not changed_facts(without, last):
         changes = "the facts of torch without the patch"

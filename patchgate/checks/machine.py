@@ -11,7 +11,8 @@ from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, Verdicts, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, read_codes
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Code, Command, Failure, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "machine"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgate.checks.framework import Case, Check, CheckContext, Instance, Kind, Patch, Verdicts
-from patchgate.checks.framework.fact_verdicts import (
+from patchgate.checks.framework.golden_verdicts import (
     Compared,
     fact_codes,
     fact_verdicts,

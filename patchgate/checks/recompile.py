@@ -105,8 +105,8 @@ def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answe
 def _more(
     unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
 ) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs or more symbolic ones; for a
-    state, also of one with too few.
+    """(code, step, expected, actual) of each step with more graphs, or more symbolic graphs, than
+    unpatched. The step STATE may not have fewer either.
     """
     # A graph that the patch compiles or splits by itself is compiled once more for another size or
     # state.

@@ -30,7 +30,8 @@ from patchgate.inputs.patch_source import Unreadable, mentioned_operators, parse
 from patchgate.model.facts import OTHER_FORM
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Kind, Numerics, Verdict, read_codes
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"

@@ -17,7 +17,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
-from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
+from patchgate.checks.framework.golden_verdicts import Compared, fact_verdicts, judge_facts
 from patchgate.model.facts import format_value, growth, increase
 from patchgate.model.records import Facts
 

@@ -107,7 +107,7 @@ def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) 
     same = len(built.keys() & answers[UNPATCHED]["kernels"].keys())
     actual = f"of {len(built)} kernels {same} have the same source unpatched, and "
     actual += "each side ran its own machine code of them" if differing else "the same machine code"
-    return [verdict("PG708", Kind.PASS, case, "", "its own machine code on either side", actual)]
+    return [verdict("PG708", Kind.PASS, case, "", "each side runs its own machine code", actual)]
 
 
 def _stale(

@@ -17,7 +17,7 @@ from patchgate.cli.parameters import option, options
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.model.records import Colour
+from patchgate.model.policy import Colour
 from patchgate.model.text import counted
 from patchgate.report.last_lines import quick_look_of, share_text
 from patchgate.report.view import view

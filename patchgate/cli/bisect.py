@@ -174,7 +174,7 @@ def bisect(
     hunks: bool = option(help="Find the hunks of a diff that make the difference."),
     targets: bool = option(help="Find the targets of PATCH that make the difference."),
     on: str | None = option(
-        metavar="TORCH", help="The torch that commits, hunks and targets are asked on."
+        metavar="TORCH", help="The torch to use for --commits, --hunks and --targets."
     ),
     about: tuple[str, ...] = option(metavar="NAME", help="Show what changed in torch around NAME."),
     votes: str = option(default="1/1", metavar="K/N", help="A flaky question: K of N agree."),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from patchgate.inputs.devices import device_names
+from patchgate.inputs.diff import write_patch
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.manifest import LONGEST_ID, Claims, Patch, Symptom, is_id, read_call
 from patchgate.inputs.patch_source import (
@@ -22,7 +23,6 @@ from patchgate.inputs.patch_source import (
     read_lossy,
     read_source,
     source_and_manifest,
-    write_patch,
 )
 from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.split_patches import chosen_installer, is_scope, missing_function

@@ -9,11 +9,13 @@ import re
 from typing import Any
 
 from patchgate.model.facts import COSTS
-from patchgate.model.records import Budget, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Budget
 from patchgate.model.serialization import Invalid
 from patchgate.model.text import nearest
 
-# The metrics that a manifest or a project can give a budget for. Each check defines its default.
+# The metrics that a manifest or a project can give a budget for. The default is the limit in
+# `COSTS`, or of the check that times.
 METRICS = tuple(sorted({"compile_calls", "cpu_latency", "latency", *COSTS}))
 _PERCENT = r"([+-]?\d+(?:\.\d+)?)\s*%"
 _FORM = re.compile(rf"\s*{_PERCENT}(?:\s*\.\.\s*{_PERCENT})?\s*")

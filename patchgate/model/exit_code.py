@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Verdict
 
 # Exit code where only the machine, or patchgate itself, is to blame: try again.
 MACHINE = 4

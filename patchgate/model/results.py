@@ -10,7 +10,8 @@ from dataclasses import field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from patchgate.model.records import Colour, Facts, Verdict, record
+from patchgate.model.policy import Colour
+from patchgate.model.records import Facts, Verdict, record
 
 Item = TypeVar("Item")
 

@@ -262,9 +262,7 @@ def _read_record(kind: Any, keys: Mapping[str, _FieldKey], value: Any) -> Any:
 
 
 def _check_case(case: Case) -> None:
-    """Raises Invalid for a case whose parts cannot be in a file name of golden or of the
-    results.
-    """
+    """Raises Invalid if a part of the case cannot be in the name of a golden or result file."""
     for step, name in (("workload", case.workload), ("device", case.device), ("patch", case.patch)):
         if name and (
             _NO_NAME.search(name)

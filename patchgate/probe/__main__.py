@@ -44,8 +44,8 @@ def main() -> None:
 def _start(loaded: str, controls: dict[str, socket.socket], home: str, before: float = 0.0) -> int:
     """Fork the process that serves the channel for the state `loaded`.
 
-    The server with torch alone forks the one that imports the compiler too; that has used `before`
-    CPU seconds by then.
+    The `torch` server forks the `compiler` server; `before` is the CPU seconds that the parent has
+    used at that time.
     """
     pid = os.fork()
     if pid:

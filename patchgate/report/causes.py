@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.facts import COSTS, OTHER_FORM
-from patchgate.model.records import Colour, Kind, Verdict, record
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Verdict, record
 
 # Facts that sum up the effect of a patch on a kernel, the best evidence first -> their short names.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
@@ -120,7 +121,9 @@ def _with_commas(value: str) -> str:
 
 
 def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
-    """`better: kernels called 7 -> 6 (-14.3%)`; `worse`, or `better and worse`."""
+    """A text like `better: kernels called 7 -> 6 (-14.3%)`. It begins with `worse` if costs grow,
+    and with `better and worse` if only some do.
+    """
     words = {
         after > before: "worse" if after > before else "better" for before, after in costs.values()
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgate.model.records import Colour
+from patchgate.model.policy import Colour
 from patchgate.model.text import escape_control
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from io import BytesIO
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from patchgate.model.records import Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Verdict
 from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import next_step
 from patchgate.report.view import RunView

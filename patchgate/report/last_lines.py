@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from patchgate.checks.framework.find_checks import REQUIRES, REST, Check, all_checks
 from patchgate.inputs.workloads import workloads_with
-from patchgate.model.records import Colour, Kind, Verdict, Workload
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.next_commands import typed
 from patchgate.report.view import MISSING, RunView

@@ -11,7 +11,8 @@ from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import refuse_unknown_codes
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Verdict
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup
 from patchgate.report.last_lines import count_line, quick_look_of

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from patchgate import __version__
-from patchgate.model.records import Code, Colour, record
+from patchgate.model.policy import Colour
+from patchgate.model.records import Code, record
 from patchgate.report.github import block_text, place_of
 
 if TYPE_CHECKING:

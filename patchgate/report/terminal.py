@@ -22,7 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from patchgate.checks.framework.find_checks import title_of
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Verdict
 from patchgate.model.text import counted, escape_control
 from patchgate.report.causes import CauseGroup, is_change
 from patchgate.report.last_lines import Ending, count_line

@@ -13,7 +13,8 @@ from dataclasses import replace
 from packaging.version import Version
 
 from patchgate.checks.framework.find_checks import catalogue, families
-from patchgate.model.records import Colour, Command, Kind, Verdict, record
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Command, Verdict, record
 from patchgate.model.text import counted
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed

@@ -27,7 +27,8 @@ from patchgate.model.files import (
     release_space,
     write_atomically,
 )
-from patchgate.model.records import PATCH_RUN, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import PATCH_RUN, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
 from patchgate.runner.files_read import changed_since_read, take_over_notes

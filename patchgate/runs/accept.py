@@ -31,7 +31,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Colour, Command, Kind, Observation, Verdict, record
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Command, Observation, Verdict, record
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts

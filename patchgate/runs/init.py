@@ -39,7 +39,7 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     Raises UsageError if it is not Python.
     """
     from patchgate.lint.index.release import load, releases  # every release is read
-    from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
+    from patchgate.lint.infer_manifest import infer_claims, infer_claims_of_diff, manifest_text
 
     if source.suffix in DIFFS:
         claims = infer_claims_of_diff(read_source(source))

@@ -136,7 +136,7 @@ def _no_patch(project: Project) -> UsageError:
         below = [display_path(table.parent) for table in tables_below(Path.cwd())]
         if below:
             others = f"; also {', '.join(below[1:])}" if below[1:] else ""
-            advice = f"this repository has tables below: cd {below[0]} && patchgate gate{others}"
+            advice = f"there are tables in subfolders: cd {below[0]} && patchgate gate{others}"
             return project.fault("patches", what, got, advice)
     advice = (
         'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in '

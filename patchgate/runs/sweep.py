@@ -19,7 +19,8 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.records import Case, Colour, Verdict, record
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict, record
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.files_read import changed_since_read

@@ -17,9 +17,9 @@ from typing import TypeGuard
 import pytest
 
 from patchgate.checks.framework import blame, compare
-from patchgate.checks.framework.fact_verdicts import code_of
 from patchgate.checks.framework.find_checks import every_code
-from patchgate.model.records import Kind
+from patchgate.checks.framework.golden_verdicts import code_of
+from patchgate.model.policy import Kind
 
 PACKAGE = Path(__file__).resolve().parents[2] / "patchgate"
 # A finding of the probe has its code from there.

@@ -12,7 +12,8 @@ import pytest
 from two_nodes import two_nodes
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.run_settings import Run
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import ray as sweep_ray

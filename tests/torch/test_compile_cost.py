@@ -12,7 +12,8 @@ from patchgate.checks.compile_cost import judge_calls
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.records import Case, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case
 from patchgate.model.serialization import Answer
 from patchgate.runner.client import Runner, request_for
 

@@ -18,7 +18,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.index.release import load, releases
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Colour
+from patchgate.model.policy import Colour
 from patchgate.runner.start_server import Servers
 
 SECRET = "PATCHGATE_SECRET"

@@ -12,7 +12,8 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case
 
 # Measured: the same on the real device and in simulation.
 STACK = {

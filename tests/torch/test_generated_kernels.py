@@ -16,7 +16,8 @@ from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.model.records import Kind
+from patchgate.model.policy import Kind
 from patchgate.runner.run_settings import load_verdicts
 
 # On each release it changes facts, which makes red verdicts, and something to accept.

@@ -17,7 +17,8 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Colour
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner, loading, request_for
 from patchgate.runs.gate import with_stand_ins

@@ -16,7 +16,8 @@ from patchgate.checks.framework.find_checks import Instance, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Cause, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Cause, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run

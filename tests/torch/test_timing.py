@@ -12,7 +12,8 @@ from patchgate.checks.framework.find_checks import Instance, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 

@@ -18,7 +18,8 @@ from patchgate.checks.framework.find_checks import Check, Instance, NothingToJud
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner

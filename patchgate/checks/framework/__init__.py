@@ -16,7 +16,8 @@ from patchgate.checks.framework.find_checks import (
 from patchgate.checks.framework.patch_outcome import by_package, does_not_run, replaced_names, then
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Numerics, Observation, Verdict, read_codes
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Numerics, Observation, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
 __all__ = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from patchgate.model.records import Cause, Failure, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Cause, Failure
 
 # Without the patch these mean that the machine is too small or too busy; with it, the patch is to
 # blame.

@@ -6,7 +6,8 @@ It is pure and total: the first rule that fits decides. Its test has the whole t
 from __future__ import annotations
 
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.model.records import FactValue, Failure, Kind, Unmeasured, record
+from patchgate.model.policy import Kind
+from patchgate.model.records import FactValue, Failure, Unmeasured, record
 
 
 @record

@@ -18,7 +18,8 @@ from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, record
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Code, Command, Failure, Verdict, record
 from patchgate.runner.run_settings import Run
 
 if TYPE_CHECKING:

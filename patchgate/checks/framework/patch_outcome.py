@@ -13,16 +13,8 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import PYPROJECT
 from patchgate.model.paths import display_path
-from patchgate.model.records import (
-    PATCH_RUN,
-    Case,
-    Cause,
-    Command,
-    Failure,
-    Kind,
-    Verdict,
-    read_codes,
-)
+from patchgate.model.policy import Kind
+from patchgate.model.records import PATCH_RUN, Case, Cause, Command, Failure, Verdict, read_codes
 from patchgate.model.serialization import Answer
 
 FAMILY = "gate"

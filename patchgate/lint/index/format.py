@@ -268,7 +268,7 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def calls_of(self, name: str) -> list[tuple[int, CallSite]]:
-        """(releases, call) for each call by that last name."""
+        """(releases, call) of each call of a function with this name, in any module."""
         begin = f"{name}/"
         facts = self._everywhere("calls/", f'"{begin}')
         calls = (_call(*fact) for fact in facts if fact[2].startswith(begin))

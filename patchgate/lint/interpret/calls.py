@@ -175,8 +175,8 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """Evaluate the callee. If a function of the patch is called in a `try` only, a name that its
-    body misses is caught there.
+    """Evaluate the callee. If the patch calls its own function only inside a `try`, names missing
+    in the function's body count as caught.
     """
     value = (
         state.scope.lookup(node.id)
@@ -519,7 +519,7 @@ def note_patched_options(callee: Symbol, node: ast.Call, given: list[Value], sta
 
 
 def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state: State) -> None:
-    """Options of a config module that a function of torch takes as a dictionary."""
+    """Note the options of a config module that a call passes to torch in a dictionary."""
     taken = _OPTION_ARGUMENTS.get(callee.dotted)
     options = keywords.get(taken) if taken else None
     backend = keywords.get("backend")

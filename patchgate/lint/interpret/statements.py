@@ -242,8 +242,8 @@ def execute_import(node: ast.Import, state: State) -> None:
 
 
 def _module_or_object(dotted: str, state: State) -> Value:
-    """The value of `import a.b as c`: the object of `a` that hides the module of that name, if
-    there is one.
+    """The value of `import a.b as c`: the module `a.b`, or the object `b` of `a` if it hides the
+    module.
     """
     module, (package, _, name) = Symbol(dotted=dotted, kind="module"), dotted.rpartition(".")
     owner = Symbol(dotted=package, kind="module")

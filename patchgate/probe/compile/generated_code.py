@@ -1,8 +1,7 @@
-"""The facts of the code that Inductor generated: its kernels, their kinds and loads, and the
-resources that they need on a device.
+"""The facts of the code that Inductor generated: its kernels, their kinds and loads, and what it
+allocates and frees.
 
-The text is parsed with `ast`; nothing of it runs. A Triton kernel is compiled in its first
-configuration, by Triton and ptxas, for the architecture of a profile.
+The text is parsed with `ast`; nothing of it runs.
 """
 
 from __future__ import annotations
@@ -10,18 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-import os
 import re
-import struct
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
-from patchgate.probe.protocol import Facts, Profile
+from patchgate.probe.protocol import Facts
 
 # Decorator of triton_heuristics -> kind, if that is not `triton_` and its name.
 _TRITON_KINDS = {
@@ -121,7 +115,7 @@ def read_wrapper(source: str) -> Wrapper:
 
 @dataclass(eq=False)
 class _Buffer:
-    """A buffer that a wrapper allocates; times are numbers of statements."""
+    """A buffer that a wrapper allocates; times are indices of statements."""
 
     size: int  #: in bytes
     allocated: int
@@ -259,7 +253,7 @@ def digest_of_code(text: str) -> str:
     # A file that is no Python is compared as it is.
     with suppress(SyntaxError, ValueError, RecursionError):
         text = ast.dump(ast.parse(text))
-    return _sha256(text.encode())
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def without_places(text: str) -> str:
@@ -267,156 +261,3 @@ def without_places(text: str) -> str:
     in each.
     """
     return _PLACE.sub(r"\1\2", text)
-
-
-_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
-_EXECUTABLE = 0x4  # SHF_EXECINSTR
-_LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
-# The units in which a multiprocessor of capability 8.0 to 12.0 allocates registers and shared
-# memory, by NVIDIA's occupancy calculator.
-_REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
-
-
-class _Refused(Exception):
-    """A kernel uses a feature that the architecture lacks; a real device would refuse it too."""
-
-
-def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
-    """Lists over the distinct Triton kernels, in order of definition.
-
-    Call it within `device_context`.
-    """
-    needs, refused = [], {}
-    for index, kernel in enumerate((kernel for kernel in kernels if kernel.source), 1):
-        try:
-            needs.append(_resources(*_compile(kernel)))
-        except _Refused as error:
-            refused[f"resources.refused.{index}"] = str(error)
-    facts: Facts = {
-        f"resources.{name}": [need[name] for need in needs]
-        for name in ("registers", "spilled", "shared", "warps", "code")
-    }
-    facts["resources.block"] = "; ".join(need["block"] for need in needs)
-    if "properties" in profile:  # a real device does not say how many blocks fit
-        facts["resources.occupancy"] = [
-            occupancy(need["registers"], need["warps"], need["shared"], profile) for need in needs
-        ]
-    return facts | refused
-
-
-def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """SHA-256 of a Triton kernel's source -> that of its machine code, or the reason why it has
-    none.
-
-    Call it within `device_context`.
-    """
-    code_by_source = {}
-    for source, kernel in {_sha256(each.source.encode()): each for each in kernels}.items():
-        if kernel.source:
-            try:
-                code_by_source[source] = _sha256(_executable(_compile(kernel)[1].asm["cubin"]))
-            except _Refused as error:
-                code_by_source[source] = str(error)
-    return code_by_source
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def occupancy(registers: int, warps: int, shared: int, profile: Profile) -> int:
-    """Theoretical occupancy: percent of the warps of a multiprocessor that fit.
-
-    Args:
-        registers: of one thread.
-        warps: of one block.
-        shared: bytes of one block.
-        profile: the device.
-    """
-    properties = profile["properties"]
-    most = properties["max_threads_per_multi_processor"] // properties["warp_size"]
-    per_warp = _round_up(registers * properties["warp_size"], _REGISTER_UNIT)
-    by_registers = properties["regs_per_multiprocessor"] // per_warp // _WARP_UNIT * _WARP_UNIT
-    per_block = _round_up(shared + _SHARED_RESERVED, _SHARED_UNIT)
-    blocks = min(
-        profile["blocks_per_multiprocessor"],
-        min(most, by_registers) // warps,
-        properties["shared_memory_per_multiprocessor"] // per_block,
-    )
-    return int(100 * blocks * warps // most)
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
-def _compile(kernel: Kernel) -> tuple[Any, Any]:
-    """Compile a kernel's first configuration; return it with Triton's result, which may come from
-    its cache.
-
-    Raises _Refused.
-    """
-    # Imported here, because the rest is tested without torch.
-    import torch._inductor.config as inductor_config
-    from torch._inductor.codecache import PyCodeCache
-    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
-    from triton.compiler.errors import CompilationError
-
-    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
-    # The static launcher drops the binary.
-    options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
-    try:
-        with inductor_config.patch(options):
-            # A module of its own, because on a real device torch has compiled its one and dropped
-            # the configurations.
-            tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
-            return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
-    except CompilationError as error:
-        raise _Refused(str(error).strip().splitlines()[-1]) from error
-
-
-def _resources(config: Any, compiled: Any) -> dict[str, Any]:
-    """Registers and spilled bytes of a thread, shared bytes and warps of a block, bytes of code,
-    and the configuration, as "XBLOCK=1024".
-    """
-    binary = compiled.asm["cubin"]
-    registers, stack, local = _usage(binary)
-    return {
-        "registers": registers,
-        "spilled": stack + local,
-        "shared": compiled.metadata.shared,
-        "warps": compiled.metadata.num_warps,
-        "code": len(_executable(binary)),
-        "block": " ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
-    }
-
-
-def _executable(binary: bytes) -> bytes:
-    """The machine code of an ELF file: its executable sections.
-
-    The rest holds paths of this machine.
-    """
-    (start,) = struct.unpack_from("<Q", binary, 0x28)
-    size, count = struct.unpack_from("<HH", binary, 0x3A)
-    code = b""
-    for at in range(start, start + size * count, size):
-        _, _, flags, _, offset, length = struct.unpack_from("<IIQQQQ", binary, at)
-        code += binary[offset : offset + length] if flags & _EXECUTABLE else b""
-    return code
-
-
-def _usage(binary: bytes) -> tuple[int, int, int]:
-    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints
-    them.
-    """
-    from triton import knobs
-
-    with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.environ.get("TMPDIR")) as file:
-        file.write(binary)
-        file.flush()
-        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    match = _USAGE.search(printed)
-    assert match is not None, printed
-    registers, stack, _, local = map(int, match.groups())
-    return registers, stack, local

@@ -19,14 +19,8 @@ from torch._dynamo.utils import counters
 from patchgate.probe.compile import sentinel
 from patchgate.probe.compile.capture import Build, capture, no_caches, workload_compiler
 from patchgate.probe.compile.compiler_facts import Captured, graph_facts
-from patchgate.probe.compile.generated_code import (
-    Kernel,
-    code_facts,
-    machine_code,
-    read_wrapper,
-    resource_facts,
-    without_places,
-)
+from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper, without_places
+from patchgate.probe.compile.kernel_resources import machine_code, resource_facts
 from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.coverage import tracing

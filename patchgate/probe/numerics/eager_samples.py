@@ -113,8 +113,8 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
 
 
 def _of_each_form(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples of each form in turns, those in half precision last, because a kernel may take only
-    one form.
+    """Take one sample of each form in turn, because a kernel may take one form only. In each form,
+    samples in half precision come last.
     """
     by_form: dict[tuple[str, ...], list[Sample]] = {}
     for sample in sorted(samples, key=_is_half):

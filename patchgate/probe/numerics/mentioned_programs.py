@@ -150,7 +150,7 @@ def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int
 
 
 def _stems_called(program: Program) -> set[str]:
-    """The stems of all operators that a program calls, as Python and as ATen has them."""
+    """The stems of all operators that a program calls, by Python name and ATen name."""
     calls, functions = Calls(), _Functions()
     with calls, functions:
         _run(program)

@@ -1022,9 +1022,7 @@ def _in_line(count: int) -> Callable[..., list[Any]]:
 
 
 def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Call the function with memory that is filled before it is written, and with other random
-    numbers for the same seed.
-    """
+    """Call the functions with uninitialised memory filled, and with each seed raised by one."""
     seed = torch.manual_seed
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:

@@ -56,5 +56,5 @@ return tuple((each > 0.01).float() for each in moves)
 
 
 def weight_programs(generator: torch.Generator) -> Iterator[Program]:
-    """Texts of programs and their inputs; they compile a module with `compiled`."""
+    """(text, inputs) of each program; a program compiles by calling `compiled`."""
     yield from written_programs(_PROGRAMS, generator, trained=False)

@@ -88,7 +88,7 @@ def _is_pass(module: ModuleType, value: Any) -> bool:
 
 
 def _kind_of_graph(function: Any) -> str:
-    """The type of its first parameter, "GraphModule" or "Graph"; empty for another."""
+    """The first parameter's type: "GraphModule" or "Graph"; empty for any other type."""
     first = next(iter(inspect.signature(function).parameters.values()))
     named = first.annotation
     if named is first.empty:

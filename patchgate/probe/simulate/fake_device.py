@@ -97,8 +97,8 @@ def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[N
 
 @contextmanager
 def known_device(profile: Profile) -> Iterator[None]:
-    """Until the context ends, a model that is built or traced finds the profile's capability, and
-    its convolutions cuDNN.
+    """In this context, models are built and traced with the profile's capability and cuDNN's
+    layouts of convolutions.
 
     `torch.cuda.is_available` is unchanged, or fake tensors would be made on the device.
     """

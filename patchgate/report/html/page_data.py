@@ -17,7 +17,8 @@ from packaging.version import Version
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
-from patchgate.model.records import Colour, FactValue, Observation, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import FactValue, Observation, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
 from patchgate.report.html.code_diff import compare_calls, compare_code

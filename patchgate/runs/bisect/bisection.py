@@ -26,7 +26,7 @@ from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.index.resolve import Modules, refuse_unknown
-from patchgate.lint.infer_claims import infer_claims
+from patchgate.lint.infer_manifest import infer_claims
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.records import record

@@ -23,7 +23,8 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Failure, Kind, Verdict, Workload
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Failure, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest

@@ -14,7 +14,8 @@ from enum import Enum
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import parse_predicate, value_in
-from patchgate.model.records import Case, Colour, Facts, FactValue, Unmeasured, Verdict, record
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Facts, FactValue, Unmeasured, Verdict, record
 from patchgate.model.results import Answer, Reading
 from patchgate.model.text import did_you_mean, nearest
 

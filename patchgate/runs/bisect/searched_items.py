@@ -14,8 +14,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from patchgate.inputs.diff import parse_hunks
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch_source import parse_hunks, read_source
+from patchgate.inputs.patch_source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.git import GitFailed, run_git, write_files

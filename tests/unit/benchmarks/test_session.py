@@ -10,7 +10,8 @@ from benchmarks.corpus import session
 from benchmarks.corpus.cases import CorpusCase
 from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.checks.holders import verdict
-from patchgate.model.records import Case, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case
 from patchgate.runner.start_server import Servers
 
 

@@ -14,7 +14,8 @@ from patchgate.checks.api import (
     names_not_needed,
 )
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 

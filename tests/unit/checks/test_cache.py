@@ -30,7 +30,8 @@ from patchgate.checks.cache import (
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Colour, Kind, Verdict, Workload
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Cause, Verdict, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run

@@ -15,15 +15,8 @@ from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
 from patchgate.checks.framework.context import CheckContext, Functions
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import (
-    Case,
-    Cause,
-    Colour,
-    Failure,
-    Observation,
-    Verdict,
-    Workload,
-)
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Cause, Failure, Observation, Verdict, Workload
 from patchgate.runner.run_settings import Run
 
 ALONE = Case(torch="2.11.0", patch="mine")

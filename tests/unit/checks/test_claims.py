@@ -11,7 +11,8 @@ from patchgate.checks.claims import ask_claims, wide_limits
 from patchgate.checks.framework.find_checks import Instance, all_checks
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import Budget, Case, Colour, Kind
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Budget, Case
 
 
 def patch(**claims: Any) -> Patch:

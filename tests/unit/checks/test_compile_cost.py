@@ -6,7 +6,8 @@ import pytest
 
 from patchgate.checks.compile_cost import COUNTED, judge_calls
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Budget, Case, Cause, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Budget, Case, Cause, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", device="h200", workload="chain", patch="mine")

@@ -8,7 +8,8 @@ import pytest
 
 from patchgate.checks.custom_operators import judge_custom_operators, operator_place
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 SOURCE = 'import torch\n\n\n@torch.library.custom_op("a::mm", mutates_args=())\ndef mm(a): ...\n'

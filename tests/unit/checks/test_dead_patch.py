@@ -12,7 +12,8 @@ from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_par
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Command, Verdict
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -152,7 +153,7 @@ PART = Patch(id="p", path="/p/patch.py", source="", claims=Claims(title="P", app
             NOTHING | {"changed": ["torch.b"]},
             "PG811",
             Kind.REGRESSED,
-            "gone after all of them are called: torch.a",
+            "undone by the other functions: torch.a",
         ),
         (FAILED, CHANGED, "PG211", Kind.NOTE, "boom, during `patch`"),
     ],

@@ -9,7 +9,8 @@ import pytest
 
 from patchgate.checks.effects import judge_effects
 from patchgate.inputs.manifest import Claims, Patch, Target
-from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 

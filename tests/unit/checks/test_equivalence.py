@@ -8,7 +8,8 @@ import pytest
 
 from patchgate.checks.equivalence import judge_equivalence
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Numerics, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 SAME = {"differing": 0.0, "distance": 0.0, "tokens": 1024, "changed_tokens": 0}

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from patchgate.checks.framework.find_checks import all_checks
 from patchgate.checks.generated_kernels import judge_memory, simulated_devices
-from patchgate.model.records import Case, Colour
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="w", patch="mine")

@@ -9,7 +9,8 @@ import pytest
 
 from patchgate.checks.holders import judge_holders
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"

@@ -8,7 +8,8 @@ import pytest
 
 from patchgate.checks.hooks import judge_hooks
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Cause, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))

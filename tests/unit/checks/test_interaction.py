@@ -9,7 +9,8 @@ import pytest
 
 from patchgate.checks.interaction import judge_orders, judge_places
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 
 ALONE = Case(torch="2.11.0", patch="one")
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="one")

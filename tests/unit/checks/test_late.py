@@ -6,7 +6,8 @@ import pytest
 
 from patchgate.checks.late import judge_late
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Facts, Failure, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Facts, Failure, Observation, Verdict
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))

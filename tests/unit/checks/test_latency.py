@@ -21,7 +21,8 @@ from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.budgets import METRICS, judge_change
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import COSTS
-from patchgate.model.records import Budget, Case, Cause, Colour, Failure, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Budget, Case, Cause, Failure, Verdict
 from patchgate.model.serialization import to_dict
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
 

@@ -15,7 +15,8 @@ from patchgate.checks.machine import (
     judge_sentinel,
     judge_undeviced,
 )
-from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Verdict
 
 EXPECTED = {"kernels.defined": 1, "loads": [2]}
 FAILURE = {"cause": "machine", "stage": "server", "signature": "did not answer"}

@@ -8,7 +8,8 @@ import pytest
 
 from patchgate.checks.new_interpreter import judge_new_interpreter
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import os\nos.environ['X'] = '1'\ntorch.a = 1\n"

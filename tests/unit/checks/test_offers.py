@@ -8,7 +8,8 @@ import pytest
 
 from patchgate.checks.offers import judge_offer
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Numerics, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="mlp", patch="mine")
 SOURCE = "import torch\n\n\ndef fold(gm):\n    return gm\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchgate.checks.framework.fact_verdicts import Compared
+from patchgate.checks.framework.golden_verdicts import Compared
 from patchgate.checks.options import judge_options
 from patchgate.model.records import Case, Cause, Expectation, Facts, Failure, Observation, Verdict
 

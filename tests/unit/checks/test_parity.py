@@ -11,7 +11,8 @@ import pytest
 from patchgate.checks import parity
 from patchgate.checks.parity import comparison_failure, judge_numbers, judge_side, varies_by_itself
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Colour, Failure, Kind, Numerics, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Cause, Failure, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 SAME = {

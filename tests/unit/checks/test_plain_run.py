@@ -14,7 +14,8 @@ from patchgate.checks import plain_run
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", patch="mine")

@@ -9,7 +9,8 @@ import pytest
 
 from patchgate.checks.recompile import judge_recompiles
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))

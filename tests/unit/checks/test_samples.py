@@ -19,7 +19,8 @@ from patchgate.checks.samples import (
     sampled_names,
 )
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Kind, Numerics
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Numerics
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.checks.framework.fact_verdicts import Compared
+from patchgate.checks.framework.golden_verdicts import Compared
 from patchgate.checks.shapes import judge_shapes
+from patchgate.model.policy import Colour
 from patchgate.model.records import (
     Case,
     Cause,
-    Colour,
     Expectation,
     Facts,
     FactValue,

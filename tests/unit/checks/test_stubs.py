@@ -11,7 +11,8 @@ from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.checks.stubs import judge_stubs
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import Case, Colour, Kind
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case
 
 CASE = Case(torch="2.11.0", patch="mine")
 PATCH = Patch(

@@ -9,13 +9,13 @@ from expecttest import assert_expected_inline
 
 from patchgate.checks.symptom import judge_symptom
 from patchgate.inputs.manifest import Claims, Patch, Symptom
+from patchgate.model.policy import Kind
 from patchgate.model.records import (
     Case,
     Cause,
     Command,
     FactValue,
     Failure,
-    Kind,
     Observation,
     Unmeasured,
     Verdict,

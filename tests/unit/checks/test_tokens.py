@@ -6,7 +6,8 @@ import pytest
 
 from patchgate.checks.tokens import flips_within, judge_tokens
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Kind, Numerics, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="decoder", patch="mine")
 NONE = {

@@ -7,7 +7,8 @@ import pytest
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM
 from patchgate.checks.triton_cache import differing_kernels, judge_triton_cache
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.policy import Colour
+from patchgate.model.records import Case, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", device="h200", workload="chain", patch="mine")

@@ -18,7 +18,8 @@ from patchgate.checks.version_gate import (
 )
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.records import Case, Cause, Colour, Command, Failure, Kind, Verdict
+from patchgate.model.policy import Colour, Kind
+from patchgate.model.records import Case, Cause, Command, Failure, Verdict
 from patchgate.report.next_commands import next_step
 
 TORCH = "2.11.0"

@@ -10,7 +10,8 @@ import pytest
 
 from patchgate.cli import main as cli
 from patchgate.inputs.project import Project
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
 

@@ -13,7 +13,8 @@ from patchgate.cli.main import cli
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.run_settings import Run, load_run, save_run, save_verdicts
 

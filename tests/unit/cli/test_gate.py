@@ -14,7 +14,8 @@ from expecttest import assert_expected_inline
 from patchgate.inputs.project import Project
 from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
@@ -338,11 +339,11 @@ def test_at_the_root_of_a_repository_with_several_tables_they_are_named(command,
         (folder / "packages" / name).mkdir(parents=True)
         (folder / "packages" / name / "patchgate.toml").write_text("patches = []\n")
     (folder / "packages" / "pyproject.toml").write_text("[project]\n")
-    assert "tables below" not in command("gate")[2]
+    assert "tables in subfolders" not in command("gate")[2]
     subprocess.run("git init -q . && git add -A", cwd=folder, shell=True, check=True)
     wrong = command("gate")[2]
     assert (
-        "this repository has tables below: cd packages/one && patchgate gate; also packages/two\n"
+        "there are tables in subfolders: cd packages/one && patchgate gate; also packages/two\n"
         in wrong
     )
 

@@ -19,7 +19,7 @@ from patchgate.inputs.manifest import Claims
 from patchgate.inputs.patch import load_claims, load_patch
 from patchgate.inputs.project import find_project
 from patchgate.lint.index.release import releases
-from patchgate.lint.infer_claims import Inferred, InferredClaims, manifest_text
+from patchgate.lint.infer_manifest import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
 
 OLD, NEW = "0123abcd" * 5, "4567def0" * 5

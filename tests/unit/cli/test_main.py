@@ -11,7 +11,7 @@ from patchgate.cli import report
 from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
-from patchgate.model.records import Kind
+from patchgate.model.policy import Kind
 from patchgate.report.next_commands import THROUGH
 from patchgate.runner.cache_keys import read_environment
 

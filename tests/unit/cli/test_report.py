@@ -8,7 +8,8 @@ from patchgate import __version__
 from patchgate.cli.report import provenance, write_html
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
-from patchgate.model.records import Case, Expectation, Kind, Observation
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Expectation, Observation
 from patchgate.model.results import JudgedCell
 from patchgate.report.formats import JudgedPatch
 from patchgate.runner.results_folder import Journal

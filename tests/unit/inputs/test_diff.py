@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from patchgate.inputs.diff import parse_hunks, write_patch
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.patch_source import parse_hunks, write_patch
 from patchgate.model.errors import UsageError
 from patchgate.probe.patch.apply_diff import DoesNotApply, apply_hunks
 from patchgate.probe.process.reply import exception_failure

@@ -6,7 +6,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from patchgate.lint.infer_claims import points_around, specifier, versions_named
+from patchgate.lint.infer_manifest import points_around, specifier, versions_named
 
 RELEASES = ["2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1"]
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.budgets import budget_for, judge_change, parse_budget, show_budget
-from patchgate.model.records import Budget, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Budget
 
 NAN = float("nan")
 

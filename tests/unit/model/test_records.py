@@ -9,17 +9,8 @@ from dataclasses import replace
 import pytest
 
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import (
-    POLICY,
-    Case,
-    Cause,
-    Colour,
-    Command,
-    Failure,
-    Kind,
-    Unmeasured,
-    Verdict,
-)
+from patchgate.model.policy import POLICY, Colour, Kind
+from patchgate.model.records import Case, Cause, Command, Failure, Unmeasured, Verdict
 
 GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 

@@ -7,16 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import (
-    Case,
-    Cause,
-    Command,
-    Failure,
-    Kind,
-    Observation,
-    Unmeasured,
-    Verdict,
-)
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Command, Failure, Observation, Unmeasured, Verdict
 from patchgate.model.serialization import fact_from, fact_to, failure_of, from_dict, to_dict
 from patchgate.runner.run_settings import Run
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Command, Verdict
 from patchgate.model.results import (
     FailureGroup,
     Point,

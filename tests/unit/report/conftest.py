@@ -5,7 +5,7 @@ judged.
 import pytest
 import samples
 
-from patchgate.model.records import Kind
+from patchgate.model.policy import Kind
 
 
 def verdict(code, kind, check, torch, subject, expected="4", actual="4", **rest):

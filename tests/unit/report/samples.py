@@ -1,6 +1,7 @@
 """Made-up verdicts for the tests of reports."""
 
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 
 
 def verdict(

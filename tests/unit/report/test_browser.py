@@ -12,8 +12,9 @@ from selenium.webdriver.common.keys import Keys
 from benchmarks.report.browser import installed, started
 from benchmarks.report.stored import load_run, write_page
 from patchgate.inputs.manifest import Claims, Patch, Symptom
+from patchgate.model.policy import Kind
 from patchgate.model.public_model_figures import Change, Impact, ModelImpact
-from patchgate.model.records import Case, Command, Expectation, Kind, Observation
+from patchgate.model.records import Case, Command, Expectation, Observation
 from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html

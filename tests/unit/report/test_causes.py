@@ -8,7 +8,7 @@ import pytest
 from samples import verdict
 
 from patchgate.checks.framework.find_checks import catalogue
-from patchgate.model.records import Kind
+from patchgate.model.policy import Kind
 from patchgate.report.causes import CAUSES, cause_of, group_by_cause
 
 RED, CHANGED = Kind.REGRESSED, Kind.CHANGED

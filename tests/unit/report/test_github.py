@@ -5,7 +5,7 @@ command.
 import json
 from dataclasses import replace
 
-from patchgate.model.records import Colour
+from patchgate.model.policy import Colour
 from patchgate.report.github import among_commands, annotation, commands_end, render_annotations
 from patchgate.report.sarif import Place, render_sarif, sarif_result
 from patchgate.report.view import view

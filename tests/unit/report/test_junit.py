@@ -6,7 +6,8 @@ from expecttest import assert_expected_inline
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.report.junit import render_junit
 
 any_text = st.text() | st.text(st.characters(codec=None, categories=["Cc", "Cs", "Cn", "Po", "Sm"]))

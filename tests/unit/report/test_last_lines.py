@@ -14,7 +14,8 @@ from samples import verdict
 
 from patchgate.checks.framework.find_checks import families
 from patchgate.inputs.project import Project
-from patchgate.model.records import Command, Kind, Verdict, Workload
+from patchgate.model.policy import Kind
+from patchgate.model.records import Command, Verdict, Workload
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, count_line, quick_look_of
 from patchgate.report.markdown import render_markdown

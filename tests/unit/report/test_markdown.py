@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.model.records import Colour
+from patchgate.model.policy import Colour
 from patchgate.report.markdown import as_code, render_markdown
 from patchgate.report.view import view
 

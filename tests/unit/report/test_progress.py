@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 from samples import verdict
 
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.text import time_text
 from patchgate.report.progress import RunProgress, TimeLeft

@@ -9,7 +9,8 @@ from expecttest import assert_expected_inline
 from rich.console import Console
 from samples import verdict
 
-from patchgate.model.records import Code, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Code
 from patchgate.report.explain import show_code
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import view

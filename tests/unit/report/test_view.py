@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from samples import verdict as one
 
 from patchgate.checks.framework.find_checks import catalogue
-from patchgate.model.records import Colour, Kind
+from patchgate.model.policy import Colour, Kind
 from patchgate.report.view import Effect, Entry, view
 
 TORCHES = ["2.12.1", "2.9.0"]

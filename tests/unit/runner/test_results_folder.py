@@ -17,7 +17,8 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import HELD, PUT_ASIDE
-from patchgate.model.records import PATCH_RUN, Case, Cause, Failure, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import PATCH_RUN, Case, Cause, Failure, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.files_read import note_read
 from patchgate.runner.results_folder import (

@@ -11,7 +11,8 @@ from expecttest import assert_expected_inline
 
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Command, Verdict
 from patchgate.report.next_commands import THROUGH, typed
 from patchgate.runner.run_settings import (
     NAME,

@@ -26,7 +26,8 @@ from patchgate.checks.framework.find_checks import (
 from patchgate.inputs.patch import load_patch
 from patchgate.model.exit_code import exit_code
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Command, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Command, Observation, Verdict
 from patchgate.model.results import JudgedCell, Progress
 from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings

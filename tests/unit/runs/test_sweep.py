@@ -9,7 +9,8 @@ import pytest
 
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.runner.files_read import note_read
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, load_run, save_run, save_verdicts

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.runner.cache import Cache
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts

@@ -15,7 +15,8 @@ from patchgate.checks.hooks import judge_hooks
 from patchgate.checks.parity import judge_side
 from patchgate.checks.recompile import judge_recompiles
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Failure, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Failure, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from patchgate.checks.framework.compare import Recorded, Side, compare
-from patchgate.model.records import Cause, Failure, Kind, Unmeasured
+from patchgate.model.policy import Kind
+from patchgate.model.records import Cause, Failure, Unmeasured
 
 OLD, NEW, OTHER, MISSING = 4, 6, 9, "missing"
 KNOWN = "the known signature"

@@ -15,8 +15,8 @@ from expecttest import assert_expected_inline
 
 from patchgate.checks.api import ask_api
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.fact_verdicts import fact_verdicts, judge_facts
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.golden_verdicts import fact_verdicts, judge_facts
 from patchgate.checks.framework.instances import instances_of, verdicts_of
 from patchgate.checks.graph import ask_graph
 from patchgate.checks.machine import preconditions

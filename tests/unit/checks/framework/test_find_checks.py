@@ -14,7 +14,6 @@ import pytest
 
 from patchgate import checks
 from patchgate.checks.framework import find_checks
-from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
 from patchgate.checks.framework.find_checks import (
     AXES,
     all_checks,
@@ -22,8 +21,10 @@ from patchgate.checks.framework.find_checks import (
     families,
     verdict_of,
 )
+from patchgate.checks.framework.golden_verdicts import code_of, fact_codes
 from patchgate.lint import rules
-from patchgate.model.records import Case, Code, Command, Kind, read_codes
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Code, Command, read_codes
 from patchgate.model.serialization import from_dict, to_dict
 
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)

@@ -20,15 +20,8 @@ from patchgate.checks.framework.find_checks import (
 )
 from patchgate.checks.framework.instances import instances_of, verdicts_of
 from patchgate.inputs.manifest import Claims, Patch, Symptom
-from patchgate.model.records import (
-    Case,
-    Cause,
-    Failure,
-    Kind,
-    Observation,
-    Verdict,
-    Workload,
-)
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Failure, Observation, Verdict, Workload
 from patchgate.runner.run_settings import Run
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")

@@ -9,15 +9,8 @@ from samples import verdict
 
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.inputs.manifest import Claims, Patch, Symptom
-from patchgate.model.records import (
-    Case,
-    Cause,
-    Command,
-    Expectation,
-    Failure,
-    Kind,
-    Observation,
-)
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Cause, Command, Expectation, Failure, Observation
 from patchgate.report.html.page_data import Page, Pool
 from patchgate.report.last_lines import count_line
 from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Command, Kind
+from patchgate.model.policy import Kind
+from patchgate.model.records import Command
 from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
 from patchgate.report.html.page_data import Page

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Verdict
 from patchgate.model.results import Answer, Reading
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run

@@ -3,7 +3,8 @@
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Unmeasured, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Unmeasured, Verdict
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import (
     parse_code,

@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from patchgate.cli.sweep import history_command
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.policy import Kind
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.model.results import Point
 from patchgate.report.history import render_series
 from patchgate.runs.history.regressions import transitions

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
+from patchgate.lint.infer_manifest import infer_claims, infer_claims_of_diff, manifest_text
 
 HEAD = "import torch\nfrom packaging.version import Version\nfrom torch._inductor.ir import StorageBox\n"
 TARGET = "torch._inductor.ir.StorageBox.should_realize_on_reuse"

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.framework.fact_verdicts import Compared, judge_facts
+from patchgate.checks.framework.golden_verdicts import Compared, judge_facts
 from patchgate.model.facts import check_of
+from patchgate.model.policy import Colour, Kind
 from patchgate.model.records import (
     Budget,
     Case,
     Cause,
-    Colour,
     Command,
     Expectation,
     Facts,
     FactValue,
     Failure,
-    Kind,
     Observation,
     Unmeasured,
     Verdict,

@@ -5,7 +5,7 @@ rules.
 import pytest
 
 from patchgate.inputs.devices import load_profile
-from patchgate.probe.compile.generated_code import occupancy
+from patchgate.probe.compile.kernel_resources import occupancy
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from patchgate.model.facts import (
     value_in,
 )
 from patchgate.model.paths import display_path
+from patchgate.model.policy import Kind
 from patchgate.model.records import (
     Budget,
     Case,
@@ -32,7 +33,6 @@ from patchgate.model.records import (
     Command,
     Expectation,
     FactValue,
-    Kind,
     Observation,
     Unmeasured,
     Verdict,
