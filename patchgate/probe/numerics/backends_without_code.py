@@ -22,14 +22,14 @@ def without_code(graph: Any, inputs: Any) -> Any:
 
 
 def lowered(graph: Any, inputs: Any) -> Any:
-    """Run the graph after all of Inductor's passes; its code is written, and not built. Conditions
-    on sizes that the code depends on are guards.
+    """Run the graph after all of Inductor's passes. Its code is written but not built, so that
+    conditions on sizes on which the code depends become guards.
     """
     return _after_passes(graph, inputs, _write_code)
 
 
 def _after_passes(graph: Any, inputs: Any, act: Callable[..., None]) -> Any:
-    """Compile as Inductor does, but for `act` in place of code."""
+    """Compile as Inductor does, but call `act` in place of making code."""
     from torch._inductor import compile_fx
     from torch._inductor.virtualized import V
 
@@ -61,8 +61,8 @@ def _write_code(graph: Any, inputs: Any, mode: Any, is_inference: bool) -> None:
 
 
 def _draw_from_seeds(graph: torch.fx.GraphModule) -> None:
-    """Let random numbers depend on their seed, as in code: a backward may draw those of the forward
-    again.
+    """Let random numbers depend on their seed, as in generated code: a backward may draw the
+    numbers of the forward again.
     """
     from torch._inductor import inductor_prims
 

@@ -1,8 +1,9 @@
 """Programs that compile two functions with one directory of caches. The functions differ in one
 thing that must be in the cache key, so that the second must not get the code of the first. One
-program has a function for each of ten sets of options, and the last one writes files from threads.
+program has a function for each of ten sets of options, and the last program writes files from
+threads.
 
-Each function calls a library, so that no kernel has to be built: once the compiler is loaded, a
+Each function calls a library, so that no kernel has to be built. Once the compiler is loaded, a
 pair takes 0.2 to 1 s of CPU.
 """
 
@@ -72,8 +73,8 @@ def trained(x):
     x = x.clone().requires_grad_()
     return torch.autograd.grad(torch.compile(lambda x: x @ n)(x), x, m)[0]
 """
-# The functions are the same, and compiled with other options, which change code for the CPU: how
-# often is code found in a cache?
+# The functions are the same, but are compiled with different options, which change code for the
+# CPU. The result is how often code was found in a cache.
 _OPTIONS = """
 changes = {}, *({option: value} for option, value in (
     ("cpp.threads", 3), ("cpp.simdlen", 0), ("cpp.min_chunk_size", 77), ("fallback_random", True),
@@ -90,8 +91,9 @@ def counted(change):
         return torch.tensor(hits() - before)
     return call
 """
-# A number; the values, the type and the sizes of a constant; a pass, and one without a key; the
-# type, the strides and the sizes of an input; a gradient; options.
+# The functions of a pair differ in a number; in the values, the type or the sizes of a constant; in
+# a pass with a key or without; in the type, the strides or the sizes of an input; in a gradient; or
+# in options.
 _PAIRS = (
     (_SCALED, "scaled(2), scaled(3)"),
     (_CONSTANT, "constant(range(9)), constant(range(1, 10))"),
@@ -117,7 +119,7 @@ with torch._inductor.utils.fresh_cache(), concurrent.futures.ThreadPoolExecutor(
     found = [*pool.map(written, range(400))]
 return [torch.tensor(found).all()]
 """
-#: One program a pair, and one of threads.
+#: One program for each pair, and one program of threads.
 CACHE_KEY_PROGRAMS = "\n".join(
     [
         *(

@@ -1,15 +1,15 @@
-"""Programs that compile Python code of many kinds: what Dynamo reads and guards, and what
-AOTAutograd does with views, writes, gradients and functions of higher order.
+"""Programs that compile Python code of many kinds: code that Dynamo reads and guards, and code with
+views, writes, gradients and functions of higher order, which AOTAutograd handles.
 
-Each program compiles by itself, without code of Inductor's. One takes 10 ms to 1.4 s of CPU, all of
-them take 35 s (2.11.0, measured once).
+Each program compiles by itself, and Inductor makes no code. One program takes 10 ms to 1.4 s of
+CPU, and all programs take 35 s (2.11.0, measured once).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Each is compiled by Dynamo alone.
+# Each program is compiled by Dynamo alone.
 _PYTHON = """
 @compiled
 def f(x, scale=2.0, *more, shift=0.5, **others):
@@ -1062,7 +1062,7 @@ torch._dynamo.reset()
 gc.collect()
 return torch.tensor([each() is None for each in kept])
 """
-# Each has a graph of forward and backward, split as Inductor splits it.
+# Each program has a graph of forward and backward, which is split as Inductor splits it.
 _HIGHER = """
 import concurrent.futures
 f = compiled(lambda x, y: ((x @ y).sin(), x + 1))
@@ -1141,7 +1141,7 @@ for mode in ("real", "fake", "symbolic"):
 made = proxies.make_fx(torch.func.functionalize(f))(a.clone(), v)
 return *found, *made(b.clone(), v)
 """
-# These are compiled likewise; they are for what comes after Dynamo.
+# These programs are compiled likewise, for names of compiler stages after Dynamo.
 _GRAPHS = """
 f = compiled(lambda x, y: ((x @ m).relu() * y + v, x.sin().cos().exp(), (x * y).softmax(-1).sum()))
 x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
@@ -1887,8 +1887,8 @@ compiled = functools.partial(torch.compile, backend="{backend}")
 
 
 def program_texts(names: Iterable[str]) -> str:
-    """Texts of programs that compile what they call, separated by empty lines: for names of Dynamo
-    those of Python, for others those of graphs.
+    """Texts of programs that compile the functions they call, separated by empty lines. Programs of
+    Python code are for names of Dynamo, and programs of graphs for other names.
     """
     of_dynamo = [name.startswith("torch._dynamo.") for name in names]
     texts = {"eager": _PYTHON} if any(of_dynamo) else {}

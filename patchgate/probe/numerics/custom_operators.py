@@ -26,8 +26,8 @@ from patchgate.probe.numerics.operator_slopes import wrong_gradient
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
 
-# The tests of opcheck, without the one of how an autograd kernel is registered, which hurts no
-# user.
+# The tests of opcheck, except the test of how an autograd kernel is registered: no user is hurt by
+# that.
 _TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 # Shapes of the tensors of a call, in order; the last one is for all further tensors.
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -42,7 +42,8 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((2, 4, 8), (2,)),
     ((2, 4, 8), (8,)),
 )
-# Their dtypes, in the same order; the last choice is values, and indices into them.
+# Dtypes of the tensors of a call, in the same order. The last choice is for a tensor of values and
+# a tensor of indices into it.
 _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
     (torch.float32,),
     (torch.bfloat16,),
@@ -52,13 +53,14 @@ _DTYPES: tuple[tuple[torch.dtype, ...], ...] = (
     (torch.float32, torch.int64),
 )
 _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
-# Integers of a call, in order, the last one for all further ones: counts, or positions.
+# Integers of a call, in order; the last one is for all further integers. They may be counts or
+# positions.
 _INTEGERS = ((1,), (2, 0))
-# The most calls of one operator and dtype, and one more if none has a tensor of this many
-# dimensions: only then a transposed gradient cannot be viewed as rows.
+# The most calls of one operator and dtype. If no call has a tensor of `_DEEP` dimensions, one such
+# call is added: only with so many dimensions can a transposed gradient not be viewed as rows.
 _CALLS, _DEEP = 3, 3
-# The share by which a gradient may differ if that of the result has another layout in memory: terms
-# may be added in another order.
+# The share by which a gradient may differ if the gradient of the result has another layout in
+# memory, because terms may be added in another order.
 _OFF = {torch.bfloat16: 0.05, torch.float16: 0.05}
 _LENGTH = 300
 # Names of operators that others call, with shapes that fit each other.
@@ -89,8 +91,8 @@ def _overloads(name: str) -> list[Any]:
 
 
 def _all_calls(overloads: Sequence[Any]) -> tuple[Calls, set[Any]]:
-    """Calls of operators: of those that others call, or that are named so, the recorded calls only;
-    of all others, calls that are made up. And the operators with recorded calls.
+    """Calls of each operator, and the operators of which only recorded calls are used. These are
+    the operators that others call or whose names say so; calls of the rest are made up.
     """
     made, inner = Calls(), Calls()
     for key in itertools.product(overloads, _DTYPES):
@@ -122,9 +124,9 @@ class _CallsOfOthers(TorchDispatchMode):
 
 
 def _checked(overloads: Sequence[Any], calls: Calls, called: set[Any]) -> CustomOperator:
-    """The result for one operator. A fault counts if every call with the same dtypes shows it,
-    since eager mode accepts some arguments by chance. If other dtypes are right, a fake function
-    may refuse these, and may be wrong for integers.
+    """The result for one operator. A fault counts if all calls with the same dtypes have faults,
+    since eager mode accepts some arguments by chance. If the calls with other dtypes are right, a
+    fake function may refuse some dtypes, and may be wrong for integers.
     """
     answer: CustomOperator = {"calls": 0, "faults": [], "some": []}
     unclear, is_right = list[str](), False
@@ -154,8 +156,9 @@ def _checked(overloads: Sequence[Any], calls: Calls, called: set[Any]) -> Custom
 def _of_right_calls(
     overload: Any, right: Sequence[Call], *, is_recorded: bool
 ) -> tuple[list[str], list[str]]:
-    """Further faults of calls in which opcheck finds none, and those of some of them. Arguments
-    that are right this way are meant: then no choice of them explains a fault.
+    """Further faults of calls in which opcheck finds none: faults of the operator, and faults that
+    only some arguments show. The operator is meant to take these arguments, so their choice does
+    not explain a fault.
     """
 
     def first(faults: Iterator[list[str]]) -> list[str]:
@@ -165,7 +168,7 @@ def _of_right_calls(
         (_of_layouts(overload, *call) for call in right),
         (_of_switches(overload, *call) for call in right[:1]),
         (_of_strides(overload, *call, _AS_GIVEN, keeps=True) for call in right),
-        # The arguments of recorded calls depend on each other, and have the layout they have.
+        # The arguments of recorded calls depend on each other, so their layout is not changed.
         (_of_strides(overload, *call, _IN_ROWS, keeps=True) for call in right if not is_recorded),
     )
     faults = first(more)
@@ -186,8 +189,8 @@ def _of_right_calls(
 
 
 def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Exception]:
-    """The faults that opcheck finds in a call, by their texts. If there is none: the fault that the
-    fake function makes the number of rows a constant.
+    """The faults that opcheck finds in a call, by their texts. If opcheck finds none, the fault may
+    be that the fake function makes the number of rows a constant.
     """
     results = opcheck(overload, args, kwargs, test_utils=_TESTS, raise_exception=False)
     called = f"{overload}({_text(args, kwargs)})"
@@ -203,8 +206,9 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The first layout of the result's gradient that makes the gradients of a call raise or differ
-    from those of a contiguous one: after a transpose it is stored by columns, after a sum expanded.
+    """The fault for the first layout of the result's gradient with which the gradients of a call
+    raise, or differ from the gradients for a contiguous layout. A gradient is stored by columns
+    after a transpose, and expanded after a sum.
     """
     called = f"{overload}({_text(args, kwargs)}): its gradient"
     for name, way in {"transposed": _turned, "expanded": _of_a_sum}.items():
@@ -225,8 +229,8 @@ def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The first faults of the call with one boolean argument that is not its default, as
-    `keepdim`.
+    """The faults of the call with the first boolean argument whose other value causes any, such as
+    `keepdim=True` for a default of False.
     """
     for argument in overload._schema.arguments:
         if str(argument.type) == "bool" and argument.has_default_value():
@@ -245,11 +249,11 @@ def _of_strides(
     *,
     keeps: bool,
 ) -> list[str]:
-    """The first result of a call that lies in memory otherwise than that of the fake function, for
+    """The first result whose layout in memory differs from the result of the fake function, for
     arguments of these layouts. Opcheck compares no strides on the CPU.
 
-    Of arguments with another layout only results that do not lie in rows, if the operator `keeps`
-    layouts, else only those that do: an operator that makes rows may not mean other arguments.
+    If the layout of arguments is changed, only some results are compared: with `keeps` those that
+    do not lie in rows, else those that do. An operator that makes rows may be for rows only.
     """
     for name, way in layouts.items():
         given = pytree.tree_map_only(
@@ -275,7 +279,9 @@ def _of_strides(
 
 
 def _layout(value: torch.Tensor) -> str:
-    """The shape and strides of a tensor, whose sizes of 1 have any stride; and what is rare."""
+    """The shape, strides and offset of a tensor, or the name of a layout without strides. The
+    stride of a dimension of size 1 has no meaning, and is shown as 1.
+    """
     if value.layout is not torch.strided:
         return str(value.layout)
     is_empty = not value.numel()
@@ -296,7 +302,7 @@ def _in_rows(way: Callable[[torch.Tensor], torch.Tensor], value: torch.Tensor) -
 
 
 def _turned(value: torch.Tensor) -> torch.Tensor:
-    """The same numbers, with the dimensions in the other order in memory."""
+    """The same numbers, with the dimensions in reverse order in memory."""
     order = [*reversed(range(value.dim()))]
     return value.permute(order).contiguous().permute(order)
 
@@ -310,7 +316,7 @@ def _in_channels(value: torch.Tensor) -> torch.Tensor:
 
 
 def _of_heads(value: torch.Tensor) -> torch.Tensor:
-    """The same numbers, as attention transposes its heads: each row in one piece."""
+    """The same numbers in the layout of attention's transposed heads: each row is in one piece."""
     return value.transpose(0, -2).contiguous().transpose(0, -2) if value.dim() > 2 else value
 
 
@@ -319,8 +325,8 @@ def _of_wider(value: torch.Tensor) -> torch.Tensor:
     return torch.cat([value, value], -1)[..., : value.shape[-1]] if value.dim() > 1 else value
 
 
-#: Layouts of the arguments of a call that a model has as a whole, or that leave each row in one
-#: piece; and one that an operator on rows may not mean.
+#: Layouts of the arguments of a call: unchanged, layouts that leave each row in one piece, and a
+#: layout that an operator on rows may not be meant for.
 _AS_GIVEN: Layouts = {"": torch.Tensor.clone}
 _IN_ROWS: Layouts = {
     "channels last": _in_channels,
@@ -336,7 +342,7 @@ def _gradients(
     kwargs: dict[str, Any],
     laid_out: Callable[[torch.Tensor], torch.Tensor],
 ) -> list[torch.Tensor]:
-    """The gradients of a call; those of its results have the layout that `laid_out` gives them."""
+    """The gradients of a call, for gradients of its results in the layout of `laid_out`."""
     given = _with_gradient(*_copied((args, kwargs)))
     noise = torch.Generator().manual_seed(0)
     results = [
@@ -352,9 +358,7 @@ def _gradients(
 
 
 def _is_near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if the tensors are not finite in the same places, and equal elsewhere but for
-    rounding.
-    """
+    """True if the tensors are finite in the same places, and equal there apart from rounding."""
     if one.shape != other.shape or not torch.equal(one.isfinite(), other.isfinite()):
         return False
     a, b = (each.double().nan_to_num(0.0, 0.0, 0.0) for each in (one, other))
@@ -362,15 +366,15 @@ def _is_near(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """True if the fake function itself raised, as for a shape that it cannot unpack. Opcheck's own
-    exceptions are for results that differ or are missing.
+    """True if the fake function itself raised, for example for a shape that it cannot unpack.
+    Opcheck raises its own exceptions for results that differ or are missing.
     """
     return isinstance(error, (ValueError, IndexError, TypeError))
 
 
 def _makes_rows_constant(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """True if the fake function makes the first size of the first tensor a constant: then each
-    number of rows is compiled again.
+    """True if the fake function makes the first size of the first tensor a constant, so that each
+    number of rows needs its own compile.
     """
     sizes = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=sizes)
@@ -397,8 +401,8 @@ def _makes_rows_constant(overload: Any, args: tuple[Any, ...], kwargs: dict[str,
 def _calls(
     overload: Any, dtypes: Sequence[torch.dtype], recorder: TorchDispatchMode
 ) -> Iterator[Call]:
-    """Calls that eager mode runs twice with the same result; with a gradient if the operator has
-    one.
+    """Calls that eager mode runs twice with the same result. Their tensors require a gradient if
+    the operator has one.
     """
     left, tried, is_deep = _CALLS, set[str](), False
     for shapes, integers in itertools.product(_SHAPES, _INTEGERS):
@@ -425,7 +429,7 @@ def _call(
     shapes: Sequence[tuple[int, ...]],
     integers: Sequence[int],
 ) -> Call | None:
-    """Arguments for all parameters without a default; None where one is of an unknown type."""
+    """Arguments for all parameters without a default; None if a parameter has an unknown type."""
     left, kinds, numbers = iter(shapes), iter(dtypes), iter(integers)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -458,7 +462,7 @@ def _value(kind: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Any:
 
 
 def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    """Positive numbers, which most functions are defined for."""
+    """A tensor of numbers for which most functions are defined: floats are positive."""
     if dtype.is_floating_point:
         return (torch.rand(shape) + 0.5).to(dtype)
     return torch.randint(0, 2 if dtype is torch.bool else 4, shape).to(dtype)
@@ -469,7 +473,7 @@ def _is_repeated(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         first, second = (
             pytree.tree_leaves(overload(*_copied(args), **_copied(kwargs))) for _ in range(2)
         )
-    except Exception:  # which arguments it takes, only it knows
+    except Exception:  # which arguments it takes, only the operator knows
         return False
     return all(
         torch.equal(a, b)

@@ -92,14 +92,16 @@ def _write_tokens(request: SampleTokens) -> None:
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
-        # One tensor each, because shared ones would be compiled once more after the first step.
+        # Each cache is a tensor of its own: shared tensors would need another compile after the
+        # first step.
         options = {"dtype": torch.bfloat16, "device": device}
         caches = [tuple(torch.zeros(shape, **options) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
         for position in range(GIVEN + count - 1):
             current = (torch.arange(_LENGTH, device=device) == position)[:, None]
             visible = torch.arange(_LENGTH, device=device) <= position
-            # The stride of a column would grow with every token and be compiled once more.
+            # Without the copy, a column's stride would grow with every token, and each stride would
+            # need a compile.
             logits, caches = step(tokens[:, position].clone(), caches, current, visible)
             if position >= GIVEN - 1:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
@@ -110,8 +112,8 @@ def _write_tokens(request: SampleTokens) -> None:
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:
-    """Greedy and sampled: sequences and tokens that changed, and tokens that both sides drew from
-    the same context.
+    """For greedy and for sampled tokens: the numbers of sequences and tokens that changed, and of
+    tokens that both sides drew from the same context.
     """
     ours, theirs = load_files(unpatched, patched)
     return {mode: _counts(tokens, theirs[mode]) for mode, tokens in ours.items()}
@@ -120,7 +122,7 @@ def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:
 def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
     changed = ours != theirs
     diverged = changed.any(1)
-    # Up to and with the first token that changed.
+    # The tokens of each sequence up to and including the first that changed.
     alike = torch.where(diverged, changed.int().argmax(1) + 1, ours.shape[1])
     first = int(diverged.int().argmax())
     at = int(alike[first]) - 1
@@ -130,7 +132,7 @@ def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
         "changed_sequences": int(diverged.sum()),
         "changed_tokens": int(changed.sum()),
         "drawn_alike": int(alike.sum()),
-        # The first token that differs, and what each side drew there.
+        # The first token that differs, and the token that each side drew there.
         "first_sequence": first,
         "first_token": at,
         "first_before": int(ours[first, at]),

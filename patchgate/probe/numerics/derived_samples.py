@@ -1,7 +1,7 @@
 """Calls derived from a sample of an operator by its parameters, with arguments that none of torch's
 own samples has.
 
-Some are not valid calls: eager mode shows which.
+Some of the calls are not valid: eager mode shows which.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "mode": ("sum", "max", "bilinear", "reflect"),
     "dtype": (torch.float32, torch.float64),
 }
-# Parameters that say how large a result is, without its first two dimensions.
+# Parameters that give the size of a result in all dimensions after the first two.
 _WANTED = ("size", "output_size")
-# Scales that give as many elements as whole numbers do, at other places.
+# Scales that give as many elements as whole numbers do, but take them from other places.
 _SCALES = (2.1, 4.1)
 # The most tensors of which each is trained alone.
 _TRAINED = 3
@@ -50,8 +50,8 @@ _TRAINED = 3
 def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """The call with one more dimension, with its tensor's own sizes, with an argument added or left
-    out, and with a tensor of another kind or shape.
+    """Calls with one more dimension, with the sizes of the call's own tensor, with an argument
+    added or left out, and with a tensor of another kind or shape.
     """
     given = _given(args)
     if given is None:
@@ -88,8 +88,8 @@ def derived(
 def _of_own_size(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """The call that asks for the size which its tensor has already. The result must be a copy all
-    the same.
+    """The call that asks for the size which its tensor already has. Its result must still be a
+    copy.
     """
     shape = list(args[0].shape)
     for at, value in enumerate(args):
@@ -107,9 +107,10 @@ def _of_own_size(
 
 
 def resized(call: Call, dim: int, size: int | None) -> Call:
-    """The call with this many elements along a dimension of its first tensor, or with twice as
-    many, which repeat; other tensors that are as long in that dimension follow. A call whose first
-    tensor has no such dimension is returned unchanged.
+    """The call with `size` elements along a dimension of its first tensor, or with twice as many if
+    `size` is None. Elements are repeated as needed. Other tensors that are as long in that
+    dimension change likewise. A call whose first tensor has no such dimension is returned
+    unchanged.
     """
     first = next(leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
     if not -first.dim() <= dim < first.dim():
@@ -129,8 +130,8 @@ def resized(call: Call, dim: int, size: int | None) -> Call:
 
 
 def trained_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with a gradient for one tensor only, the last first: as a trained bias of a frozen
-    weight.
+    """The call with a gradient for one tensor only, for each tensor from the last; a bias, for
+    example, may be trained while the weight is frozen.
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
     trained = [
@@ -162,8 +163,8 @@ def left_out(parameters: Parameters, kwargs: dict[str, Any]) -> Iterator[tuple[s
 
 
 def parameters_of(function: Any, packet: str, passed: int) -> Parameters:
-    """The parameters with a default that come after those passed by place: of an overload, of a
-    function's signature, or of all overloads of a packet.
+    """The parameters with a default that follow the arguments passed by place. They are taken from
+    an overload, from a function's signature, or from all overloads of a packet.
     """
     if isinstance(function, torch._ops.OpOverload):
         return _of_schemas([function], passed)
@@ -194,8 +195,8 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensor as a mask of booleans, and with the leading dimensions of the first tensor; each
-    has its own numbers.
+    """The tensor as a mask of booleans, and the tensor with the leading dimensions of the first
+    tensor in addition, with other numbers along them.
     """
     flat = leaf.detach()
     if flat.dim() > 1:

@@ -1,4 +1,4 @@
-"""Calls of samples in eager mode only, where they cost little: with other strides, dtypes and
+"""Calls of samples in eager mode only, where calls cost little: with other strides, dtypes and
 modes, and after other calls.
 """
 
@@ -49,21 +49,21 @@ SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mo
 #: half precision, and with tensors of a GPU.
 VMAPPED, INTO_OUT, LONG = "torch.vmap gives what single calls give", "with `out=`", "long"
 HALF_BY_DEFAULT, ON_A_GPU = "with bfloat16 as the default dtype", "on a GPU"
-#: Ways that a function may refuse: errors are not judged, but for one that names two devices.
+#: Ways that a function may refuse: only an error that names two devices is judged.
 MAY_REFUSE = (SECOND, VMAPPED, INTO_OUT, ON_A_GPU)
 _TWICE_THE_ROWS = "evaluation, with twice the rows"
 # The places of the single result in a loss; autograd gives the other results no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _OTHER_THREAD = "in another thread"
-# The length of long calls, beyond the whole numbers of half precision and no multiple of a block,
-# and the most elements of one of their tensors.
+# The length of long calls, and the most elements of one of their tensors. The length is larger than
+# the whole numbers that half precision holds, and is not a multiple of a block.
 _LENGTH, _ELEMENTS = 2051, 60_000
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
-# Slopes: seeds, directions, and the length of a step; and the error that a gradient may have, as a
-# share of the slope and of the result.
+# The seeds, directions and length of a step with which slopes are measured, and the error that a
+# gradient may have, as a share of the slope and of the result.
 _SEEDS, _DIRECTIONS, _STEP = range(SEED, SEED + 3), 2, 2**-7
 _OFF, _ROUNDED = 0.05, 1e-3
 # Tensors are multiplied by this between two calls, so that they stay valid arguments.
@@ -71,7 +71,7 @@ _WRITTEN = 0.75
 
 
 def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Sample]:
-    """Calls made of the samples that are run anyway, and those given for eager mode only."""
+    """Calls made of the samples that are run anyway, and the samples given for eager mode only."""
     parts = [s for s in given if s.is_module and not s.traced]
     alone = [s for s in (*samples, *parts) if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
@@ -128,7 +128,7 @@ def _is_half(sample: Sample) -> bool:
 
 def around_module(module: Any, how: str) -> Any:
     """The module with hooks, with dropped elements, or as a copy that must keep its own weights;
-    None of None.
+    None if there is no module.
     """
     if module is None:
         return None
@@ -189,8 +189,8 @@ def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _vmapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Map the function over a batch of two, which is the first dimension of its first tensor and
-    the last one of all others. Each result is True if two single calls give the same.
+    """Map the function over a batch of two. The batch is the first dimension of the first tensor,
+    and the last dimension of all others. Each result is True if two single calls give the same.
     """
 
     def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -218,14 +218,16 @@ def _vmapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_near(found: torch.Tensor, known: torch.Tensor) -> bool:
-    """True if shapes and dtypes are equal, and numbers but for another order of sums."""
+    """True if shapes and dtypes are equal, and numbers differ by no more than another order of sums
+    explains.
+    """
     digit = torch.finfo(known.dtype).eps if known.dtype.is_floating_point else 0.0
     is_form = found.shape == known.shape and found.dtype is known.dtype
     return is_form and found.allclose(known, max(1e-3, 16 * digit), max(1e-5, digit), True)
 
 
 def _into_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call the function with a tensor for its result, and return that tensor."""
+    """Call the function with a tensor into which it writes its result, and return that tensor."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         out = torch.zeros_like(function(*args, **kwargs))
@@ -250,8 +252,8 @@ def _with_half_by_default(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_the_end(sample: Sample) -> Sample | None:
-    """The call with its dimension counted from the end; None if it names no dimension, or does so
-    already.
+    """The call with its dimension counted from the end; None if the call names no dimension, or
+    counts from the end already.
     """
     dim, first = sample.kwargs.get("dim"), next(iter(sample.args), None)
     if type(dim) is not int or dim < 0 or not isinstance(first, torch.Tensor):
@@ -261,7 +263,7 @@ def _from_the_end(sample: Sample) -> Sample | None:
 
 def _long(sample: Sample) -> Iterator[Sample]:
     """The call with many elements along each dimension in turn, and with each number that may be a
-    size as a large one; in single and in half precision.
+    size replaced by a large number; in single and in half precision.
     """
     tensors = tensors_in((sample.args, sample.kwargs))
     dims = tensors[0].dim() if tensors and tensors[0].numel() else 0
@@ -285,8 +287,8 @@ def _with_twice_the_rows(sample: Sample) -> Sample:
 
 
 def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradients of the sum of the squared results. Each gradient depends on its tensor, so that
-    a second derivative of zero is one too.
+    """The gradients of the sum of the squared results. Each gradient is made to depend on its
+    tensor, so that a second derivative exists even if it is zero.
     """
 
     def gradients(*args: Any, **kwargs: Any) -> Any:
@@ -305,8 +307,8 @@ def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_loss_of_one(function: Callable[..., Any], at: int) -> Callable[..., Any]:
-    """The function with all results detached but one. It raises TypeError if fewer than two have a
-    gradient.
+    """The function with all results but one detached. It raises TypeError if fewer than two results
+    have a gradient.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -361,7 +363,7 @@ def _with_one_seed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_slope(sample: Sample) -> Sample:
-    """The call, in training. A probability of 0.5 becomes 0.25, because p and 1 - p must differ."""
+    """The call in training. A probability of 0.5 becomes 0.25, because p and 1 - p must differ."""
     args, kwargs = pytree.tree_map(_trained_quarter, (sample.args, sample.kwargs))
     return replace(sample, args=args, kwargs=kwargs, how=SLOPE, traced=False)
 
@@ -463,8 +465,8 @@ def _expanded(value: torch.Tensor) -> torch.Tensor:
 
 
 def _transposed(sample: Sample) -> Sample:
-    """The call with tensors that cannot be viewed as rows of a matrix, only copied. A matrix that
-    comes first is given one more dimension.
+    """The call with tensors that can be copied to rows of a matrix but not viewed as rows. If the
+    first tensor is a matrix, it gets one more dimension.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     first = next((at for at, leaf in enumerate(leaves) if _is_float(leaf)), None)
@@ -484,12 +486,12 @@ def _swapped(value: torch.Tensor) -> torch.Tensor:
 
 
 def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call the function with other tensors, with the given ones, and again after these were
-    written.
+    """Call the function with other tensors, with the given tensors, and again after writing to the
+    given tensors.
 
-    A replacement that keeps results for a tensor must notice both. Loaders of weights and some
-    optimizers write through `.data`, which increases no version. A mask is written in place, as a
-    buffer is that each batch fills again.
+    A replacement that keeps results for a tensor must notice other tensors and writes. Loaders of
+    weights and some optimizers write through `.data`, which increases no version. A mask is written
+    in place, like a buffer that each batch fills again.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -510,7 +512,7 @@ def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_repeats(value: torch.Tensor) -> torch.Tensor:
-    """A view of an expanded tensor with each element of its memory once."""
+    """A view of an expanded tensor that contains each element of its memory once."""
     return value[tuple(slice(None) if step else slice(1) for step in value.stride())]
 
 

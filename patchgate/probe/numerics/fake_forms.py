@@ -22,8 +22,8 @@ def _is_own(node: torch.fx.Node) -> bool:
 
 
 class FakesHeld(torch.fx.Interpreter):
-    """Runs a graph; raises if the shape or dtype of an operator's result differs from its fake
-    form, which generated code relies on.
+    """Runs a graph, and raises if the shape or dtype of an operator's result differs from the fake
+    form, on which generated code relies.
     """
 
     def run_node(self, n: torch.fx.Node) -> Any:

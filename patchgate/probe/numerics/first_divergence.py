@@ -1,7 +1,7 @@
 """The first operation of a compiled graph whose stored result differs between the sides.
 
-Each side writes the results that its kernels store, by operation: the buffers that the generated
-module passes to kernels.
+Each side writes the results that its kernels store, by operation. The results are the buffers that
+the generated module passes to kernels.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def trace(request: Run, stage: Stage) -> Completed:
 
 
 def diverging_operation(unpatched: str, patched: str) -> dict[str, Any]:
-    """The first operation, in the graph's order, that both sides store and whose bits differ; ""
-    for none.
+    """The first operation, in the graph's order, whose result both sides store with different bits;
+    "" if there is none.
     """
     ours, theirs = load_files(unpatched, patched)
     both = sorted(ours.keys() & theirs.keys())
@@ -73,8 +73,8 @@ def keep(**buffers: Any) -> None:
 
 
 def _origins(graph: GraphLowering) -> dict[str, str]:
-    """Buffer -> its operation, with the operation's place in the graph in front, by which names
-    sort.
+    """Buffer -> its operation. The operation's place in the graph stands in front, so that names
+    sort in the graph's order.
     """
     places = {node.name: place for place, node in enumerate(graph.graph.nodes)}
     origins = {}
@@ -86,7 +86,7 @@ def _origins(graph: GraphLowering) -> dict[str, str]:
 
 
 def _source_line(node: torch.fx.Node) -> str:
-    """The user's line that an operation comes from, where torch has it."""
+    """The user's line that an operation comes from, if torch has recorded it."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     return f" (`{lines[-1].strip()}`)" if lines else ""
 

@@ -1,5 +1,5 @@
 """Formulas that passes over graphs look for, each with its own numbers and with one number changed.
-A changed formula is another function, which the pass must not take for the known one.
+A changed formula is another function, which a pass must not take for the formula that it knows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FACTOR, _AS_ZERO = 1.25, 0.25
 
 
 def formula_programs(generator: torch.Generator) -> Iterator[Program]:
-    """Texts of programs and their inputs, one of each formula."""
+    """Texts of programs and their inputs: one program for each formula."""
     for formula in _FORMULAS.strip().splitlines():
         numbers = [float(number) for number in _NUMBER.findall(formula)]
         form = _NUMBER.sub("{}", formula)
@@ -55,6 +55,6 @@ def formula_programs(generator: torch.Generator) -> Iterator[Program]:
         for at, number in enumerate(numbers):
             other = number * _FACTOR or _AS_ZERO
             results.append(form.format(*numbers[:at], other, *numbers[at + 1 :]))
-        # Beyond the bounds of what is clamped.
+        # The inputs exceed the bounds of formulas that clamp.
         inputs = torch.randn(4, 6, generator=generator) * 4
         yield f"def program(a):\n    return {', '.join(results)}\n", (inputs,)

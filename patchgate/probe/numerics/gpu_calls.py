@@ -1,5 +1,5 @@
-"""Calls with tensors of a GPU that have no numbers: a function that makes a tensor without passing
-on the device of its arguments fails there, and on no CPU.
+"""Calls with tensors of a GPU that have no numbers. A function that makes a tensor without passing
+on the device of its arguments fails in such a call, but not on the CPU.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-#: Words of torch's error for tensors of the CPU next to those of a GPU, and of ours.
+#: Words of the error for tensors of the CPU next to tensors of a GPU: torch's error, and ours.
 TWO_DEVICES = "two different devices"
 
 
 def on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on a GPU, without gradients. Its results are zeros of their shapes and dtypes.
+    """The function on a GPU, without gradients. It returns zeros with the shapes and dtypes of its
+    results.
 
-    Raises RuntimeError if a tensor of the CPU is used with one of the GPU, or returned.
+    Raises RuntimeError if a tensor of the CPU is used with a tensor of the GPU, or is returned.
     """
 
     def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -42,7 +43,7 @@ def _on_gpu(value: Any) -> Any:
 
 
 def _moved(module: Any) -> Any:
-    """The module on the GPU, as `module.cuda()` moves it; its real parameters become new ones."""
+    """The module on the GPU, as `module.cuda()` moves it; new parameters replace the real ones."""
     future, flag = torch.__future__, "_overwrite_module_params_on_conversion"
     with mock.patch.object(future, flag, True):
         return module.to("cuda")

@@ -30,7 +30,7 @@ f = lambda v, w: d.MADE.log_prob(VALUE)
 torch._dynamo.reset()
 return f(v, w), torch.compile(f, backend="eager", fullgraph=True)(v, w)
 """
-# A distribution, and a value that it may have.
+# A distribution, and a value that it may give.
 _DISTRIBUTIONS = {
     "Normal(v, w)": "v * 2",
     "LogNormal(v, w)": "w",
@@ -317,7 +317,7 @@ return found
 
 
 def library_programs(*, with_distributions: bool) -> str:
-    """All programs, separated by empty lines; those of distributions, 64, only if asked for."""
+    """All programs, separated by empty lines; programs of distributions only if asked for."""
     made = [
         text.replace("MADE", made).replace("VALUE", value)
         for made, value in _DISTRIBUTIONS.items()

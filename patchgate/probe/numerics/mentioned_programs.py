@@ -45,12 +45,12 @@ _OPERATORS = {
     "xor": "bitwise_xor",
     "invert": "bitwise_not",
 }
-# An overload takes some of the calls alone, and all of them are of its operator.
+# An overload takes only some calls of its operator, so the operator is called in its place.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # The most operators, calls of each, operators around a write, pairs in a row, and programs of
 # integers and booleans.
 _MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 40, 24
-# Dtypes for functions that make a tensor of numbers; without one they make float32.
+# Dtypes for functions that make a tensor from numbers. Their default is float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
 _LETTERS = "abcdeghijklmnopqrstuvw"
@@ -67,14 +67,15 @@ class _Call:
         return self.text.format(*names)
 
     def gives_dimensions(self) -> bool:
-        """True if the call returns a tensor with dimensions: models compute with few others."""
+        """True if the call returns a tensor with dimensions, as most tensors in models are."""
         result = _run(_program(f"return {self.on(_LETTERS)}", self.tensors))
         return isinstance(result, torch.Tensor) and result.dim() > 0
 
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: of one operator, of two in a row, of two whose middle
-    value is read again, and of integers, booleans and NaN, in turns.
+    """Texts of programs and their inputs, in turns: formulas, programs of one operator, programs of
+    two in a row, programs whose middle value is read again, and programs with integers, booleans
+    and NaN.
     """
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
@@ -113,7 +114,9 @@ def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
 def _of_other_inputs(
     programs: Sequence[Program], *changes: Callable[[torch.Tensor], torch.Tensor]
 ) -> Iterator[Program]:
-    """The programs with each change of all inputs with which they also run."""
+    """The programs with changed inputs, for each change that changes any and with which the program
+    runs.
+    """
     for text, inputs in programs:
         for change in changes:
             other = text, tuple(map(change, inputs))
@@ -184,7 +187,7 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
     samples = [sample for info in infos[:1] for sample in plain_samples(info)]
     if samples and not tensors_in((samples[0].args, samples[0].kwargs)):
         samples = flat([plain_samples(infos[0], dtype) for dtype in _MADE_DTYPES])
-    else:  # those with the fewest and with the most arguments
+    else:  # the samples with the fewest and with the most arguments come first
         middle = len(samples) // 2
         samples = flat([samples[middle:][::-1], samples[:middle]])
     distinct: dict[str, _Call] = {}
@@ -195,7 +198,7 @@ def _calls(name: str, infos: Sequence[Any]) -> list[_Call]:
 
 
 def _written(name: str, sample: Sample) -> _Call | None:
-    """The call as text; None for a large call, and for a method of anything but a tensor."""
+    """The call as text; None for a large call, and for a method of a value that is no tensor."""
     tensors: list[torch.Tensor] = []
 
     def place(value: Any) -> Any:
@@ -258,8 +261,9 @@ def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
 
 
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
-    """Programs of one operator: its calls in one graph, the first twice; each before a product and
-    applied to its own result; some on either side of a write, or with a result that is written.
+    """Programs of one operator. One has all its calls, the first of them twice. Each call is also
+    followed by a product, and applied to its own result. Some calls stand on either side of a
+    write, or have a result that is written.
     """
     inputs = [tensor for call in calls for tensor in call.tensors]
     if len(inputs) <= len(_LETTERS):
@@ -278,7 +282,7 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
 
 
 def _halves(tensor: torch.Tensor) -> torch.Tensor:
-    """Multiples of a half; some are zero and some are equal."""
+    """The numbers rounded to multiples of a half, so that some are zero and some are equal."""
     return (tensor * 2).round() / 2 if tensor.is_floating_point() else tensor
 
 

@@ -1,5 +1,5 @@
-"""Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, the
-workload's own.
+"""Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, and
+the workload's own variants.
 
 Rows are compared only if float64 in eager mode confirms that each row gives its own result.
 """
@@ -27,19 +27,20 @@ from patchgate.probe.numerics.outputs import (
 )
 from patchgate.probe.protocol import Function, Interpreted, Run, Stage
 
-# The fewest and the most rows of an input that are compiled one by one.
+# The fewest rows of an input that is run row by row, and the most rows that are run.
 _FEWEST, _MOST = 4, 16
-# Heads with random weights whose input is a row, and the tokens of each.
+# Heads with random weights that take a row as input, and the tokens of each head.
 _HEADS, _VOCABULARY = 64, 128
-# Largest relative difference in float64 at which rows count as independent: some thousand
+# The largest relative difference in float64 at which rows count as independent: a few thousand
 # roundings.
 _SAME = 1e-12
 
 
 def run_variants(request: Run, stage: Stage) -> Interpreted:
-    """Write the outputs of each variant (plain, its own), and those in eager mode and float64.
+    """Write the plain outputs with the outputs of each variant, and the outputs in eager mode and
+    in float64.
 
-    With a patch, rows count as independent if float64 fails: the patch may not support it.
+    With a patch, rows count as independent if float64 fails: the patch may not support float64.
     """
     missing = unmeasured(request, stage, partial(_write_variants, request))
     return {"environment": environment(), "unmeasured": missing}
@@ -75,7 +76,9 @@ def _write_variants(request: Run) -> None:
 
 
 def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outputs, bool]:
-    """Outputs in float64, and whether its rows are independent; it may fail unless `exact`."""
+    """Outputs in float64, and True if rows are independent. Without `exact`, float64 may fail: then
+    there are no outputs, and rows count as independent.
+    """
     wide, wide_args = in_float64(module, args)
     try:
         reference = tensors(wide(*wide_args))
@@ -87,8 +90,8 @@ def _reference(module: Any, args: tuple[Any, ...], *, exact: bool) -> tuple[Outp
 
 
 def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
-    """Variant -> the difference of its two outputs on each side; and the larger of the errors of
-    eager mode and of unpatched code.
+    """Variant -> the difference of its two outputs on each side; and the error of eager mode or of
+    unpatched code, whichever is larger.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = {
@@ -103,8 +106,8 @@ def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def _difference(one: Outputs, other: Outputs) -> dict[str, float]:
-    """The difference of two outputs; and the tokens that heads draw from them, and how many of
-    these change.
+    """The difference of two outputs, the number of tokens that heads draw from them, and the number
+    of these tokens that change.
     """
     drawn = [_tokens(outputs) for outputs in (one, other)]
     changed = len(drawn[0]) if drawn[0].shape != drawn[1].shape else (drawn[0] != drawn[1]).sum()
@@ -129,8 +132,8 @@ def _tokens(outputs: Outputs) -> torch.Tensor:
 
 
 def _in_pieces(compiled: Function, module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    """Cut the graph in the middle and compile each half by itself, as serving engines do around
-    attention.
+    """Cut the graph in the middle and compile each half by itself, as serving engines cut graphs
+    around attention.
     """
     nodes = [node for node in module.graph.nodes if node.op not in ("placeholder", "output")]
     first = set(nodes[: len(nodes) // 2])
@@ -151,7 +154,7 @@ def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
 
 
 def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs) -> bool:
-    """True if in float64 each row of the first input alone gives a row of every output."""
+    """True if in float64 each row of the first input, run alone, gives its row of every output."""
     if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < _FEWEST:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):

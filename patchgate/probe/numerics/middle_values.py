@@ -1,5 +1,5 @@
-"""Small programs whose middle values have more readers: a pass that joins the operators of a chain
-must see who else reads what is between them.
+"""Small programs whose middle values have further readers: a pass that joins the operators of a
+chain must see what else reads the values between them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.random_programs import Program, function_of
 
-# Parts of programs that are left out: they run something several times, or later.
+# A program with one of these parts is left out, because the part runs code several times or later.
 _NO_CHAIN = (ast.AugAssign, ast.For, ast.With, ast.ClassDef, ast.Lambda, ast.comprehension)
 _VALUES = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript)
 
 
 def with_readers(programs: Iterable[Program]) -> Iterator[Program]:
-    """The programs with their middle values returned too, in turns with those that use them once
-    more; without those that have none.
+    """The programs that have middle values, changed to return these too: in turns the values
+    themselves and their negatives.
     """
     ways = itertools.cycle(("{}", "-{}"))
     for text, inputs in programs:
@@ -43,8 +43,8 @@ def _writes(node: ast.AST) -> bool:
 
 
 def _middle_values(text: str, inputs: tuple[torch.Tensor, ...]) -> list[str]:
-    """The names of new tensors of float32 that a program makes and does not return, where each
-    value within an expression has one.
+    """The names of new tensors of float32 that a program makes and does not return, after each
+    value within an expression was given a name.
     """
     every = _Named(None, [ast.Call(ast.Name("locals", ast.Load()), [], [])]).text(text)
     with torch.no_grad():
@@ -61,7 +61,9 @@ def _middle_values(text: str, inputs: tuple[torch.Tensor, ...]) -> list[str]:
 
 
 class _Named(ast.NodeTransformer):
-    """Gives values within expressions a name, those in `names` or all, and returns more."""
+    """Changes a program to name values within its expressions and to return further results. Only
+    `names` are given, or names for all values if that is None.
+    """
 
     def __init__(self, names: list[str] | None, results: list[ast.expr]) -> None:
         self._names, self._results = names, results
@@ -82,7 +84,9 @@ class _Named(ast.NodeTransformer):
         return node
 
     def _within(self, value: ast.expr) -> ast.expr:
-        """The value, which is a result or has a name already, with names within it."""
+        """The value with names for the values within it. The value itself needs no name: it is a
+        result or has one.
+        """
         if isinstance(value, ast.Tuple):
             value.elts = [self._within(each) for each in value.elts]
             return value

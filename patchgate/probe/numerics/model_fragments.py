@@ -2,8 +2,8 @@
 equal small calls, constants, casts, views, values that are written or used twice.
 
 Fragments are separated by empty lines and read inputs by name. None has a result that Inductor
-itself changes, as a cast to half precision and back, or zero times a possible NaN; or a result
-that is an input there, as a sum with zeros is.
+itself changes, such as a cast to half precision and back, or zero times a possible NaN; or for
+which Inductor returns an input, such as a sum with zeros.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     **{"c": (1, 6), "m": (6, 6), "n": (6, 6)},
     **dict.fromkeys(("v", "w", "center", "spread"), (6,)),
     **dict.fromkeys(("q", "k", "u"), (2, 3, 3, 8)),
-    # Twice as many rows as the columns of three products: passes join products of many rows alone.
+    # Twice as many rows as three products have columns: passes join only products of many rows.
     **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3), "rows": (36, 6)},
-    **{"turned": (6, 4), "apart": (4, 12)},  # as they are in memory
+    **{"turned": (6, 4), "apart": (4, 12)},  # the shapes in memory
 }
 # These are run with gradients too.
 _TRAINED = """
@@ -455,8 +455,8 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
 )
 """
 # For every pass and backend: writes to inputs that are not dense, slices of slices, and arithmetic
-# with numbers that change nothing, and with those that do. Each of its results is computed with: a
-# pass may leave results alone, and torch returns an input for some.
+# with numbers that change nothing and with numbers that do. Each result of the arithmetic is used
+# in a computation, because a pass may leave results alone, and torch returns an input for some.
 FIRST = """
 turned.mul_(2)
 return turned.sum(0), turned + b
@@ -502,7 +502,7 @@ return m.sum(0)
 """
 
 
-# For what orders, fuses and allocates kernels.
+# For code that orders, fuses and allocates kernels.
 KERNELS = """
 # indices that wrap around
 return a.repeat(2, 1) + 1, a.roll(1, 0) * 2, a.t().reshape(-1).sin()
@@ -624,7 +624,7 @@ x[:, -9:3] = b[:, :3]
 x[-7:].mul_(2)
 return x, torch.slice_scatter(a, b[:, 2:], 1, -9, 4), b[-9:, -2:9] * 2
 """
-# Compiled by another thread than the one that imported the patch.
+# These are compiled by another thread than the thread that imported the patch.
 OF_A_THREAD = """
 import concurrent.futures
 f = torch.compile(lambda x, y: ((x @ y).relu().sum(-1), (x * 2).sin()))
@@ -643,7 +643,9 @@ return (y @ m - x.mean()).t().contiguous(), b
 
 
 def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Texts of programs and their inputs; those that are trained come first, then all."""
+    """Texts of programs and their inputs. Fragments that are run with and without gradients come
+    first, then the others.
+    """
     yield from written_programs(_TRAINED, generator, trained=True)
     yield from written_programs(_OTHERS, generator, trained=False)
 
@@ -651,7 +653,9 @@ def fragments(generator: torch.Generator) -> Iterator[tuple[str, tuple[torch.Ten
 def written_programs(
     text: str, generator: torch.Generator, *, trained: bool
 ) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
-    """Programs of the fragments in a text, and their inputs; with gradients too if wanted."""
+    """Programs of the fragments in a text, and their inputs. If `trained`, each program is given
+    again with inputs that require gradients.
+    """
     values = _values(generator)
     for fragment in text.strip().split("\n\n"):
         lines = [line for line in fragment.splitlines() if not line.startswith("#")]
@@ -677,7 +681,7 @@ def _values(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 
 def _trained(name: str, value: torch.Tensor) -> torch.Tensor:
-    """The value with a gradient; statistics of a norm and integers get none."""
+    """The value with a gradient; statistics of a norm and integers are unchanged."""
     if name in ("center", "spread") or not value.is_floating_point():
         return value
     return value.clone().requires_grad_()

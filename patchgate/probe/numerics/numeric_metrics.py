@@ -22,8 +22,8 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
     there are any.
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
-    element, in ulps of the output's dtype. `memory` has the faults of the patched kernels of kinds
-    that unpatched ones do not have, `launches` each kernel's first launch that differs.
+    element, in ulps of the output's dtype. `memory` has the faults of patched kernels whose kind no
+    unpatched kernel has, and `launches` has each kernel's first launch that differs.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])
@@ -50,7 +50,7 @@ def _changed_launches(
 
 
 def differ_bits(one: str, other: str) -> dict[str, Any]:
-    """The share of elements whose bits differ in two runs of one side, by `outputs.run`."""
+    """The share of elements whose bits differ in two runs of one side; `outputs.run` wrote both."""
     first, second = (file["outputs"]["compiled"] for file in load_files(one, other))
     return {"differing": share_differing(first, second)}
 
@@ -138,8 +138,8 @@ def _largest(left: Outputs, right: Outputs) -> float:
 
 
 def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The absolute difference of each element: 0 if both are NaN or the same infinity; infinite if
-    only one is.
+    """The absolute difference of each element: 0 if both are NaN or the same infinity, otherwise
+    infinite if either is NaN or infinite.
     """
     a, b = left.double(), right.double()
     same = (a == b) | (a.isnan() & b.isnan())
@@ -147,7 +147,7 @@ def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _only(outputs: Outputs, masks: Outputs) -> Outputs:
-    """The outputs with 0 at elements outside the masks; unchanged for another shape."""
+    """The outputs with 0 at elements outside the masks; an output of another shape is unchanged."""
     pairs = zip(outputs, masks, strict=True)
     return [
         tensor.masked_fill(~mask, 0) if tensor.shape == mask.shape else tensor
@@ -161,7 +161,7 @@ def _finite(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def distance(outputs: Outputs, reference: Outputs) -> float:
-    """The 2-norm of the difference, relative to that of the reference."""
+    """The 2-norm of the difference, relative to the 2-norm of the reference."""
     pairs = [(a.flatten(), b.flatten()) for a, b in zip(outputs, reference, strict=True)]
     if not pairs:
         return 0.0
@@ -188,10 +188,11 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
 
 
 def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
-    """How the kind of the patched outcome differs from both the unpatched and the eager one; empty
-    if it equals one of them.
+    """How the kind of the patched outcome differs from the unpatched and the eager outcome; empty
+    if it equals either.
 
-    The kind is the name of an exception; for outputs, NaN, infinite or finite for each element.
+    The kind of an exception is its name. The kind of outputs says for each element if it is NaN,
+    infinite or finite.
     """
     after = theirs.get("compiled", "nothing")
     known = [ours["compiled"], ours["eager"]]
@@ -217,7 +218,7 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
 
 
 def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
-    """The mismatch, and the difference of the outputs if both sides have some."""
+    """The mismatch, and the difference of the outputs if both sides have outputs of one form."""
     before, after = ours["compiled"], theirs.get("compiled", "nothing")
     metrics: dict[str, Any] = {"mismatch": _mismatch(ours, theirs), "differing": 0.0}
     metrics |= {"ulps": 0.0, "is_equal": True}

@@ -145,16 +145,17 @@ _EAGER, _MOVED = 640, 2
 _COMPILES = 12
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
-# Samples of a source that are tried for random numbers, those that are kept, and those of these
-# whose slopes are.
+# Samples of a source that are tried for random numbers, samples that are kept of these, and samples
+# that are kept with their slopes.
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
 # Samples of a module of which a part is replaced, and modules that call a function of which torch
 # has no samples.
 _PARTS, _CALLERS = 36, 3
-# Modules with more parts than this are large; of these so many parts are traced, and some samples.
-# To trace a decoder of 26 parts took 3 to 7 s of CPU, and to compile it 20 s.
+# Modules with more than `_SMALL` parts are large. Traced samples of a large module have at most
+# `_TRACED_PARTS` parts together, but `_AT_LEAST` samples are traced. Tracing a decoder of 26 parts
+# took 3 to 7 s of CPU, and compiling it took 20 s.
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
-# Programs beyond those of the operators that a patch mentions.
+# Programs in addition to the programs of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs of kernels whose sizes change.
 _RESIZED = 13
@@ -230,7 +231,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
 
 
 def _described(samples: Sequence[Sample]) -> dict[str, Any]:
-    """The samples, and texts that tell them."""
+    """The samples, and texts that describe them."""
     return {
         "samples": [vars(sample) for sample in samples],
         "texts": [sample.text for sample in samples],
@@ -259,8 +260,8 @@ def _acts_on_graphs(request: RunOperators) -> bool:
 
 
 def _compiler_functions(request: RunOperators) -> list[str]:
-    """The names that act while code is compiled, without entries of tables, which act for one
-    operator.
+    """The names that act while code is compiled. Entries of tables are left out, because each acts
+    for one operator only.
     """
     return [name for name in request["compiler"] if "[" not in name]
 
@@ -291,11 +292,12 @@ def _stages(request: RunOperators) -> dict[str, bool]:
 def steady(
     samples: Sequence[Sample], most: int
 ) -> tuple[list[Sample], list[Any], dict[int, tuple[int, int]]]:
-    """The samples that run in eager mode, at most `most`, their results, and the graphs and breaks
-    of those that compile by themselves.
+    """At most `most` samples that run in eager mode, their results, and the graphs and breaks of
+    samples that compile by themselves.
 
-    Samples whose results vary are left out: of random numbers, or of memory that nothing has
-    written. So are calls with infinities of which torch makes NaN: equal formulas differ there.
+    Samples whose results vary are left out: they draw random numbers, or read memory that nothing
+    has written. Calls in which torch makes NaN of infinities are left out too, because equal
+    formulas differ there.
     """
     kept, eager = list[Sample](), list[Any]()
     compiles = dict[int, tuple[int, int]]()
@@ -315,8 +317,8 @@ def steady(
 
 
 def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
-    """Call a sample with memory that is filled; its results, and the graphs and breaks that it
-    caused.
+    """Call a sample with uninitialised memory filled. Return its results, and the graphs and breaks
+    that it caused.
     """
     before = compiles_so_far()
     result = _outcome([sample], _filled)
@@ -325,8 +327,8 @@ def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
 
 
 def _can_be_judged(sample: Sample) -> bool:
-    """False for a long call with large results, or with sizes that only the results show; and for a
-    call of which torch's own rule for vmap gives other results than single calls.
+    """False for a long call whose results are large, or which fails with tensors without numbers;
+    and for a call under vmap if torch's own rule gives other results than single calls.
     """
     if sample.how == VMAPPED:
         return _says(all, sample)
@@ -366,8 +368,9 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
-    """The largest moves of the results when inputs move by their last digit, as autocast reads
-    them. Inputs of a program that compiles by itself do not move: no code is made of it.
+    """The largest moves of the results when inputs move by their last digit, under autocast by the
+    last digit of bfloat16. Inputs of a program that compiles by itself are not moved, because no
+    code is made of that program.
     """
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
@@ -401,8 +404,8 @@ def _with_noise(generator: torch.Generator, how: str, value: Any) -> Any:
 
 
 def _exact(sample: Sample) -> Results | None:
-    """The results of float64, in half precision; None if nothing is in half precision or float64 is
-    refused.
+    """The results computed in float64 and rounded to half precision; None for a program, for a call
+    without tensors in half precision, and for a call that refuses float64.
     """
     halves = [
         each.dtype for each in tensors_in((sample.args, sample.kwargs)) if each.dtype in HALVES
@@ -467,7 +470,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
             of_name |= group if name in known else {}
         titles[name] = [title for title, made in of_name.items() if made]
         samples |= of_name
-    # At least the first sample of each is compiled.
+    # At least the first sample of each source is compiled.
     judged = dict(itertools.islice(samples.items(), _COMPILED))
     return {
         name: [title for title in known if title in judged] for name, known in titles.items()
@@ -475,13 +478,13 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
 
 
 def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
-    """Operator -> its samples, first those of an overload that is replaced."""
+    """Operator -> its samples. The samples of an overload that is replaced come first."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
     if not ops and called.startswith("nn.functional._"):
         owners = dict.fromkeys(modules_that_call(called, module_db()))
         return {each.__name__: _parts(each) for each in [*owners][:_CALLERS]}
-    # Other operators of the family take other arguments.
+    # Operators of the same family may take other arguments.
     is_known = called.rpartition(".")[2] in {op.name.rpartition(".")[2] for op in ops}
     own = [] if is_known else own_calls(overload or called, SEED)
     calls = (recorded_calls(overload, ops) if overload else []) or own
@@ -515,7 +518,7 @@ def _of_module(name: str) -> list[Sample]:
 
 
 def _most_traced(samples: Sequence[Sample]) -> int:
-    """The number of samples of a module that are traced: of a large one few."""
+    """The number of samples of a module that are traced: few if the module is large."""
     module = samples[0].module() if samples else None
     parts = sum(not [*each.children()] for each in module.modules()) if module else 0
     return max(_AT_LEAST, _TRACED_PARTS // parts) if parts > _SMALL else 2 * _TRACED
@@ -548,7 +551,7 @@ def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _says(of: Callable[[list[torch.Tensor]], bool], sample: Sample) -> bool:
-    """True if the sample does not raise, and any or all of its results are true."""
+    """True if the sample does not raise, and `of` (`any` or `all`) is true of its results."""
     result = _outcome([sample], _filled)
     return not isinstance(result, str) and bool(result["output"]) and of(result["output"])
 
@@ -575,7 +578,7 @@ def _cached(names: Sequence[str]) -> list[Sample]:
 
 
 def _drawing() -> list[Sample]:
-    """Programs that draw random numbers: their gradients are the slopes of their results."""
+    """Programs that draw random numbers; their gradients must be the slopes of their results."""
     generator = torch.Generator().manual_seed(SEED)
     return [Sample(text, args, {}, how=SLOPE) for text, args in drawing_programs(generator)]
 
@@ -587,8 +590,9 @@ def _trained() -> list[Sample]:
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
-    """Programs of arithmetic and of the operators that are mentioned, then all others, first those
-    that call a mentioned one; of the first, middle values are read again.
+    """Programs that always come first and programs of the mentioned operators, in turns, then other
+    programs. If operators are mentioned, other programs that call a rare one of them come earlier.
+    Programs that also return their middle values follow the first of the other programs.
     """
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
@@ -607,8 +611,8 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _kernels() -> list[Sample]:
-    """Programs of several kernels, whose order and memory matter, also with options, with sizes
-    that change, and in a thread.
+    """Programs of several kernels, whose order and memory matter. Some are compiled with options,
+    with sizes that change, or in another thread.
     """
     generator = torch.Generator().manual_seed(SEED)
     fragments = [*written_programs(KERNELS, generator, trained=False)]
@@ -654,7 +658,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
     eager, spread = written["eager"], written["spread"]
     samples = written["samples"][: len(written["traced"])]
     with reproducible(request["profile"], training=True):
-        # First of all, since only this shows what a process does at its first call.
+        # Graphs are counted first, since only this shows what a process does at its first call.
         before_steps = written["counts"].items()
         known = {key: len(each) for key, each in before_steps if key[1] != "programs"}
         counts = _counts(samples, known, written["names"])
@@ -695,8 +699,8 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
 def _compiled_groups(
     samples: Sequence[Sample], now: Mapping[int, Any], written: Mapping[str, Any]
 ) -> tuple[list[Sequence[int]], list[int]]:
-    """Groups of samples that are compiled together, and all samples in them that did not raise:
-    traces show where to look, but compiled code is judged.
+    """Groups of samples that are compiled together, and the samples in them whose traces did not
+    raise. Traces show where to look, but compiled code is judged.
     """
     sides, spread = (written["eager"], written["traced"]), written["spread"]
     excess = {
@@ -710,15 +714,15 @@ def _compiled_groups(
     if written["kept"] and not written["makes_code"]:
         few = _TRAINED  # graphs of forward and backward, which take long
     others = [i for i in range(len(samples)) if i not in telling]
-    # Each slope is a compile of its own: one, where there is nothing else.
+    # Each slope needs a compile of its own. If only slopes are left, one of them is compiled.
     others = [i for i in others if samples[i].how != SLOPE] or others[:1]
     chosen = [*differing, *others[: max(few - len(differing), 0)]]
     return [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)], chosen
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
-    """Run the first programs with a backend or pass that the patch offers: the results of each, or
-    its error. Programs that it refuses are left out, and all of them if it compiles nothing.
+    """Run the first programs with a backend or pass that the patch offers. Return the results or
+    the error of each program that the offer does not refuse; empty if it compiles nothing.
 
     A backend also runs programs that change weights.
     """
@@ -752,8 +756,8 @@ def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[i
 
 
 def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dict[int, Any]:
-    """Run the programs that call a compiled module again with other weights. One that raises is
-    left out, since a backend may be for inference only.
+    """Run the programs that call a compiled module again with other weights. A program that raises
+    is left out, since a backend may be for inference only.
     """
     found: dict[int, Any] = {}
     for at, sample in enumerate(samples):
@@ -765,8 +769,8 @@ def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dic
 
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
-    """The first samples that differ. If one of them is a program of several sizes, it is run with
-    all others of that kind in their order: alone it would be another graph.
+    """The first samples that differ. If one of them is a program of several sizes, all programs of
+    that kind are included in their order: run alone, the program would be another graph.
     """
     first = [*differing[:_TELLING]]
     apart = {"", SLOPE, *OPTIONS}
@@ -781,8 +785,9 @@ def _counts(
     *,
     is_first: bool = False,
 ) -> dict[tuple[int, str], Counts]:
-    """Count the graphs and breaks of samples as a part of their calls changes, each in its number
-    of steps; leave out samples with none, and at first calls that eager mode refuses.
+    """Count the graphs and breaks of each sample while a part of its call changes, in at most the
+    given number of steps. Samples without counts are left out. With `is_first`, a sample's counts
+    end at the first call that eager mode refuses.
     """
     found = {}
     copied = functools.partial(pytree.tree_map, _leaf_copy)
@@ -813,12 +818,13 @@ def _kept(samples: Sequence[Sample]) -> dict[int, int]:
 def _called(
     samples: Sequence[Sample], chosen: Sequence[int], eager: Sequence[Any], spread: Sequence[Spread]
 ) -> tuple[dict[int, Any], dict[int, tuple[int, int]]]:
-    """Results of the chosen samples in eager mode that differ from those without the patch, and the
-    graphs and breaks of those that compile by themselves. Memory that nothing has written is
-    filled, as it may be in a user's process.
+    """The results of chosen samples that differ in eager mode from the results without the patch,
+    and the graphs and breaks of chosen samples that compile by themselves. Memory that nothing has
+    written is filled, as it may be in a user's process.
     """
-    # A process may validate a model before it trains it. What a patch keeps of tensors without
-    # numbers must not meet others.
+    # A process may validate a model before training, so calls after inference come first. Calls on
+    # a GPU have tensors without numbers and come last: other calls must not get what a patch keeps
+    # of such tensors.
     turns = {AFTER_INFERENCE: -1, ON_A_GPU: 1}
     order = sorted(chosen, key=lambda i: turns.get(samples[i].how, 0))
     outcomes = {i: _outcome_and_compiles(samples[i]) for i in order}
@@ -839,8 +845,8 @@ def _excess(sample: Sample, after: Any, before: Any, spread: Spread) -> float:
 
 
 def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
-    """False for other random numbers, and where a kernel refuses what it may, as a second
-    derivative that it does not have.
+    """False if a seeded call drew other random numbers, and if a call raises that a kernel may
+    refuse, such as a second derivative.
     """
     if isinstance(result, str):
         return sample.how not in MAY_REFUSE or TWO_DEVICES in result
@@ -849,7 +855,9 @@ def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
 
 
 def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> None:
-    """Compile some samples, or the first ones, and write them with their results."""
+    """Compile the requested samples, or the first ones if none are requested, and write the record
+    again with their results.
+    """
     samples, only, on_device = written["samples"], request["only"], request["only_simulated"]
     with reproducible(request["profile"], training=True):
         if not only and not on_device:
@@ -863,8 +871,9 @@ def rerun_samples(written: dict[str, Any], request: RunOperators, path: str) -> 
 def _simulated(
     samples: Sequence[Sample], chosen: Sequence[int], request: RunOperators
 ) -> dict[int, Any]:
-    """Run the samples' code for the simulated GPU: the results of each, or its error. Samples that
-    only a real GPU can run are left out. Sizes are constants there.
+    """Run the samples' code for the simulated GPU. Return the results or the error of each sample.
+    Samples that only a real GPU can run are left out, and so are samples of several sizes, because
+    sizes are constants there.
     """
     profile = request["simulated"]
     chosen = [at for at in chosen if not samples[at].first and samples[at].how not in OPTIONS]
@@ -884,8 +893,8 @@ def _title(op: Any) -> str:
 def _call(
     sample: Sample, module: Any, compiler: Callable[[Any], Any] = as_it_is
 ) -> Callable[..., Any]:
-    """The function as it is now, with neighbours if it has any; a program may compile with
-    `compiler`.
+    """The function as it is now, with neighbours if the sample asks for them. A program may compile
+    with `compiler`.
     """
     function: Callable[..., Any]
     if sample.is_program:
@@ -936,7 +945,7 @@ def _leaf_copy(value: Any) -> Any:
     given = value.detach()
     if _is_dense(value):
         copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(given)
-    else:  # rows that are in memory once
+    else:  # some rows share their memory
         copy = without_repeats(given).clone().expand_as(given)
     return copy.requires_grad_(value.requires_grad)
 
@@ -947,8 +956,8 @@ def _is_dense(value: torch.Tensor) -> bool:
 
 
 def program_of(sample: Sample, *, is_drawn: bool = False) -> str:
-    """A few lines that call the function with these values, as `call(given())`; empty if they would
-    be long, or need more than torch.
+    """A few lines that call the function with these values, as `call(given())`; empty if the lines
+    would be long, or would need more than torch.
 
     `is_drawn`: floats are drawn from a seed, because only a dtype or a shape matters.
     """
@@ -1011,8 +1020,9 @@ def _call_all(
 
 
 def _in_line(count: int) -> Callable[..., list[Any]]:
-    """As `_call_all`, without a loop: if one call breaks the graph, Dynamo runs a loop in eager
-    mode, but compiles what stands in line before and after the break.
+    """A function that does the same as `_call_all` without a loop. If one call breaks the graph,
+    Dynamo runs a whole loop in eager mode; without a loop it compiles the calls before and after
+    the break.
     """
     calls = ", ".join(f"functions[{i}](*calls[{i}][0], **calls[{i}][1])" for i in range(count))
     defined: dict[str, Any] = {}
@@ -1040,7 +1050,7 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     """Run one sample: its results, the gradients and the inputs after the call, or its error."""
     drawing = REDRAWN, TRAINED_REDRAWN, SLOPE, COMPILING
     draws = any(sample.how in drawing for sample in samples)
-    # These draw further numbers of the process, as others must not.
+    # These samples draw from the process's generators; other samples must not get other numbers.
     with _own_generators() if draws else contextlib.nullcontext():
         try:
             results = _results(samples, run)[0]
@@ -1051,8 +1061,8 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
 
 @contextlib.contextmanager
 def _own_generators() -> Iterator[None]:
-    """Restore the states of all generators when the context ends. Those of Python and numpy have
-    one seed, because results are kept and compared with those of another process.
+    """Restore the states of all generators when the context ends. The generators of Python and
+    numpy get a fixed seed, because results are kept and compared with results of another process.
     """
     numpy = sys.modules.get("numpy")
     before, of_numpy = random.getstate(), numpy and numpy.random.get_state()
@@ -1069,7 +1079,9 @@ def _own_generators() -> Iterator[None]:
 
 
 def _rounded(results: Results) -> Results:
-    """Results of autocast in its dtype: it decides in which of them a part is computed."""
+    """The results of a call under autocast, all in bfloat16: autocast decides in which dtype a part
+    is computed.
+    """
     cast = dict.fromkeys((torch.float32, torch.float64), torch.bfloat16)
     return {part: [_cast(cast, each) for each in tensors] for part, tensors in results.items()}
 
@@ -1086,8 +1098,8 @@ def _results(
     run: Callable[..., list[Any]],
     compiler: Callable[[Any], Any] = as_it_is,
 ) -> list[Results]:
-    """Run samples: the outputs of each, gradients along one direction, tensors that were passed,
-    state of its module, and which of them share memory.
+    """Run samples. Return for each its outputs, gradients along one direction, the tensors that
+    were passed, the state of its module, and which of these tensors share memory.
     """
     modules = [around_module(sample.module(), sample.how) for sample in samples]
     functions = [_call(*each, compiler) for each in zip(samples, modules, strict=True)]
@@ -1123,8 +1135,8 @@ def _results(
 
 
 def _shared(sample: Sample, outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The memory that outputs share. A pass may make one of two equal calls: what outputs share
-    with each other is looked at only where a program copies.
+    """The memory that outputs share. A pass may merge two equal calls into one, so memory that
+    outputs of a program share with each other counts only if the program copies.
     """
     found = shared_memory(outputs, others)
     if sample.is_program and ".clone()" not in sample.function:
@@ -1137,7 +1149,9 @@ def _tensors_of(module: Any) -> list[torch.Tensor]:
 
 
 def _plain(value: Any) -> torch.Tensor:
-    """The value as a tensor that can be compared: a number as one, a complex one as pairs."""
+    """The value as a tensor that can be compared: a number becomes a tensor, and complex numbers
+    become pairs.
+    """
     if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
         raise TypeError("a sparse tensor is not compared")
     tensor = (
@@ -1160,8 +1174,8 @@ def _gradients(
     outputs: Sequence[Sequence[Any]],
     expanded: Sequence[bool],
 ) -> list[list[torch.Tensor]]:
-    """The gradients of all samples' inputs and weights at once; empty for one that no output
-    depends on.
+    """The gradients of all samples' inputs and weights, computed at once. The gradient of a tensor
+    on which no output depends has no elements.
     """
     wanted = [[t for t in tensors if t.requires_grad and t.is_leaf] for tensors in given]
     results, along = [], []
@@ -1184,9 +1198,10 @@ def _gradients(
 
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
     """Groups of samples that are compiled together. Samples of several sizes are apart, because
-    their sizes are symbols or they make a second graph of the same text; so are programs that write
-    to their inputs, because a pass may leave such a graph alone; and if one of them has a gradient,
-    AOTAutograd writes outside of the graph, where no pass can do it wrong.
+    their sizes are symbols or they make a second graph of the same text. Programs that write to
+    their inputs are apart, because a pass may leave such a graph alone. Of these, programs with a
+    gradient are apart again: AOTAutograd then writes outside of the graph, where no pass can do it
+    wrong.
     """
     kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
     for i in chosen:
@@ -1220,8 +1235,8 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
 
 
 def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
-    """Run the samples' graphs after all passes, without code: the results of each, or its error. If
-    a group raises, its samples are run one by one, at most so many.
+    """Run the samples' graphs after all passes, without code. Return the results or the error of
+    each sample. If a group raises, its samples are run one by one, up to a limit.
     """
     outcomes: dict[int, Any] = {}
     groups, alone = _groups(samples, range(len(samples))), 0
@@ -1242,8 +1257,8 @@ def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
 def _compiled(
     samples: Sequence[Sample], groups: list[Sequence[int]], backend: Any = "inductor"
 ) -> dict[int, Any]:
-    """Compile many samples together and run them: the results of each, or its error when it is run
-    alone. Samples that were not run, or that need a device, are left out.
+    """Compile many samples together and run them. Return the results of each sample, or its error
+    if it raises alone. Samples that were not run, or that need a device, are left out.
     """
     outcomes: dict[int, Any] = {}
     traced = set[str]()
@@ -1254,7 +1269,7 @@ def _compiled(
         group = groups.pop(0)
         first = samples[group[0]]
         way = first.how if first.is_program else ""
-        # Further programs seldom run other lines, and tracing doubles the time of each.
+        # Further programs seldom run other lines, and tracing doubles the time of each program.
         is_traced = way not in traced or (backend == "inductor" and not first.is_program)
         try:
             with contextlib.nullcontext() if is_traced else untraced():

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-# Half the distance of the two points of a slope, and that of a second slope which must be equal:
-# else the operator has a step or a bend there, or computes with few digits.
+# Half the distance of the two points of a slope, and of the points of a second slope. If the two
+# slopes differ, the operator has a step or a bend there, or computes with few digits.
 _STEP, _SECOND = 1e-3, 4e-3
-# The share by which two slopes may differ, by which those to both sides may, and a gradient from
-# a slope: approximations that gradients are written with are nearer, a forgotten term is farther.
+# The share by which two slopes may differ, by which the slopes to either side may differ, and by
+# which a gradient may differ from a slope. A formula that approximates the gradient is nearer than
+# that; a formula that lacks a term is farther away.
 _SAME, _BENT, _OFF = 2e-3, 0.1, 0.02
 # The most numbers of an argument whose slopes are compared one by one.
 _NUMBERS = 256
@@ -30,13 +31,13 @@ class _Found(Enum):
 
 
 def wrong_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """The fault of the first gradient of a call that is not the slope of the result; empty if all
-    are, and None if that is not judged: in another precision than double, or where a gradient
-    differs on purpose.
+    """The fault of the first gradient of a call that is not the slope of the result; empty if every
+    gradient is a slope. None if gradients are not judged: the precision is not double, or one may
+    differ on purpose.
 
-    On purpose does one that is not zero where the result is constant, as of a rounded number; that
-    of an operator which returns the numbers of an argument, or a number without a gradient; one
-    that is zero or missing.
+    A gradient may differ on purpose if it is zero or missing, if it is not zero although the
+    result is constant, as for a rounded number, or if the operator returns the numbers of an
+    argument or a result without a gradient.
     """
     leaves, form = pytree.tree_flatten((args, kwargs))
     own = [at for at, each in enumerate(leaves) if torch.is_tensor(each) and each.requires_grad]
@@ -68,7 +69,7 @@ def wrong_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _is_judged(overload: Any) -> bool:
-    """False if it changes an argument, or if autograd differentiates its parts."""
+    """False if the operator changes an argument, or if autograd differentiates its parts."""
     key = "CompositeImplicitAutograd"
     is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key)
     return not (is_composite or overload._schema.is_mutable)
@@ -77,10 +78,12 @@ def _is_judged(overload: Any) -> bool:
 def _compared(
     results: Callable[[Point], list[torch.Tensor]], point: Point
 ) -> Iterator[tuple[int, _Found]]:
-    """Each argument with a gradient, and how it compares; an error replaces what is right."""
+    """Each argument with a gradient, and how its gradients for all results compare. The last
+    finding other than RIGHT counts.
+    """
     noise = torch.Generator().manual_seed(0)
     outputs = results([each.clone().requires_grad_() for each in point])
-    # A formula may take a result without a gradient for a constant, as the scale of each row.
+    # A formula may take a result without a gradient for a constant, such as the scale of each row.
     is_partial = not all(each.requires_grad for each in outputs)
     if is_partial or any(torch.equal(a.flatten(), b.flatten()) for a in outputs for b in point):
         yield 0, _Found.UNCLEAR
@@ -94,8 +97,8 @@ def _compared(
             if gradient is None:
                 continue
             found = _compare(result, point, at, gradient)
-            # A formula may rely on how the other arguments are made, as on sines that repeat or on
-            # shares that add up to one.
+            # A formula may rely on how the other arguments are made: sines may have to repeat, or
+            # shares to add up to one.
             for other in _other_points(point, at) if found is _Found.WRONG else ():
                 gradient = _gradient(result, other, at)
                 if gradient is not None and (_compare(result, other, at, gradient) is _Found.RIGHT):
@@ -107,7 +110,9 @@ def _compared(
 
 
 def _other_points(point: Point, kept: int) -> Iterator[list[torch.Tensor]]:
-    """The point with another value of each argument but one: constants, and shares of a row."""
+    """The point with other values of all arguments except one: first constants, then shares of a
+    row.
+    """
     for make in (lambda at, each: torch.full_like(each, 0.7 + 0.3 * at), _shares):
         yield [each if at == kept else make(at, each) for at, each in enumerate(point)]
 
@@ -140,7 +145,7 @@ def _gradient(
 def _compare(
     result: Callable[[Point], torch.Tensor], point: Point, at: int, gradient: torch.Tensor
 ) -> _Found:
-    """Compare along two directions, and if they differ number by number."""
+    """Compare gradient and slope along two directions; if they differ, number by number."""
 
     def moved(by: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():

@@ -85,8 +85,8 @@ _FAMILIES = {
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Name that was replaced -> the OpInfos of `known` that run it, the closest first; empty if
-    none does.
+    """Replaced name -> the OpInfos of `known` that run it, the closest first; empty if none runs
+    it.
     """
     by_word = _words(known)
     found = {name: _by_name(operator_in(name), by_word) for name in names}
@@ -107,7 +107,7 @@ def operators_by_name(names: Iterable[str], known: Sequence[Any]) -> dict[str, l
 
 
 def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Names and aliases of operators, whole and without torch's additions -> the OpInfos."""
+    """Name or alias of an operator, whole or without torch's additions -> the OpInfos."""
     by_word: dict[str, list[Any]] = {}
     for op in known:
         for word in (
@@ -172,7 +172,7 @@ def module_in(name: str) -> Any:
 
 def modules_that_call(name: str, known: Iterable[Any]) -> list[Any]:
     """The classes of `known` ModuleInfos whose code names a function of `torch.nn.functional`, then
-    those that name one that calls it.
+    the classes whose code names a caller of that function.
     """
     word = name.rpartition(".")[2]
     around = {key for key, each in vars(torch.nn.functional).items() if word in _names_in(each)}
@@ -186,7 +186,7 @@ def _names_in(function: Any) -> set[str]:
 
 
 class Calls(TorchDispatchMode):
-    """Notes the names of the operators that are called, and the calls of one."""
+    """Notes the names of the operators that are called, and the calls of operator `recorded`."""
 
     def __init__(self, recorded: str = "") -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def _copied(value: Any) -> Any:
 
 
 def _run_sample(op: Any, sample: Any, calls: Calls) -> None:
-    """Call an operator with a sample, and its backward."""
+    """Call an operator with a sample, and run the backward of its results."""
     with calls:
         result = op.op(sample.input, *sample.args, **sample.kwargs)
         for leaf in pytree.tree_leaves(result):
@@ -221,8 +221,8 @@ def _samples(op: Any) -> Iterator[Any]:
 
 
 def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
-    """Calls of an overload, as `ops.aten.add.Tensor`, that samples of operators make. If there are
-    none: calls of the operator's other overloads, with arguments as this one takes them.
+    """Calls of an overload such as `ops.aten.add.Tensor` that samples of operators make. If samples
+    make none, calls of the operator's other overloads, with arguments changed to fit this one.
     """
     _, namespace, packet, last = overload.split(".")
     target = getattr(getattr(getattr(torch.ops, namespace), packet), last, None)
@@ -230,15 +230,15 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
     for op in ops:
         with contextlib.suppress(Exception):
             for sample in itertools.islice(_samples(op), _RECORDED):
-                with contextlib.suppress(Exception):  # one that raises is no sample here
+                with contextlib.suppress(Exception):  # a sample that raises is left out
                     _run_sample(op, sample, calls)
     exact = [call for func, call in calls.calls if func is target]
     return exact or [_as_taken(target, *call) for func, call in calls.calls]
 
 
 def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
-    """A call with its arguments as the overload takes them: a number, which half precision holds,
-    for a tensor; a list of dimensions for one. Eager mode shows whether the call is valid.
+    """A call with its arguments changed to the overload's types: a tensor to a number that half
+    precision holds, for example, or one dimension to a list. Eager mode shows if the call is valid.
     """
     schema = {
         argument.name: re.sub(r"^Optional\[(.*)\]$", r"\1", str(argument.type))
@@ -269,8 +269,8 @@ def _argument(value: Any, kind: str) -> Any:
 
 
 def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Word -> the OpInfos whose first sample calls an operator of that name, those with few calls
-    first.
+    """Word -> the OpInfos whose first sample calls an operator of that name. OpInfos that call few
+    operators come first.
     """
     found: dict[str, list[tuple[int, Any]]] = {word: [] for word in words}
     for op in known:
@@ -287,7 +287,7 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _family(name: str, by_word: dict[str, list[Any]]) -> list[Any]:
-    """Operators of the family of which the name contains a word."""
+    """The operators of the first family for which the name contains a word."""
     words = re.findall(r"[a-z]+", operator_in(name).lower())
     families = [_FAMILIES[word] for word in words if word in _FAMILIES]
     return [by_word[op][0] for family in families[:1] for op in family if op in by_word]

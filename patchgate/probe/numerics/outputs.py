@@ -1,7 +1,7 @@
 """Runs a workload for several seeds and special inputs, and writes its outputs to a file.
 
-It runs on the CPU, on a real GPU, or on the CPU with the code of a simulated one. Each side writes
-one file; `numeric_metrics` compares the two.
+It runs on the CPU, on a real GPU, or on the CPU with the code for a simulated GPU. Each side writes
+a file, and `numeric_metrics` compares both files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 _save = torch.save
 _PICKLED_BY = {name: vars(torch.Tensor)[name] for name in ("__reduce_ex__", "_reduce_ex_internal")}
 
-# Changes of every input: values at which kernels that agree on common ones can differ.
+# Changes of every input: values at which kernels can differ although they agree on common values.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "nan": lambda x: _with_first(x, float("nan")),
     "inf": lambda x: _with_first(x, float("inf")),
@@ -73,7 +73,7 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
     anew.
     """
     torch.set_num_threads(1)
-    simulated = profile["kind"] == "simulated"  # of its device only the backend knows
+    simulated = profile["kind"] == "simulated"  # only the backend knows of its device
     device = contextlib.nullcontext() if simulated else device_context(profile | {"threads": 1})
     with torch.set_grad_enabled(training), no_caches(), device:
         yield
@@ -84,14 +84,15 @@ def backend_of(
     faults: dict[Any, MemoryFault],
     launches: dict[str, list[str]] | None = None,
 ) -> Any:
-    """The backend of torch.compile; that of a simulated GPU notes its kernels' misuse of memory in
-    `faults`, and with `launches` uses the blocks that Inductor chooses, and notes them there.
+    """The backend of torch.compile. The backend of a simulated GPU notes misuse of memory by its
+    kernels in `faults`. If `launches` is given, that backend uses the blocks that Inductor chooses,
+    and notes its launches there.
     """
     if profile["kind"] != "simulated":
         return "inductor"
     try:
         from patchgate.probe.interpret.generated import interpreting_backend
-    except ImportError as error:  # numpy, or Triton
+    except ImportError as error:  # numpy or Triton is missing
         raise NeedsDevice(f"Triton's interpreter cannot be loaded ({error})") from None
     return interpreting_backend(profile, faults, launches)
 
@@ -127,8 +128,8 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
 
 
 def run(request: Run, stage: Stage) -> Ran:
-    """Write outputs in eager mode and compiled ones (twice, to see if they are deterministic) of
-    every seed.
+    """Write the outputs of every seed in eager mode and compiled. Compiled code runs twice, to see
+    if it is deterministic.
     """
 
     def write() -> None:
@@ -140,8 +141,8 @@ def run(request: Run, stage: Stage) -> Ran:
 
 
 def unmeasured(request: Patched, stage: Stage, write: Callable[[], None]) -> str:
-    """Run the patch and then `write`; return why code for a simulated device cannot run, empty if
-    it ran.
+    """Run the patch and then `write`. Return the reason why code for a simulated device cannot run;
+    empty if it ran.
     """
     try:
         apply_patch(request, stage)
@@ -156,7 +157,7 @@ def unmeasured(request: Patched, stage: Stage, write: Callable[[], None]) -> str
 
 
 def run_offers(request: RunOffers, stage: Stage) -> Offered:
-    """Write the outputs with each backend or pass that the patch offers, to a file each."""
+    """Write the outputs with each backend or pass that the patch offers to a file of its own."""
     apply_patch(request, stage)
     stage("run")
     runs: list[OfferRun] = []
@@ -185,10 +186,10 @@ def _write_outputs(
 ) -> None:
     """Write outputs to `path`; in training also the gradients.
 
-    `small` adds the outputs for inputs of one row and of none. Without a patch, outputs in float64
-    are added as the reference: a patch may not support float64. `compiler` is called in place of
-    torch.compile, and gets inputs of other sizes too. Special values are left out with
-    `own_blocks`, because they show nothing about blocks.
+    `small` adds the outputs for inputs of one row and of no rows. Without a patch, outputs in
+    float64 are added as the reference; a patch may not support float64. If `compiler` is given, it
+    is called in place of torch.compile, and inputs of larger sizes are added. Special values are
+    left out with `own_blocks`, because they show nothing about blocks.
     """
     build, dtype = load_build(request), getattr(torch, request["dtype"])
     faults: dict[Any, MemoryFault] = {}
@@ -210,7 +211,7 @@ def _write_outputs(
         for seed in seeds:
             other, args = build_seeded(build, request, seed)
             if isinstance(module, torch.nn.Module):
-                # Compiled once, run with the weights of every seed.
+                # The module is compiled once, and run with the weights of every seed.
                 module.load_state_dict(other.state_dict())
             calls = _calls(compiled, module, args, exact=not request.get("patch"))
             if is_interpreted:
@@ -219,7 +220,7 @@ def _write_outputs(
                 outputs, gradients = _outputs_and_gradients(*call, dtype)
                 written["outputs"][side] += outputs
                 written["gradients"][side] += gradients
-        if is_interpreted:  # one program after the other: two runs cannot differ
+        if is_interpreted:  # programs run one after the other, so two runs cannot differ
             for sides in written.values():
                 sides["again"] = sides["compiled"]
         changed = {
@@ -236,7 +237,7 @@ def _write_outputs(
 def _calls(
     compiled: Any, module: Any, args: Any, *, exact: bool
 ) -> dict[str, tuple[Any, Any, Any]]:
-    """Side -> (function, its module, its inputs); the reference in float64 if `exact`."""
+    """Side -> (function, its module, its inputs). The reference in float64 is a side if `exact`."""
     calls = dict.fromkeys(("compiled", "again"), (compiled, module, args))
     calls["eager"] = (module, module, args)
     if exact:
@@ -246,7 +247,9 @@ def _calls(
 
 
 def save_outputs(written: object, path: str) -> None:
-    """Write a file with torch's own torch.save: a patch may replace how a tensor is pickled."""
+    """Write a file with torch's own torch.save and its own pickling of tensors; a patch may replace
+    either.
+    """
     with contextlib.ExitStack() as stack:
         for name, function in _PICKLED_BY.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, function))
@@ -256,8 +259,8 @@ def save_outputs(written: object, path: str) -> None:
 def _outputs_and_gradients(
     function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype
 ) -> tuple[Outputs, Outputs]:
-    """Outputs, and gradients of all weights and inputs along one fixed direction if they are
-    recorded.
+    """The outputs and, if gradients are enabled, the gradients of all weights and inputs along one
+    fixed direction.
     """
     result = function(*args)
     if not torch.is_grad_enabled():

@@ -38,8 +38,8 @@ _CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[int, .
 
 
 def own_calls(name: str, seed: int) -> list[Call]:
-    """Calls of a function that torch has no samples of; empty if it is not known, nor in
-    `torch.nn.functional`.
+    """Calls of a function that torch has no samples of; empty if the function is neither known here
+    nor in `torch.nn.functional`.
     """
     made = torch.Generator().manual_seed(seed)
     noise = partial(torch.randn, generator=made)
@@ -98,7 +98,7 @@ def _recurrences(noise: Callable[..., torch.Tensor]) -> dict[str, list[Call]]:
 
 
 def _prims(values: torch.Tensor) -> dict[str, list[Call]]:
-    """Calls of operators that Inductor lowers, and that no function of torch is named after."""
+    """Calls of operators that Inductor lowers and whose name no function of torch has."""
     dtypes = (torch.float64, torch.bfloat16, torch.int32, torch.bool)
     return {
         "ops.prims.convert_element_type.default": [((values * 3, dtype), {}) for dtype in dtypes],
@@ -109,7 +109,7 @@ def _prims(values: torch.Tensor) -> dict[str, list[Call]]:
 
 @dataclass(frozen=True)
 class OwnModule:
-    """The samples of a module, with the names that torch's `ModuleInfo` has."""
+    """The samples of a module, in fields named as in torch's `ModuleInfo`."""
 
     module_cls: Any
     name: str
@@ -133,7 +133,7 @@ def _of_floats(calls: Any, info: OwnModule, **how: Any) -> list[Any]:
 
 def _bags(info: OwnModule, **how: Any) -> Iterator[Any]:
     places = torch.randint(0, 5, (4, 3))
-    places[0, 1] = 1  # the row of the padding, where there is one
+    places[0, 1] = 1  # the row of the padding, if there is any
     weights = torch.rand(4, 3, dtype=how["dtype"])
     for mode in ("mean", "sum", "max"):
         yield _sample((5, 6), {"mode": mode}, (places,))

@@ -155,7 +155,7 @@ _JOINED = (
     *("torch.nn.functional.pad(x, (0, 0, -1, 1))", "torch.nn.functional.pad(x, (0, 0))"),
 )
 _KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _PRODUCTS, _JOINED)
-# In turns, so that some of each kind are run even if not all are.
+# The kinds take turns, so that some steps of each kind are run even if not all are.
 _STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
 _SHAPES = ((4, 6), (4, 6), (1, 6))
 _OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
@@ -182,8 +182,8 @@ def function_of(
 
 
 def programs(seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: each step alone and fragments of models, then sequences
-    that use values again.
+    """Texts of programs and their inputs. Each step alone comes in turn with fragments of models;
+    sequences that use values again follow.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
@@ -194,8 +194,8 @@ def programs(seed: int) -> Iterator[Program]:
 
 
 def resized_programs(seed: int) -> dict[str, list[Program]]:
-    """Sizes -> the same texts with inputs of these sizes. What a pass keeps of the first graph is
-    wrong for the next one, which has the same text.
+    """Sizes -> the same texts with inputs of these sizes. If a pass keeps something of the first
+    graph, it is wrong for the next graph, which has the same text.
     """
     chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     return {
@@ -217,9 +217,9 @@ def _inputs(
 def _written(
     steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
 ) -> Iterator[Program]:
-    """The program of the first steps that fit; it returns the values of its last steps.
+    """The program of the first steps that fit, which returns the values of its last two steps.
 
-    None if no step fits.
+    There is no program if no step fits.
     """
     values = dict(zip("abc", inputs, strict=True))
     lines: list[str] = []

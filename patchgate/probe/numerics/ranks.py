@@ -37,7 +37,7 @@ _POLL_SECONDS = 0.02
 _now, _open = time.monotonic, os.open
 # NCCL's multicast (NVLS) needs rights that a container may lack, and two ranks gain nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
-# Kind of device -> blocks, rows, hidden and inner size, of all ranks together.
+# Kind of device -> blocks, rows, hidden size and inner size of all ranks together.
 _SIZES = {"codegen": (2, 32, 128, 256), "real": (4, 4096, 2048, 8192)}
 
 
@@ -75,12 +75,12 @@ class _Stack(torch.nn.Module):
 
 
 def run_ranks(request: Sample, stage: Stage) -> Ranks:
-    """Write what both ranks give in both forms to the file `outputs`."""
-    # Initialises no device: a fork could not use it afterwards.
+    """Write the outputs of both ranks in both forms to the file `outputs`."""
+    # Counting initialises no device; a fork could not use an initialised device.
     devices = RANKS if request["profile"]["backend"] == "cpu" else torch.cuda.device_count()
     if devices < RANKS:
         return {"unmeasured": f"this machine has {devices}"}
-    # A name of its own, because an attempt that was killed has left its folder.
+    # Each attempt has its own folder, because an attempt that was killed has left one behind.
     folder = tempfile.mkdtemp(prefix="ranks-", dir=os.path.dirname(request["outputs"]))
     failure = _in_ranks(
         lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch")
@@ -135,7 +135,7 @@ def _one_rank(rank: int, folder: str, request: Sample, stage: Stage) -> None:
 def _weights_and_input(
     blocks: int, rows: int, hidden: int, inner: int
 ) -> tuple[dict[str, Any], torch.Tensor]:
-    """Weights and input, made on the CPU: the same on every rank and device."""
+    """Weights and input. They are made on the CPU, so that every rank and device has the same."""
     torch.manual_seed(0)
     weights = {
         "w": [1 + 0.05 * torch.randn(hidden) for _ in range(blocks + 1)],
@@ -154,7 +154,8 @@ def _in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> di
         if not pid:
             _run_rank(work, rank, folder, patch)
         running[pid] = rank
-    # The server's signal to a child that hangs goes on to the ranks, which write their tracebacks.
+    # The server's signal to a child that hangs is passed on to the ranks, which write their
+    # tracebacks.
     faulthandler.unregister(signal.SIGUSR1)
     signal.signal(signal.SIGUSR1, lambda *_: _end_with_tracebacks(running))
     failures: list[dict[str, Any]] = []
@@ -166,7 +167,7 @@ def _in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> di
                 del running[pid]
                 failures += _failure(f"{folder}/rank{rank}.json", rank, status)
     _end(running, signal.SIGKILL)
-    # A rank that has lost the other one fails too, but later.
+    # The first failure counts: the other rank fails too, but later.
     return min(failures, key=lambda failure: failure.pop("at"), default=None)
 
 
@@ -177,8 +178,8 @@ def _end_with_tracebacks(pids: Iterable[int]) -> NoReturn:
 
 
 def _end(pids: Iterable[int], number: signal.Signals) -> None:
-    # One after the other, since their tracebacks go to one file. One that has just ended may be in
-    # `pids` still.
+    # One process after the other, since their tracebacks go to one file. A process that has just
+    # ended may still be in `pids`.
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, number)
@@ -198,7 +199,7 @@ def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | 
 
 
 def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
-    """The failure in the reply of a rank that has ended, if any; one that crashed left no reply."""
+    """The failure of a rank that has ended, if it failed. A rank that crashed left no reply."""
     try:
         with open(path, encoding="utf-8") as file:
             reply = json.load(file)
@@ -211,7 +212,7 @@ def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
 
 
 def _join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
-    """Join the group of all ranks, on a device of this rank's own."""
+    """Join the group of all ranks; on GPUs, each rank uses a device of its own."""
     store = dist.FileStore(f"{folder}/store", RANKS)
     backend = "gloo" if profile["backend"] == "cpu" else "nccl"
     if backend == "nccl":
@@ -221,6 +222,6 @@ def _join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
 
 
 def _await_others(rank: int, store: dist.Store) -> None:
-    """Wait for all ranks, because none may leave while another still reads from it."""
+    """Wait for all ranks, because no rank may end while another rank still reads from it."""
     store.set(f"done {rank}", "")
     store.wait([f"done {other}" for other in range(RANKS)])

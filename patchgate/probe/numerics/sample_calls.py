@@ -39,7 +39,7 @@ def pickled(module: Any) -> Any:
     return pickle.loads(pickle.dumps(module))
 
 
-# Numbers of samples of one operator by how they are made; some of each kind come first.
+# The most samples of one operator for each way to make them. Some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED = 3
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
@@ -51,7 +51,7 @@ _OF_INFINITIES = 2
 _OVERFLOWING, _FACTOR = 2, 64.0
 # Calls with numbers multiplied by this: formulas that cancel near zero lose all their digits.
 _CANCELLING, _NEAR_ZERO = 2, 2.0**-26
-# Calls with two numbers exchanged, as crossed bounds are, and those in half precision.
+# Calls with two numbers exchanged, for example crossed bounds; each also in half precision.
 _EXCHANGED = 3
 # Calls with two tensors of the same numbers.
 _ALIKE = 8
@@ -77,8 +77,8 @@ _MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
 #: How a deployed model is run.
 DEPLOYED = "no_grad, evaluation"
 _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
-#: A function that is called with other tensors before, and again after its own were written; and a
-#: gradient that is the same for all elements, as that of a sum is.
+#: A function that is called with other tensors first, and again after its own tensors were written;
+#: and a gradient that is the same for all elements, as for a sum.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
 #: With infinities and NaN among the numbers.
 INFINITE = "with infinities"
@@ -91,7 +91,8 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 #: In training, with the same random numbers each time.
 DRAWN = "training, with one seed"
-#: Calls in one graph, which must each draw other random numbers; and those of a module in training.
+#: Calls in one graph that must each draw other random numbers: of a function, and of a module in
+#: training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
 #: In training, with a backward outside of the autocast: losses are often computed there.
 AUTOCAST = "training under autocast"
@@ -103,9 +104,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "in four threads": {"cpp.threads": 4, "cpp.min_chunk_size": 1},
     "without vectors": {"cpp.simdlen": 1},
 }
-#: In training, of what draws random numbers: they are the same each time.
+#: In training, a call that draws the same random numbers each time.
 SLOPE = "its gradient is the slope of its results"
-# Further plain samples, which are run in eager mode only, and those of each further dtype.
+# Further plain samples, and samples of each further dtype; both are run in eager mode only.
 _EAGER, _FURTHER_DTYPE = 60, 3
 _FURTHER_DTYPES = (torch.complex64, torch.uint8)
 
@@ -120,7 +121,7 @@ class Sample:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     #: "" as torch has it, "strided", "with NaN", NEXT_TO_ZERO, "with large numbers", "around SEED",
-    #: "larger"; of a module its mode.
+    #: "larger"; for a module its mode.
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
     first: Call | None = None  #: The call of other sizes for which the function is compiled.
@@ -129,7 +130,7 @@ class Sample:
 
     @property
     def text(self) -> str:
-        """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how it was made."""
+        """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how the call was made."""
         if self.is_program:
             written = map(str.strip, self.function.splitlines()[1:])
             lines = "; ".join(filter(None, written))
@@ -147,8 +148,8 @@ class Sample:
 
     @property
     def form(self) -> tuple[str, ...]:
-        """The callee and the names of its keywords; of a module also the arguments of its
-        constructor.
+        """The callee and the names of its keywords; for a module also the names of its
+        constructor's keywords.
         """
         return self.function, *sorted(self.kwargs), *sorted(self.made[1])
 
@@ -207,10 +208,10 @@ class AsWritten(str):
 
 
 def op_db() -> list[Any]:
-    """Every OpInfo of this torch, without two imports of its module.
+    """Every OpInfo of this torch, without two modules that torch's module would import.
 
     Samples use nothing of `expecttest`. numba would look for devices, which ends a process that may
-    use none of the machine's.
+    not use the machine's devices.
     """
     if importlib.util.find_spec("expecttest") is None:
         stand_in: Any = types.ModuleType("expecttest")
@@ -226,7 +227,7 @@ def op_db() -> list[Any]:
 
         # Setting a seed breaks the graph; samples that draw are left out with and without it.
         invocations.wrapper_set_seed = _unseeded
-    # `op_db`, and those of `_foreach_add` and the like.
+    # `op_db`, and the lists of `_foreach_add` and similar functions.
     lists = [infos for name, infos in vars(invocations).items() if name.endswith("op_db")]
     return list(itertools.chain(*lists))
 
@@ -243,7 +244,7 @@ def module_db() -> list[Any]:
 
 
 def samples_of(op: Any, called: str = "") -> list[Sample]:
-    """Samples of one operator by the name that is called, the most telling first of each kind."""
+    """Samples that call one operator by the name `called`, the most telling of each kind first."""
     forms = (op.op, op.method_variant, op.inplace_variant)
     function = named(called)
     is_public = not re.search(r"(^|\.)_", called) and named(op.name) is op.op
@@ -251,7 +252,7 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
     name = called if is_form else _function_of(op)
     plain = plain_samples(op, name=name)
     trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
-    if trained:  # torch leaves some arguments out where a gradient is asked for
+    if trained:  # torch leaves out some arguments if a gradient is asked for
         calls = pytree.tree_map(_trained, [(s.args, s.kwargs) for s in plain])
         trained = flat([trained, [Sample(name, *call) for call in calls]])
     others = [_made(op, name, dtype, False) for dtype in _OTHER_DTYPES]
@@ -269,12 +270,12 @@ def plain_samples(op: Any, dtype: torch.dtype = torch.float32, name: str = "") -
 
 
 def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
-    """Samples of an overload, as `ops.aten.add.Tensor`, from calls of it."""
+    """Samples of an overload such as `ops.aten.add.Tensor`, made from calls of it."""
     plain = _by_form(Sample(name, *call) for call in calls)
     trained = [Sample(name, *pytree.tree_map(_trained, (s.args, s.kwargs))) for s in plain]
     others = [[cast_sample(s, dtype)] for s in plain[:_VARIED_SAMPLES] for dtype in _OTHER_DTYPES]
-    # Backward functions need shapes that fit each other, and may crash otherwise; and their tensors
-    # have one dtype.
+    # The tensors of a backward function need one dtype and shapes that fit each other; it may crash
+    # otherwise.
     is_public = "backward" not in name and not name.startswith("ops.aten._")
     parameters = functools.partial(parameters_of, named(name), "") if is_public else None
     found = _in_turns(plain, trained, flat(others), parameters)
@@ -286,7 +287,7 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
     """Samples of the modules that use the forward of a class, in each mode, in turns."""
     by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
     infos = [info for info in modules if issubclass(info.module_cls, owner)]
-    # A class without samples of its own gets a few calls of modules that contain one.
+    # A class without samples of its own gets a few calls of modules that contain an instance.
     most = None if infos else _CONTAINED
     for info in infos or [info for info in modules if _contains(info, owner)]:
         for training, modes in ((True, _MODES[::2]), (False, _MODES[1::2])):
@@ -307,8 +308,8 @@ def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
 
 
 def samples_of_making(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the constructor of a class with each of its settings, and of modules that it made
-    and that were copied; in eager mode.
+    """Samples of the constructor of a class with each of its settings, and of copies of the modules
+    that it makes; in eager mode only.
     """
     found = []
     for info in modules:
@@ -336,7 +337,7 @@ def _contains(info: Any, owner: Any) -> bool:
 
 
 def made_tensors(sample: Sample) -> Callable[..., list[torch.Tensor]]:
-    """A function that makes the module and returns its parameters and buffers without numbers,
+    """A function that makes the module and returns zeros in place of its parameters and buffers,
     since their first values may be random.
     """
 
@@ -359,7 +360,7 @@ def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
 
 
 def flat(by_source: Sequence[Sequence[Sample]]) -> list[Sample]:
-    """The samples of all sources in turns, because the first of each source are the most
+    """The samples of all sources in turns, because the first samples of each source are the most
     telling.
     """
     turns = itertools.zip_longest(*by_source)
@@ -372,7 +373,7 @@ def _in_turns(
     others: list[Sample],
     parameters: Callable[[int], Parameters] | None,
 ) -> list[Sample]:
-    """Make further samples of an operator's, some of each kind in turns."""
+    """Make further samples from those of an operator. Return some of each kind, in turns."""
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
     alone = [
         replace(sample, args=call[0], kwargs=call[1])
@@ -444,7 +445,7 @@ def _with_unusual_numbers(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def _with_nan(sample: Sample) -> Iterator[Sample]:
-    """The call with NaN in each of its tensors in turn; the result must not lose it."""
+    """The call with NaN in each of its tensors in turn; the result must not lose the NaN."""
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     for at, leaf in enumerate(leaves):
         if torch.is_tensor(leaf) and leaf.is_floating_point() and leaf.numel() > 1:
@@ -456,7 +457,7 @@ def _with_nan(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_several_floats(samples: Iterable[Sample]) -> list[Sample]:
-    """The first samples of several tensors of float32."""
+    """The first samples that have several tensors of float32."""
     several = (s for s in samples if len(_floats(s)) > 1)
     return [*itertools.islice(several, _MIXED_SAMPLES)]
 
@@ -467,8 +468,8 @@ def _floats(sample: Sample) -> list[torch.Tensor]:
 
 
 def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
-    """The call whose first tensor, or all others, are narrower; with a first tensor of integers;
-    with others of float64 without dimensions. Torch promotes each of them in its own way.
+    """Calls in which the first tensor is in bfloat16, all others are in bfloat16, the first holds
+    integers, or all others are float64 without dimensions. Torch promotes each in its own way.
     """
     first, *others = map(id, _floats(sample))
     changes: tuple[tuple[Any, Callable[[torch.Tensor], torch.Tensor]], ...] = (
@@ -485,8 +486,8 @@ def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_other_settings(sample: Sample) -> Iterator[Sample]:
-    """The call of an overload with other factors, and with these and each switch turned: of a
-    backward, torch's own functions pass few of them.
+    """The call of an overload with other factors, and with other factors and one switch turned, for
+    each switch. Torch's own functions call a backward with few of these settings.
     """
     arguments = named(sample.function)._schema.arguments
     kinds = {argument.name: str(argument.type) for argument in arguments}
@@ -513,8 +514,8 @@ def _is_factor(value: Any, kind: str) -> bool:
 
 
 def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
-    """The calls with zero for each factor that they pass: torch leaves some products with zero out,
-    with their NaN.
+    """The calls with zero for each factor that they pass. Torch leaves out some products with zero,
+    and so loses their NaN.
     """
     return [
         replace(s, kwargs={**s.kwargs, name: 0})
@@ -558,7 +559,7 @@ def _multiplied(value: Any, by: float = _FACTOR) -> Any:
 
 
 def _exchanged(sample: Sample) -> Sample | None:
-    """The call with its first two numbers exchanged; None if there are not two different ones."""
+    """The call with its first two numbers exchanged; None if they are equal or fewer than two."""
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     numbers = [at for at, leaf in enumerate(leaves) if type(leaf) in (int, float)][:2]
     if len({leaves[at] for at in numbers}) < 2:
@@ -570,9 +571,9 @@ def _exchanged(sample: Sample) -> Sample | None:
 
 
 def _alike(samples: Sequence[Sample]) -> list[Sample]:
-    """Calls whose second tensor is a copy of the first: distances and differences are zero. Each
-    has a setting that those before it have not; calls of tensors with other dtypes or numbers of
-    dimensions are left out.
+    """Calls whose second tensor is a copy of the first, so that distances and differences are zero.
+    Each call has a setting that no call before it has. Calls whose first two tensors differ in
+    dtype or number of dimensions are left out.
     """
     found, met = list[Sample](), set[tuple[int, str]]()
     for sample in samples:
@@ -593,8 +594,8 @@ def _alike(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _sizes(sources: Sequence[Sample]) -> list[Sample]:
-    """Calls with no and with one element along a dimension, and with twice as many after a compile
-    for the original size.
+    """Calls with no element and with one element along a dimension, and calls with twice as many
+    elements after a compile for the original size.
     """
     found = []
     for s in sources:
@@ -609,7 +610,9 @@ def _sizes(sources: Sequence[Sample]) -> list[Sample]:
 
 
 def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
-    """The first filled sample for each number of dimensions of its first tensor, at most three."""
+    """The first sample for each number of dimensions of the first tensor, which must have several
+    elements; at most three samples.
+    """
     found: dict[int, Sample] = {}
     for sample in samples:
         first = sample.args[0] if sample.args else None
@@ -619,8 +622,8 @@ def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _varied(sample: Sample) -> list[Sample]:
-    """The call with one argument other than a tensor changed: eager mode shows which of them are
-    valid.
+    """The call with one argument other than a tensor changed. Eager mode shows which of these calls
+    are valid.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     found = []
@@ -643,7 +646,7 @@ def named(name: str) -> Any:
 
 
 def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample]:
-    """Samples of a dtype, of each form in turns, those with the most arguments first."""
+    """Samples of a dtype. They alternate between forms, the form with the most arguments first."""
     if dtype not in (op.dtypes if not gradient else op.dtypes & set(op.backward_dtypes)):
         return []
     torch.manual_seed(SEED)
@@ -656,7 +659,9 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
 
 
 def _by_form(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples of each form in turns, those with the most arguments first; without large ones."""
+    """Samples without large tensors. They alternate between forms, the form with the most arguments
+    first.
+    """
     by_form: dict[str, list[Sample]] = {}
     for sample in samples:
         tensors = tensors_in((sample.args, sample.kwargs))
@@ -666,8 +671,8 @@ def _by_form(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def _form(sample: Sample) -> str:
-    """The form of a call: its arguments other than tensors, and the number of dimensions of each
-    tensor.
+    """The form of a call: its arguments other than tensors, and for each tensor the number of
+    dimensions and whether it has several elements.
     """
 
     def described(leaf: Any) -> str:
@@ -679,8 +684,8 @@ def _form(sample: Sample) -> str:
 
 
 def _weight(sample: Sample) -> int:
-    """How telling a call is: its keywords, and arguments after the first; 0 if all tensors are
-    empty.
+    """How telling a call is. Keywords, other arguments and tensors of different shapes count, and
+    count three times if every tensor has several elements.
     """
     tensors = tensors_in((sample.args, sample.kwargs))
     broadcasts = len({t.shape for t in tensors}) > 1
@@ -709,16 +714,16 @@ def column_major(value: Any) -> Any:
 
 
 def _large(value: Any) -> Any:
-    """Integers that float32 rounds."""
+    """Integers multiplied so that float32 rounds them; other values unchanged."""
     if not torch.is_tensor(value) or value.dtype is not torch.int64:
         return value
     return value * (2**33 + 1)
 
 
 def _with_smallest(sample: Sample) -> Iterator[Sample]:
-    """The call with the smallest integer of its dtype in its only tensor: it has no negative.
+    """The call with the smallest integer of its dtype, which has no negative, in its only tensor.
 
-    A processor ends the process that divides it by -1, so no call that could is made.
+    Dividing that integer by -1 ends the process, so no call that could do so is made.
     """
     leaves = pytree.tree_leaves((sample.args, sample.kwargs))
     first = next(iter(sample.args), None)

@@ -1,5 +1,5 @@
 """Counts the graphs and breaks of samples, also with other sizes and numbers, and of programs that
-compile by themselves. No code is compiled.
+compile by themselves. No generated code is built.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from patchgate.probe.numerics.sample_calls import REDRAWN, SLOPE, Sample, tensor
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
 
 Backend = Callable[[torch.fx.GraphModule, Any], Any]
-# Replaced names that may be called while a program is traced: no tables, no compiler, and no
-# methods of tensors, which Dynamo captures as calls.
+# Replaced names that may be called while a program is traced. Tables, the compiler, and methods of
+# tensors, which Dynamo captures as calls, are not among them.
 _CALLED = re.compile(r"^torch\.(?!Tensor\.)\w+(?:\.[A-Za-z_]\w*)*$")
 # Names that act between Dynamo's graph and code.
 _LOWERS = re.compile(
     r"^torch\.(?:_inductor\.(?!codecache)|_decomp\b|_refs\b|_meta_registrations\b)"
 )
-# Samples that are counted; tracing one in all steps took 30 to 60 ms of CPU, and lowering it 0.4 s.
+# The most samples that are counted by tracing, and by lowering. Tracing one in all its steps took
+# 30 to 60 ms of CPU, and lowering it took 0.4 s.
 _COUNTED, _LOWERED = 16, 6
 # Programs whose loops are long enough for several threads.
 _LOOPS = """
@@ -44,8 +45,9 @@ x.t().contiguous()
 
 
 def counting_backend(names: Sequence[str]) -> Backend | None:
-    """The backend that counts graphs for the replaced names: one that makes nothing of a graph for
-    what Dynamo may trace, or one that makes code of it; None if neither is affected.
+    """The backend that counts graphs for the replaced names. If Dynamo may trace a name, the
+    backend runs the captured graph; else, if a name acts in lowering, the backend writes code of
+    the graph. None if neither applies.
     """
     if any(_CALLED.match(name) and not name.startswith("torch._") for name in names):
         return captured
@@ -53,10 +55,10 @@ def counting_backend(names: Sequence[str]) -> Backend | None:
 
 
 def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[tuple[int, str]]:
-    """The places of samples that are counted, the first of each form, and what changes between
-    their calls.
+    """The places of samples that are counted, and the part that changes between their calls. One
+    sample of each form and kind of arguments is counted.
 
-    Programs are counted where they are lowered only, because they do inside a graph what models do
+    Programs are counted only if they are lowered, because they do inside a graph what models do
     before one.
     """
     if backend is None:
@@ -86,7 +88,9 @@ def _can_grow(sample: Sample) -> bool:
 
 
 def _kinds(sample: Sample) -> tuple[Any, ...]:
-    """Kinds of the arguments: the values of switches, and which tensors require a gradient."""
+    """Kinds of the arguments: the values of switches, and for each tensor if it requires a
+    gradient.
+    """
     found: list[Any] = [sample.how]
     for value in (*sample.args, *sample.kwargs.values()):
         if isinstance(value, torch.Tensor):
@@ -99,7 +103,9 @@ def _kinds(sample: Sample) -> tuple[Any, ...]:
 def count_compiles(
     function: Callable[..., Any], calls: Iterator[Call], backend: Backend, most: int
 ) -> Counts:
-    """Count the compiles of each call, at most so many. The last one is an error if it raised."""
+    """Count the compiles of each of at most `most` calls. The last count is an error if the call
+    raised.
+    """
 
     # This has no loop: if a call in a loop breaks the graph, Dynamo compiles nothing of the
     # function around it. In Python 3.12 a comprehension is such a loop.
@@ -138,8 +144,8 @@ def compiles_so_far() -> tuple[int, int]:
 
 
 def kept_bytes(function: Callable[..., Any], args: Sequence[Any]) -> int:
-    """The bytes of memory that the call of a compiled function keeps for its backward, without that
-    of its arguments.
+    """The bytes of memory that the call of a compiled function keeps for its backward. Memory of
+    its arguments does not count.
     """
     given = {tensor.untyped_storage().data_ptr() for tensor in tensors_in(args)}
     kept: dict[int, torch.UntypedStorage] = {}
@@ -151,12 +157,12 @@ def kept_bytes(function: Callable[..., Any], args: Sequence[Any]) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        _result = function(*args)  # what it keeps is not freed before it is counted
+        _result = function(*args)  # the result holds the kept memory until it is counted
     return sum(storage.nbytes() for storage in kept.values())
 
 
 def loops_of_one_thread() -> list[str]:
-    """The programs whose code for four threads shares no loop between them. Nothing is built."""
+    """The programs whose code for four threads has no loop that threads share. Nothing is built."""
     from torch._inductor import config
     from torch._inductor.utils import get_code
 
@@ -164,7 +170,7 @@ def loops_of_one_thread() -> list[str]:
     with config.patch({"cpp.threads": 4}):
         for text in _LOOPS.strip().splitlines():
             torch._dynamo.reset()
-            with contextlib.suppress(Exception):  # other programs show that
+            with contextlib.suppress(Exception):  # other programs show exceptions
                 code = get_code(torch.compile(eval(f"lambda x: {text}")), x)
                 if not any("#pragma omp for" in each for each in code):
                     found.append(f"{text} of float32{[*x.shape]}")
@@ -172,7 +178,7 @@ def loops_of_one_thread() -> list[str]:
 
 
 def _calls_of_sizes(sample: Sample) -> Iterator[Call]:
-    """The call twice, and with twice and four times as many elements along a dimension."""
+    """The call twice, then with twice and with four times as many elements along a dimension."""
     call = sample.args, sample.kwargs
     yield call
     yield call
@@ -185,8 +191,8 @@ def _calls_of_sizes(sample: Sample) -> Iterator[Call]:
 
 
 def _calls_of_numbers(sample: Sample) -> Iterator[Call]:
-    """The call twice, and with each of its integers larger by one, again and again; none if it has
-    no integers.
+    """The call twice, then calls in which all its integers are larger by 1, by 2 and by 3; none if
+    the call has no integers.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
     if all(type(leaf) is not int for leaf in leaves):
@@ -212,7 +218,7 @@ def calls_that_change(sample: Sample, what: str) -> Iterator[Call]:
 def up_to_the_first_error(
     function: Callable[..., Any], calls: Iterable[Call], copy: Callable[[Call], Call]
 ) -> Iterator[Call]:
-    """The calls before the first that eager mode refuses."""
+    """The calls before the first call that eager mode refuses."""
     for call in calls:
         args, kwargs = copy(call)
         try:

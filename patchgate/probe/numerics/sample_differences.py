@@ -1,4 +1,4 @@
-"""Compares the results of samples with the patch with those without it and in eager mode."""
+"""Compares the results of samples under the patch with results without it and in eager mode."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RTOL = {
 }
 #: The excess of an exception, another shape or dtype, or another integer.
 INFINITE = 1e30
-# The excess of memory that is shared: other numbers tell more.
+# The excess of shared memory: small, because different numbers tell more.
 _SHARED = 2.0
 _LONGEST = 1 << 20
 # Results that differ by at most this share of their size are near: rounded, or approximated.
 _NEAR = 1e-3
 # Results that differ by more than this share of their size are no approximation, if they are finite
-# and are so many numbers.
+# and have at least `_FEW` elements.
 _GROSS, _FEW = 0.5, 8
 # Numbers up to this size are usual ones.
 _USUAL = 1e6
@@ -54,11 +54,11 @@ NEXT_TO_ZERO = "with NaN next to a factor of zero"
 SMALL = "with small numbers"
 #: The way of programs that compile what they call.
 COMPILING = "compiling by itself"
-# Their results may differ by this share of their size.
+# Results of calls with numbers near zero may differ by this share of their size.
 _DIGITS = 1e-2
-# A way to compile -> the words that a sample's text has for it.
+# A way to compile -> the words that name it in a sample's text.
 _WAYS = {"compiled": "", "simulated": ", on the simulated GPU"}
-# The most samples that a reply names as not judged: it has a limit.
+# The most samples that a reply names as not judged, because the size of a reply is limited.
 _NAMED = 20
 
 
@@ -96,7 +96,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     written = next((each for each in differing if each["program"]), None)
     for each in differing:
         if each is not written:
-            del each["program"]  # a reply has a limit
+            del each["program"]  # the size of a reply is limited
     counts = {"samples": len(ours["texts"]), "judged": len(judged), "rounded": rounded}
     more = [
         {"sample": ours["texts"][at], **step}
@@ -115,7 +115,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
 
 def _kept(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     """The bytes that all programs keep for their backward without the patch and with it, and the
-    program with which they grow most.
+    program whose bytes grow most.
     """
     more = {
         at: theirs["kept"][at] - ours["kept"][at] for at in ours["kept"] if at in theirs["kept"]
@@ -129,7 +129,7 @@ def _kept(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
 def _differing_in_eager_mode(
     ours: Mapping[str, Any], theirs: Mapping[str, Any], known: Collection[int]
 ) -> list[dict[str, Any]]:
-    """The samples that differ when they are called, apart from the known ones."""
+    """The samples that differ when they are called, without those already known to differ."""
     found = []
     for at, after in theirs["called"].items():
         if at in known:
@@ -153,16 +153,17 @@ def _is_folded(how: str, found: Mapping[str, Any]) -> bool:
 
 
 def _hard_to_read(found: Mapping[str, Any]) -> tuple[int, bool, int]:
-    """The order of samples: numbers of a usual size, wrong beyond rounding, and a short program
-    come first; memory that nothing wrote comes last, as does what cannot be written out.
+    """A key that sorts samples. Numbers of a usual size, differences beyond rounding and short
+    programs come first; memory that nothing wrote, and samples that cannot be written out, come
+    last.
     """
     unusual = 2 if "empty" in found["sample"] else found.get("unusual", 1)
     return unusual, bool(found.get("is_near")), len(found["program"]) or _LONGEST
 
 
 def _unusual(after: complex, before: complex) -> int:
-    """0 for two numbers of a usual size; 1 for integers, and for NaN or infinity; 2 for large ones,
-    as they are in memory that nothing wrote.
+    """0 for two fractions of a usual size; 1 for integers, NaN and infinity; 2 for large numbers,
+    such as memory that nothing wrote may hold.
     """
     sizes = [abs(each) for each in (after, before)]
     if any(_USUAL < each < math.inf for each in sizes):
@@ -179,8 +180,8 @@ def _settings_left(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[s
 
 
 def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str, Any] | str:
-    """The difference of a sample from eager mode or from its compile without the patch; a text if
-    torch itself compiles it wrongly.
+    """The difference of a sample from eager mode or from its compile without the patch, whichever
+    is smaller; a text if torch itself compiles the sample wrongly.
     """
     eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
     is_small = _is_small(ours, at)
@@ -201,20 +202,20 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
 
 
 def grown(unpatched: Counts, patched: Counts, steps: Sequence[str]) -> dict[str, Any]:
-    """The first step that the patch lets raise, or in which it causes more graphs or breaks; empty
-    if there is none. Of a program, each one more counts.
+    """The first step that raises with the patch, or in which the patch causes more graphs or
+    breaks; empty if there is none. For a program, every additional graph or break counts.
 
-    Where torch itself breaks the graph, it compiles nothing for other sizes, and counts no break
-    again. There one compile for the first other size is allowed, as for any function.
+    If torch itself breaks the graph, it compiles nothing for other sizes, and does not count the
+    break again. One compile for the first other size is then allowed, as for any function.
     """
     is_program = steps == STEPS["programs"]
-    own = 0  # what the patch compiles or splits by itself is compiled once more for another size
+    own = 0  # graphs that the patch itself compiles or splits: compiled again for another size
     most = 0  # breaks of torch's own up to this step
     for step, before, after in zip(steps, unpatched, patched, strict=False):
         if isinstance(before, str) or isinstance(after, str):  # only the patched side has errors
             return {"step": step, "of": "raises", "expected": "runs", "actual": f"raises {after}"}
         (graphs, breaks), (now, broken) = before, after
-        # If torch itself breaks the graph, a function around that one breaks it once more.
+        # If torch itself breaks the graph, a function around the sample's breaks it once more.
         most = max(most, breaks)
         if broken > (most if is_program else 2 * most):
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
@@ -231,8 +232,8 @@ def is_repeated(one: Any, other: Any, *, is_small: bool = False) -> bool:
 
 
 def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """The largest move of an element in the same row; for a gradient, whose terms cancel, in the
-    whole tensor. 0 if no value is finite, and for another shape.
+    """For each element, the largest move in its row; for a gradient, whose terms cancel, the
+    largest move in the whole tensor. 0 if no value is finite, and if shapes differ.
     """
     if after.shape != before.shape or not before.is_floating_point() or not before.numel():
         return torch.zeros(before.shape, dtype=torch.float64)
@@ -249,9 +250,9 @@ def departure(
     *,
     is_small: bool = False,
 ) -> dict[str, Any]:
-    """The largest difference between two results in multiples of the rounding, and where it is. An
-    element that is as near to the exact value as the other counts as equal. Outputs of small
-    numbers must agree in two digits.
+    """The largest difference between two results in multiples of the rounding, and its place. An
+    element of `after` counts as equal if it is as near to the exact value as that of `before`.
+    Outputs of small numbers must agree in two digits.
     """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
@@ -294,16 +295,16 @@ def departure(
 
 
 def _of_each(side: Any, part: str, count: int, otherwise: Any) -> list[Any]:
-    """The values of a side for each tensor of a part; `otherwise` if it has another number of them,
-    since a graph may have outputs that eager mode has not.
+    """The values of a side for each tensor of a part. `otherwise` stands for all if the side has
+    another number of tensors, since a graph may have outputs that eager mode lacks.
     """
     known: list[Any] = side.get(part, []) if side else []
     return known if len(known) == count else [otherwise] * count
 
 
 def shared_memory(outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> torch.Tensor:
-    """For each output: which later outputs and which other tensors change when it is written? Those
-    with an element at the same place in memory.
+    """For each output, True for each later output and each other tensor that shares memory with it:
+    a write to the output changes them too.
     """
     tensors = [*outputs, *others]
     spans = [_span(each) for each in tensors]
@@ -316,8 +317,8 @@ def shared_memory(outputs: Sequence[Any], others: Sequence[torch.Tensor]) -> tor
 
 
 def _span(value: Any) -> tuple[int, int]:
-    """The address of the first byte of a tensor, and the one after its last; 0 and 0 for anything
-    else, and for no elements.
+    """The address of the first byte of a tensor, and the address after its last byte; 0 and 0 for a
+    tensor without elements or strides, and for any other value.
     """
     is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
     if not is_strided or not value.numel():
@@ -343,8 +344,8 @@ def _shared_by_either(one: Results, other: Results) -> Results:
 
 
 def _more_shared(after: Results, before: Results) -> str:
-    """The first output that shares memory in the first results alone; empty if there is none. To
-    share less does no harm.
+    """The first output that shares memory in `after` but not in `before`; empty if there is none.
+    Sharing less memory does no harm.
     """
     for got, expected in zip(after.get("shared", []), before.get("shared", []), strict=False):
         if got.shape == expected.shape and (more := got & ~expected).any():
@@ -369,7 +370,7 @@ def _is_gross(after: torch.Tensor, before: torch.Tensor, moves: torch.Tensor) ->
 
 
 def told_apart(one: complex, other: complex) -> str:
-    """`238.04901, not 238.049009`: both with as many digits as tell them apart."""
+    """`238.04901, not 238.049009`: both numbers with enough digits to show the difference."""
     for digits in (6, 9, 17):
         texts = [f"{value:.{digits}g}" for value in (one, other)]
         if texts[0] != texts[1]:
@@ -378,7 +379,7 @@ def told_apart(one: complex, other: complex) -> str:
 
 
 def _other_form(part: str, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
-    """The first tensor of another shape or dtype; or the numbers of tensors, if they differ."""
+    """The first tensor with another shape or dtype; or the numbers of tensors, if these differ."""
     if len(got) != len(expected):
         return f"{part}: {len(got)} in place of {len(expected)} tensors"
     pairs = [tuple(map(shown_tensor, pair)) for pair in zip(got, expected, strict=True)]
@@ -399,8 +400,8 @@ def _excess(
     exact: torch.Tensor | None = None,
     digits: float = math.inf,
 ) -> tuple[float, int]:
-    """The largest difference of an element in multiples of the rounding, and its place; integers
-    are exact. No rounding is larger than the share `digits` of the usual size.
+    """The largest difference of an element in multiples of the rounding, and its place. Integers
+    must be equal. The absolute rounding is at most the share `digits` of the usual size.
     """
     if not after.numel():
         return 0.0, 0
@@ -423,8 +424,8 @@ def _excess(
 
 
 def _is_as_near(after: torch.Tensor, before: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """For each element: is it as near to the exact value as the other result? If that has
-    overflowed, it must equal the exact value apart from rounding.
+    """For each element, True if `after` is as near to the exact value as `before` is. If `before`
+    has overflowed, `after` must equal the exact value apart from rounding.
     """
     exact = exact.double()
     away = (after.double() - exact).abs()

@@ -1,6 +1,6 @@
 """Small programs of functions for training: clipping and optimizers, checkpoints, autocast, state
-of modules, functional calls; what the library has around operators; keys of caches; and Python
-that is compiled.
+of modules, functional calls. Other programs are for the library around operators, for keys of
+caches, and for Python code that is compiled.
 
 A replaced function is judged by the programs that call it. Programs are separated by empty lines
 and read inputs by name, as fragments of models do.
@@ -25,7 +25,7 @@ from patchgate.probe.numerics.model_fragments import fragments, written_programs
 from patchgate.probe.numerics.random_programs import Program, function_of
 from patchgate.probe.patch.snapshot import resolve
 
-# Compiled too, with gradients.
+# These are compiled too, with gradients.
 _COMPILED = """
 f = torch.utils.checkpoint.checkpoint
 return f(lambda x: (x @ m).relu(), a, use_reentrant=False) * 2
@@ -204,8 +204,8 @@ for part, mode in ((layer[1], False), (layer, True), (layer[2], True), (layer, F
 layer.zero_grad()
 return normed(a), torch.tensor(modes), torch.tensor(trained)
 """
-# Steps of one optimizer with each of its options: parameters of two dtypes have no gradient in some
-# of the steps, and others of zeros.
+# Steps of one optimizer with each of its options. The parameters have two dtypes. In each step some
+# of them have no gradient, or a gradient of zeros.
 _STEPS = """
 import inspect, itertools
 known = inspect.signature(torch.optim.KIND).parameters
@@ -243,16 +243,16 @@ return torch.nn.functional.dropout(x, 0.25) @ u
 x = torch.where(torch.rand_like(a) > 0.3, a.sin(), a * 0.5)
 return x + a.exp() * torch.randn_like(a), torch.bernoulli(torch.full_like(b, 0.6)) * b.cos()
 """
-# Fragments of models that are trained for what acts on the graphs of forward and backward.
+# Fragments of models that are trained, for names that act on the graphs of forward and backward.
 _TRAINED = 20
-# These need gradients of another kind, or a loss that they call.
+# These optimizers need gradients of another kind, or a loss that they call.
 _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 
 
 def training_programs(
     names: Sequence[str], generator: torch.Generator
 ) -> Iterator[tuple[Program, bool]]:
-    """Programs that call one of the named functions, and whether they are compiled too."""
+    """Programs that call one of the named functions; each with True if it is compiled too."""
     wanted = _wanted(names)
     kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
     steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)
@@ -265,15 +265,15 @@ def training_programs(
 
 
 def compiler_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
-    """Programs that compile what they call, if that runs one of the named functions."""
+    """Programs that compile functions by themselves and run one of the named functions."""
     wanted = _wanted(names)
     programs = written_programs(program_texts(names), generator, trained=False)
     return [each for each in programs if wanted and _calls(each, wanted)]
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:
-    """Programs of two functions that share a cache, if they call one of the named functions; all of
-    them for an option, which has no code.
+    """Programs of two functions that share a cache. Only programs that call one of the named
+    functions are taken, or all programs if an option is named, since an option has no code.
     """
     wanted = _wanted(names)
     programs = written_programs(CACHE_KEY_PROGRAMS, generator, trained=False)
@@ -292,16 +292,16 @@ def trained_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
-    """The code of the named functions. A table or a function of C++ has none: the code of the
-    functions that name it.
+    """The code of the named functions. A table or a function of C++ has no code; the functions that
+    name it stand for it.
     """
     objects = (name.partition("[")[0] for name in names)
     return [code for name in objects for code in _codes(_named(name)) or _readers(name)]
 
 
 def _readers(path: str) -> list[types.CodeType]:
-    """The code of functions that name an object, and of those that name one of these functions,
-    which may keep what it has read. Only modules of the object's package are looked at.
+    """The code of functions that name an object, and of their callers, since such a function may
+    keep the object that it has read. Only modules of the object's package are searched.
     """
     module, _, name = path.rpartition(".")
     package = module.rpartition(".")[0]
@@ -328,7 +328,7 @@ def _named(name: str) -> Any:
 
 
 def _codes(found: Any) -> list[types.CodeType]:
-    """The code of a function; for a class, of its methods."""
+    """The code of a function, or of all methods of a class."""
     if isinstance(found, type):
         return [code for value in vars(found).values() for code in _codes(value)]
     found = getattr(found, "__func__", found)
@@ -344,6 +344,6 @@ def _calls(program: Program, wanted: Sequence[types.CodeType]) -> bool:
         profile.runcall(function, *(tensor.clone() for tensor in inputs))
     except Exception:
         return False
-    # Code that Dynamo makes holds constants without a hash.
+    # Compared by identity, because code that Dynamo makes holds constants without a hash.
     ran = {id(each.code) for each in profile.getstats()}
     return any(id(code) in ran for code in wanted)

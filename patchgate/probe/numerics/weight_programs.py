@@ -1,6 +1,6 @@
-"""Small programs that call what a backend has compiled again: with other weights, which are written
-in place, loaded, replaced, or those of another module of the class; with other random numbers; with
-inputs of other sizes; and next to another graph of the same form.
+"""Small programs that call again a function that a backend has compiled: with other weights, which
+are written in place, loaded, replaced or from another module of the class; with other random
+numbers; with inputs of other sizes; and next to another graph of the same form.
 
 Programs are separated by empty lines and read inputs by name, as fragments of models do.
 """
@@ -56,5 +56,5 @@ return tuple((each > 0.01).float() for each in moves)
 
 
 def weight_programs(generator: torch.Generator) -> Iterator[Program]:
-    """(text, inputs) of each program; a program compiles by calling `compiled`."""
+    """The text and the inputs of each program. A program calls `compiled` to compile."""
     yield from written_programs(_PROGRAMS, generator, trained=False)
