@@ -96,8 +96,8 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def as_in_lint(finding: Answer, torch: str, new: Mapping[str, tuple[int, str]]) -> Answer:
-    """Correct a finding with lint's knowledge: does torch pass a parameter by name, and does a name
-    belong to another object?
+    """Correct a finding with lint's knowledge: if torch passes a parameter by name, and if a name
+    that the patch adds is misspelt or from another release.
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
@@ -134,13 +134,13 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
 
 
 def _release(torch: str) -> Release:
-    """The index of a release, or of the newest indexed one if it has none."""
+    """The index of a release; if the release is not indexed, that of the newest indexed release."""
     return load(torch if torch in releases() else releases()[-1])
 
 
 def missing_targets(source: str, torch: str) -> dict[str, tuple[int, str]]:
-    """Each name that the patch adds to torch by mistake -> its line, and the reason: it is a name
-    of another release, or misspelt; as in lint's PG126.
+    """Each name that the patch adds to torch by mistake -> its line, and the reason. As in lint's
+    PG126, the name is from another release, or misspelt.
     """
     view = _view(source, torch)
     if view is None:
@@ -155,8 +155,8 @@ def missing_targets(source: str, torch: str) -> dict[str, tuple[int, str]]:
 
 
 def _view(source: str, torch: str) -> View | None:
-    """Lint's view of the patch; None for a release that is not indexed, which only the probe can
-    judge.
+    """Lint's view of the patch; None if the release is not indexed or the patch cannot be read, so
+    that only the probe can judge.
     """
     try:
         return View(release=(release := load(torch)), usage=interpret(parse(source), release))
@@ -165,8 +165,8 @@ def _view(source: str, torch: str) -> View | None:
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
-    """(line, name) of each missing name of torch whose line does not run on this release because of
-    a version check or a `try`.
+    """The line and the name of each missing name of torch that is not needed, because a version
+    check or a `try` keeps its line from running on this release.
     """
     view = _view(source, torch)
     if view is None:
@@ -185,7 +185,7 @@ def judge_api(
     where: str | None,
     unneeded: frozenset[tuple[int, str]] = frozenset(),
 ) -> Verdicts:
-    """One verdict a name: PG105 if it fits, else the code that the probe gave.
+    """One verdict for each name: PG105 if it fits, else the code that the probe gave.
 
     `where` is the place of the claim.
 

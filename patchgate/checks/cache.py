@@ -87,20 +87,19 @@ PG706 does not compile with the caches on
     code_of_others(code="PG709"),
 )
 verdict = partial(verdict_of, FAMILY)
-# The processes, by the code that they ran and the state of the cache: `patched` and `unpatched`
-# started with a cold one, `edited` is the patch with a void edit, and `tagged` the patch with a
-# cache_key_tag of ours.
+# Names of the processes: `patched` and `unpatched` start with a cold cache, `edited` runs the patch
+# with an edit that changes nothing, and `tagged` runs the patch with a cache_key_tag of ours.
 UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 _FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
-# Read when an interpreter starts.
+# The variable is read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
 # Modules that make the keys of torch's caches.
 _KEYS = "torch._inductor.codecache.", "torch._functorch._aot_autograd.autograd_cache."
-# With another value of a variable: with a cold cache, and with the directory that the patch without
-# it has warmed.
+# Processes with another value of a variable: with a cold cache, and with the directory that the
+# patch has warmed without that value.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
 # Torch's own key contains these variables, or they only name places and users.
 _NOT_VARIED = re.compile(
@@ -120,20 +119,20 @@ _VARIABLES = 2
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     patch, case = context.patch, telling_case(context, at.case)
     answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
-    # If another process failed, the rest is judged all the same.
+    # If any other process failed, the rest is still judged.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
     if failed:
         return [failed]
-    # Torch's own key has the graph that Dynamo captures, and the values of options.
+    # Torch's own key contains the graph that Dynamo captures, and the values of options.
     only_options = _sets_only_options(context.apply(case.torch), patch)
     in_key = EDITED in answers and (_changes_facts(context, case, "graph") or only_options)
     return judge_cache(case, patch, answers, in_key=in_key)
 
 
 def _sets_only_options(applied: Answer, patch: Patch) -> bool:
-    """True if the patch replaces nothing, and sets options of torch that hold no function; a scope
-    sets its options later.
+    """True if the patch replaces nothing, and only sets options of torch that hold no function. The
+    options of a scope are not known yet: a scope sets them later.
     """
     names = sampled_names(applied)
     functions = (*changed_code(applied), *names["passes"], *names["joint"], *names["offers"])
@@ -154,8 +153,8 @@ def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
 
 
 def telling_case(context: CheckContext, case: Case) -> Case:
-    """The first case whose kernels the patch changes, or else in which a replacement runs: `case`
-    itself if possible, training last.
+    """The first case whose kernels the patch changes; if there is none, the first case in which a
+    replacement runs. `case` itself is tried first, and training last.
 
     If both sides generate the same code, no key can be wrong.
     """
@@ -181,7 +180,7 @@ def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
     """Answers of processes that share a folder, by name. They are kept together, since each process
-    finds the files of earlier ones.
+    finds the files of earlier processes.
     """
 
     def ask() -> Answer:
@@ -204,9 +203,9 @@ def keep_answers(
 
 
 def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Use two directories: one is warmed by the unpatched side, the other by the patched one.
+    """Compile with two directories: the unpatched side warms one, the patched side the other.
 
-    The first processes decide which others run.
+    The answers of the first processes decide which other processes run.
     """
     patch = context.patch
 
@@ -218,7 +217,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
     if judge_failure(case, answers):
         return answers
     if answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
-        # If both sides generate the same code, the unpatched process runs its own in any case.
+        # If both sides generated the same code, the unpatched process could only run its own code.
         answers[UNPATCHED_WARM] = compiled("other", None)
         if judge_failure(case, answers):
             return answers
@@ -237,7 +236,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
     if EDITED in answers or (not is_other_code and _is_in_key(context.apply(case.torch))):
-        # A fork has the hashes of its server; only another interpreter has other ones, as a user's
+        # A fork has the hashes of its server. Only a new interpreter has other hashes, as a user's
         # next process has.
         answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
@@ -252,8 +251,8 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
 
 
 def _is_in_key(applied: Answer) -> bool:
-    """True if the cache key depends on the patch even if the code is the same: the patch sets a
-    pass, which has an identity, or changes how the key is made.
+    """True if the cache key depends on the patch even though the code is the same, because the
+    patch sets a pass, which has an identity, or changes how the key is made.
     """
     return bool(sampled_names(applied)["passes"]) or any(
         name.startswith(_KEYS) for name in changed_code(applied)
@@ -273,8 +272,8 @@ def compile_cached(
     """Compile a workload on the CPU with the caches below `cache` on, with the patch at `path`;
     `tag` becomes part of the key.
 
-    With `cover`, the lines of the patch that ran are recorded too, in twice the time. `variables`
-    are set during the compile; the one for hashes needs a new interpreter.
+    With `cover`, the lines of the patch that ran are recorded too, which doubles the time.
+    `variables` are set during the compile; the variable for hashes needs a new interpreter.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -293,7 +292,7 @@ def compile_cached(
 def other_values(source: str) -> dict[str, str]:
     """Variable that the patch reads -> a value other than its default, for the first variables.
 
-    A value with which the patch compares the variable comes first.
+    The value is one with which the patch compares the variable, if it compares the variable.
     """
     tree = ast.parse(source)
     readers = {name for node in ast.walk(tree) if (name := _reader(node))}
@@ -307,7 +306,7 @@ def other_values(source: str) -> dict[str, str]:
 
 
 def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[str]:
-    """The texts with which a module compares a variable, or a name that holds its value."""
+    """The texts with which a module compares a variable, or a name that was assigned its value."""
 
     def has_value(node: ast.AST) -> bool:
         return any(
@@ -328,8 +327,8 @@ def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[
 
 
 def _reader(node: ast.AST) -> str:
-    """The name of the function if its first parameter is the name of an environment variable that
-    it reads.
+    """The name of a function that reads the environment variable named by its first parameter;
+    empty for any other node.
     """
     if not isinstance(node, ast.FunctionDef) or not node.args.args:
         return ""
@@ -351,8 +350,8 @@ def _read_variable(node: ast.AST, readers: set[str]) -> tuple[str, str]:
 
 
 def _read_key(node: ast.AST) -> ast.expr | None:
-    """The name of the variable in `os.environ[...]`, `os.environ.get(...)`, `os.getenv(...)` or
-    `... in os.environ`.
+    """The expression for the variable's name in `os.environ[...]`, `os.environ.get(...)`,
+    `os.getenv(...)` or `... in os.environ`; None for any other node.
     """
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         reads, key = node.value, node.slice
@@ -369,7 +368,8 @@ def _read_key(node: ast.AST) -> ast.expr | None:
 def edited(source: str) -> str:
     """The text of the patch's next version: every function gets an assignment that nothing reads.
 
-    So a digest of the file, of a function's source or of its bytecode changes. Raises SyntaxError.
+    This changes any digest of the file, of a function's source or of its bytecode. Raises
+    SyntaxError.
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -379,7 +379,7 @@ def edited(source: str) -> str:
 
 
 def is_stale(answers: Mapping[str, Answer]) -> bool:
-    """True if a process with a warm cache ran other code than one with a cold cache."""
+    """True if a side ran other code with a warm cache than with a cold cache."""
     pairs = ((PATCHED_WARM, PATCHED), (UNPATCHED_WARM, UNPATCHED))
     return any(
         answers[warm]["code"] != answers[cold]["code"] for warm, cold in pairs if warm in answers
@@ -387,7 +387,7 @@ def is_stale(answers: Mapping[str, Answer]) -> bool:
 
 
 def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
-    """One verdict for the first process that failed."""
+    """One verdict for the first process that failed; None if none failed."""
     failures = {
         name: failure for name, answer in answers.items() if (failure := failure_of(answer))
     }
@@ -404,14 +404,14 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 def judge_cache(
     case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False
 ) -> list[Verdict]:
-    """PG701 to PG705, by the code that ran and never by a counter alone. `in_key`: torch's key
-    contains what the patch changes.
+    """PG701 to PG705, judged by the code that ran and never by a counter alone. `in_key`: torch's
+    own key contains everything that the patch changes.
     """
     where = assignment_place(patch, *(patch.claims.targets or ()))
     refused = _refused(case, where, answers, "bypass", Kind.REGRESSED)
     if refused:
         return refused
-    # A second process finds the code in Inductor's own cache then, or PG704 is red.
+    # A second process must then find the code in Inductor's own cache, or PG704 is red.
     by_autograd = _refused(case, where, answers, "autograd_bypass", Kind.WARNING)
     stale = (
         _stale(case, where, answers, warm)
@@ -467,7 +467,7 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
 
 
 def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
-    """The remedy that makes the patch run its own code on this release; each was tried."""
+    """The remedy that makes the patch run its own code on this release; each remedy was tried."""
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
@@ -483,7 +483,7 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
 
 
 def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> Verdict:
-    """The verdict on the key: it must change with the patch's text, and with nothing else."""
+    """The verdict on the key, which must change with the patch's text and with nothing else."""
     after_edit = answers[EDITED]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]) and not in_key:
@@ -504,7 +504,7 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) ->
 
 
 def _missed(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict | None:
-    """PG704 if a second process with other hashes did not find the code of the first."""
+    """PG704 if a second process with other hashes did not find the code of the first process."""
     again = answers.get(AGAIN)
     if again is None or failure_of(again) or _hits(again["answers"]):
         return None

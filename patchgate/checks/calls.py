@@ -76,7 +76,9 @@ def ask_called(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Verdict]:
-    """The lines and branches of the patch that ran in these cases, all on one release."""
+    """The verdicts on the lines and branches of the patch that ran in these cases, all on one
+    release.
+    """
     observed = [context.observations(case)[1] for case in cases]
     applied, functions = context.apply(torch), context.functions(torch)
     case, patch = context.case(torch), context.patch
@@ -112,8 +114,8 @@ def judge_called(
 ) -> Verdicts:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
-    `narrowed` is the option that limits the workloads or devices: under others a replacement may be
-    called.
+    `narrowed` is the option that limits the workloads or devices. With other workloads or devices a
+    replacement may be called.
     """
     say = partial(verdict, item="calls")
     observed = list(observed)
@@ -144,9 +146,7 @@ def judge_called(
 
 
 def _line_that_failed(observation: Observation) -> int | None:
-    """The line of the patch in which the compile failed: it ran, although there is no coverage of
-    it.
-    """
+    """The line of the patch in which the compile failed. It ran, although no coverage shows it."""
     _, _, line = ((observation.failure and observation.failure.where) or "").rpartition(":")
     return int(line) if line.isdecimal() else None
 
@@ -154,8 +154,8 @@ def _line_that_failed(observation: Observation) -> int | None:
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
 ) -> Verdicts:
-    """Lines and branches that never ran in functions that were called; other functions may be for
-    another release.
+    """Lines and branches that never ran in functions that were called. A function that was never
+    called may be for another release.
     """
     ran = {line for observation in observed for line in observation.ran}
     taken = {outcome for observation in observed for outcome in observation.took}

@@ -21,7 +21,7 @@ FAMILY = "gate"
 # The usual maxima. An error ten times as large loses a digit. 8 units in the last place of bfloat16
 # are 8 * 2**16 of float32. A cost may at most double.
 _FACTOR, _ULPS, _GROWTH = 10.0, 8 * 2.0**16, 1.0
-# Kinds of effects that have a name each.
+# Kinds of effects whose effects have names.
 _NAMED = ("config", "environment", "process", "python", "state")
 CODES = read_codes(f"""
 PG232 the claim allows almost anything
@@ -55,7 +55,7 @@ def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
 
 
 def every_effect(claims: Claims) -> list[str]:
-    """The kinds of effects that are claimed without a name, though each effect of them has one."""
+    """The kinds of effects that are claimed without a name, though their effects have names."""
     return [kind for kind in claims.effects if kind in _NAMED]
 
 

@@ -28,11 +28,11 @@ from patchgate.model.budgets import budget_for, judge_change, show_budget
 from patchgate.model.records import Budget
 
 FAMILY = "compile"
-# The limit without a budget in the manifest. Sound passes cost 4.8 % (patterns) and 9.2 % (one that
-# goes through all nodes).
+# The limit without a budget in the manifest. A sound pass of patterns cost 4.8 %, and a sound pass
+# that goes through all nodes cost 9.2 %.
 _BUDGET = Budget(low=-0.1, high=0.1)
-# More calls up to this number, some milliseconds, are a note: in a small graph they are a large
-# share.
+# Up to this number, which takes some milliseconds, additional calls are a note: in a small graph so
+# few calls are a large share.
 _FEW = 5_000
 # The advice about a change, with the budget that would admit it.
 _OVER = 'Reduce the calls, or accept them in the manifest: [budgets] compile_calls = "{}".'
@@ -114,7 +114,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     hidden = "" if unpatched["missing"] else patched["missing"]
     stated = METRIC in patch.claims.budgets
     kind = Kind.OVER if hidden else judge_change(budget, change, change, stated=stated)
-    # Only those who enter the block pay for it.
+    # Only users who enter the block pay for it.
     is_noted = new - old <= _FEW or bool(patch.claims.scope)
     if kind is Kind.OVER and not hidden and not stated and is_noted:
         kind = Kind.WARNING

@@ -63,9 +63,9 @@ PG543 a custom operator was not judged in full
 """)
 verdict = partial(verdict_of, FAMILY, item="custom operators")
 _EXPECTED = "what its schema and its fake function say"
-# One call is compiled without code: some tenths of a second.
+# The time limit, in cases. A compile of one call takes some tenths of a second, as no code is made.
 _COMPILES = 4
-# Functions that register a fake function or a gradient, by how a fault of it begins; and those that
+# Text of a fault in a fake function or gradient -> functions that register it; and functions that
 # define an operator.
 _REGISTERS = {
     re.compile(": (faketensor: |its fake function )"): {"register_fake", "impl_abstract"},
@@ -92,8 +92,8 @@ def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Answer]) -> Verdicts:
-    """PG541 for each operator with a fault, PG543 for each without a call that ran, and PG542 for
-    the rest.
+    """PG541 for each operator with a fault, PG543 for each operator that has a fault with some
+    arguments only or no call that ran, and PG542 for the rest.
     """
     sound = [
         name
@@ -116,8 +116,8 @@ def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Ans
 
 
 def operator_place(patch: Patch, name: str, fault: str = "") -> str:
-    """The line that defines an operator; or its fake function or gradient, if there is one and the
-    fault is one of it.
+    """The line of the fake function or gradient if the fault is in it and the line is found; else
+    the line that defines the operator.
     """
     registers = {word for text, words in _REGISTERS.items() if text.search(fault) for word in words}
     try:
@@ -146,7 +146,7 @@ def operator_place(patch: Patch, name: str, fault: str = "") -> str:
 
 def _statements(tree: ast.AST) -> Iterator[tuple[int, list[str], str]]:
     """The line, the words and the target of each decorator, call and assigned value, which may
-    register a function; and each function, without words.
+    register a function. Each function is included too, without words.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

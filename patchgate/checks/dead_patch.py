@@ -48,7 +48,7 @@ PG221 changes nothing on any release
     `applies_to`. If it only offers functions that others call, claim `targets = []`; a context
     manager is named as `scope`.
 """)
-# The name of an environment variable that a line reads.
+# Finds the name of an environment variable that a line reads.
 _READ_VARIABLE = re.compile(
     r"""(?:environ(?:\.get\(|\[)|getenv\()\s*["'](\w+)["'](?!\s*\]\s*=[^=])"""
     r"""|["'](\w+)["'] (?:not )?in (?:os\.)?environ"""
@@ -56,14 +56,14 @@ _READ_VARIABLE = re.compile(
 verdict = partial(verdict_of, FAMILY, item="changes")
 
 
-# The changes by running the patch, by release.
+# Release -> the answer to running the patch, which holds its changes.
 Answers = Mapping[str, Answer]
 
 
-# A scope may change something only during a compile, as a handler does.
+# A patch with a scope is not asked: its changes may happen only during a compile.
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope, seconds=0.1)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
-    """Ask once a run, about all its releases."""
+    """Judge all releases of a run at once."""
     first, *_ = context.run.rows
     if at.case.torch != first:
         raise NothingToJudge(f"judged with torch {first}, for all releases of the run")
@@ -85,7 +85,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
-    """Say once that few workloads were measured on the releases on which nothing changed."""
+    """One verdict on the releases on which nothing changed, so that few workloads were measured."""
     if unchanged:
         actual = (
             f"the patch changes nothing on {', '.join(unchanged)}: only a few workloads were "
@@ -95,7 +95,7 @@ def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
-    """Judge each call alone, if several calls install the patch."""
+    """Judge each call by itself if several calls install the patch."""
     calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
     for call in calls:
         part = replace(context.patch, claims=replace(context.patch.claims, apply=(call,)))
@@ -104,8 +104,8 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
 
 
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
-    """PG811 for changes that the other calls undo, PG221 for a call that changes nothing; by
-    release, as `together`.
+    """PG811 for changes that the other calls undo, PG221 for a call that changes nothing. `alone`
+    has the answers to this call, and `together` the answers to all calls, by release.
     """
     (call,) = part.claims.apply
     say = partial(verdict, case=case, fact=call, where=part.place, item="parts")
@@ -140,10 +140,10 @@ def judge_changes(
     again: Command,
     elsewhere: Sequence[str] = (),
 ) -> Verdict:
-    """PG221 if none of the answers, by release, has a change; PG211 otherwise.
+    """PG221 if the answer for no release has a change; PG211 otherwise.
 
-    `again` repeats the run. The run leaves out the releases `elsewhere`, under whose versions there
-    is a change.
+    `again` repeats the run. `elsewhere` are releases that the run leaves out, and under whose
+    versions the patch changes something.
     """
     expected = "a change of torch, of its settings or of the process"
     holds = _as_claimed(patch, answers)
@@ -170,7 +170,7 @@ def judge_changes(
 
 
 def _as_claimed(patch: Patch, answers: Answers) -> str:
-    """The change, or the reason why none is needed; empty if there should be one."""
+    """The change, or the reason why no change is needed; empty if a change is missing."""
     claims = patch.claims
     changing = [torch for torch, answer in answers.items() if is_changed(answer)]
     if changing:
@@ -194,16 +194,17 @@ def _sorted_names(answers: Answers, kind: str) -> list[str]:
 def _dead(
     case: Case, patch: Patch, expected: str, actual: tuple[str, ...], again: Command | None
 ) -> Verdict:
-    """PG221 with a possible reason: an installer that nothing calls, or a variable.
+    """PG221 with a possible reason: an installer that nothing calls, or a variable that nothing
+    sets.
 
-    It is a note without `again`.
+    Without `again` it is always a note.
     """
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
     if not again:
         return verdict("PG221", Kind.WARNING, case, "", expected, actual, place)
-    # A module of functions that others call, or one whose own check leaves this release out,
-    # changes nothing here.
+    # Without claimed targets, the patch may be right to change nothing here: it may be a module of
+    # functions that others call, or leave this release out by a check of its own.
     kind = Kind.REGRESSED if patch.claims.targets else Kind.WARNING
     say = partial(verdict, "PG221", kind, case, "", expected)
     given = {each.partition("=")[0] for each in patch.claims.environment}

@@ -105,7 +105,7 @@ PG218 import writes files
     Fix: Write when the user asks for it, to a folder of the patch's own.
 """)
 verdict = partial(verdict_of, FAMILY, item="effects")
-# Kind of effect -> code; other kinds are settings and devices.
+# Kind of effect -> code. Other kinds are settings and devices, whose code is PG208.
 _EFFECTS = {
     "threads": "PG216",
     "processes": "PG216",
@@ -113,7 +113,7 @@ _EFFECTS = {
     "compile": "PG217",
     "files": "PG218",
 }
-# A patch sets these on purpose, as it replaces names of torch; a manifest lists them.
+# A patch sets these on purpose, just as it replaces names of torch, and a manifest lists them.
 _CLAIMABLE = {"config", "environment", "python", "state"}
 # A finding about settings -> its code, the expected value, and how a manifest claims it.
 _SETTINGS = {
@@ -163,7 +163,7 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG219 for each name that is changed outside the scope, for each other way to end the scope
-    that leaves names changed, and for a block inside that ends the outer one.
+    that leaves names changed, and for an inner block that ends the outer block.
     """
     expected = f"unchanged outside `{patch.claims.scope}`"
     for name in answer.get("leaks", ()):
@@ -180,7 +180,7 @@ def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG206 if the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
-        # Python imports a module once, so only calls that the project repeats are applied twice.
+        # Python imports a module only once, so only a call that the project repeats runs twice.
         again = answer["runs_again"]
         actual = (
             f"wraps itself: {', '.join(answer['nested'])} "
@@ -191,8 +191,8 @@ def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdict
         kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
-        # An operator, for example, can be defined only once: a patch that is installed again, as
-        # for another model, must handle that.
+        # An operator, for example, can be defined only once. A patch that is installed again, for
+        # another model perhaps, must handle that.
         kind = Kind.REGRESSED if patch.claims.apply and patch.manifest else Kind.NOTE
         yield verdict(
             "PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where
@@ -209,7 +209,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
         yield verdict(
             "PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place
         )
-    # An empty list with a scope says that nothing is replaced outside of it, which PG219 judges.
+    # With a scope, an empty list says that nothing is replaced outside of it, which PG219 judges.
     is_claim = targets is not None and (bool(targets) or not patch.claims.scope)
     outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
@@ -272,13 +272,13 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
 
 
 def could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
-    """True for an effect that a manifest would claim, if the patch has none."""
+    """True for an effect that a manifest could claim, if the patch has no manifest."""
     return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 
 
 def _says_its_value(patch: Patch, effect: Answer) -> bool:
-    """True for an option that a patch without a manifest sets to a constant, in its text or in a
-    text that it executes.
+    """True for an option that a patch without a manifest sets to a constant, either in its own text
+    or in a text that it executes.
     """
     if patch.manifest is not None or effect["kind"] != "config":
         return False

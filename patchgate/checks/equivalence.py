@@ -51,7 +51,7 @@ PG507 mathematically equal configurations agree less than without the patch
     size hints or graph boundaries.
 """)
 verdict = partial(verdict_of, FAMILY)
-#: The difference between two forms on one side, as from `differ_variants` of the probe.
+#: The difference between two forms on one side, as `differ_variants` of the probe gives it.
 Figures = Mapping[str, float]
 # Both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4
@@ -92,8 +92,8 @@ def judge_equivalence(case: Case, patch: Patch, metrics: Answer) -> list[Verdict
 def _pair(
     case: Case, patch: Patch, name: str, before: Figures, after: Figures, error: float
 ) -> Verdict:
-    """Compare bit for bit if the patch claims no change and the forms agreed; otherwise within the
-    error of eager and unpatched code.
+    """The verdict on one pair of forms. They are compared bit for bit if the patch claims no change
+    and the forms agree without it, otherwise within the error of eager and unpatched code.
     """
     bound = max(before["distance"], error_factor(patch) * error)
     agrees = after["distance"] <= bound

@@ -61,7 +61,7 @@ def simulated_devices(run: Run) -> list[str]:
 
 
 def _devices(run: Run) -> list[str]:
-    """The simulated devices; without any the real one, which does not report misused memory."""
+    """The simulated devices; without any, the real device, which does not report misused memory."""
     return simulated_devices(run) or [device for device in run.devices if device == REAL]
 
 
@@ -106,8 +106,8 @@ def ask_generated_kernels(context: CheckContext, at: Instance) -> Verdicts:
 def _memory_alone(
     context: CheckContext, case: Case, modules: tuple[ast.Module, ast.Module]
 ) -> Verdicts:
-    """The verdicts on memory of a run that measures the numbers on the GPU itself: one batch is
-    run on the simulated device that describes it.
+    """The verdicts on memory for a run that measures numbers on the GPU itself. One batch is run on
+    the simulated device that describes the GPU.
     """
     if is_same_code(*modules):
         raise NothingToJudge("the same code is generated")
@@ -118,7 +118,7 @@ def _memory_alone(
     case = replace(case, device=device)
     ask = partial(outputs_of, context, case, "run", seeds=SEEDS[:1])
     metrics = interpreted_sides(context, case, ask, "differ")
-    if isinstance(metrics, Verdict):  # of the interpreter: the GPU's own run is judged by parity
+    if isinstance(metrics, Verdict):  # on the interpreter; parity judges the GPU's own run
         raise NothingToJudge(metrics.actual)
     sound = verdict("PG503", Kind.PASS, case, "memory", _MEMORY, "as without the patch")
     return [*judge_memory(case, metrics["memory"])] or [sound]
@@ -167,7 +167,9 @@ def _code(context: CheckContext, case: Case) -> ast.Module | None:
 
 
 def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
-    """The first line of a Triton kernel that the most similar kernel of the other module lacks."""
+    """A sentence on the first line of a patched Triton kernel that differs from the most similar
+    unpatched kernel; empty if no kernel differs.
+    """
     before, after = _kernels(unpatched), _kernels(patched)
     changed = {name: lines for name, lines in after.items() if lines not in before.values()}
     for name, lines in changed.items():
@@ -188,7 +190,7 @@ def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
 
 
 def _kernels(module: ast.Module) -> dict[str, list[str]]:
-    """Name -> lines of each Triton kernel of a generated module, below its decorators."""
+    """Name of each Triton kernel of a generated module -> the lines of its body."""
     found = {}
     for node in ast.walk(module):
         match node:
@@ -202,19 +204,21 @@ def _kernels(module: ast.Module) -> dict[str, list[str]]:
 
 
 def _with_line(verdict: Verdict, line: str) -> Verdict:
-    """The verdict; a red one with the line of the kernel."""
+    """The verdict; if it is red, with the line of the kernel."""
     red = line and verdict.kind is Kind.REGRESSED
     return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
 
 
 def judge_memory(case: Case, faults: list[Answer]) -> Verdicts:
-    """PG516 if patched kernels have faults that unpatched ones do not have."""
+    """PG516 if patched kernels have faults that unpatched kernels do not have."""
     if faults:
         places = tuple(map(_place, faults[:_SHOWN]))
         yield verdict("PG516", Kind.REGRESSED, case, "memory", _MEMORY, places)
 
 
 def _place(fault: Answer) -> str:
-    """The kernel and its fault with the line; an operator, or the caller, has none."""
+    """The kernel, its fault, and the line if there is one. Faults of an operator or of the caller
+    have no line.
+    """
     line = f": `{fault['line']}`" if fault["line"] else ""
     return f"{fault['kernel']} {fault['what']}{line}"

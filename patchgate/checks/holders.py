@@ -65,19 +65,19 @@ def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
 def judge_holders(
     case: Case, patch: Patch, answer: Answer, later: Collection[str] = ()
 ) -> Verdicts:
-    """PG801 and PG802 from the live process with the patch. `later` are holders in modules that a
-    new interpreter loads after the patch.
+    """PG801 and PG802 from the live process with the patch. `later` names the holders in modules
+    that a new interpreter loads only after the patch.
     """
     say = partial(verdict, item="holders")
     claimed = _claimed(patch, answer)
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
-        # Torch has a table for each of its users, and a patch chooses the one that it changes.
+        # Each part of torch has a table of its own, and a patch chooses the table that it changes.
         own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
-        # Torch replaces names of its own too, as `torch.Storage` with the default dtype.
+        # Torch also replaces its own names, such as `torch.Storage` with the default dtype.
         is_torchs = name in answer["torchs"] and name not in claimed
-        # An override is for its class; the patch may mean to leave its siblings.
+        # An override is for its class; the patch may leave sibling classes unchanged on purpose.
         is_first = name not in claimed and all(holder in later for holder in holders)
         is_note = own_table or is_torchs or is_first or name in answer["overrides"]
         kind = Kind.WARNING if is_note else Kind.REGRESSED
@@ -98,8 +98,8 @@ def _claimed(patch: Patch, answer: Answer) -> set[str]:
 
 
 def assignment_place(patch: Patch, *names: str) -> str:
-    """The line of the patch that assigns the first of `names` that it contains; if it contains
-    none, the line that first changes torch.
+    """The line of the patch that assigns the first of `names` that the patch contains; if it
+    contains none of them, the line that first changes torch.
     """
     lines = (_assignment_line(patch.source, name) for name in names)
     line = next(filter(None, lines), 0)
@@ -107,7 +107,7 @@ def assignment_place(patch: Patch, *names: str) -> str:
 
 
 def _assignment_line(source: str, name: str) -> int:
-    """The last line that writes or names the last part of `name`; 0 if there is none."""
+    """The last line that assigns the last part of `name`, or else mentions it; 0 if none does."""
     last = name.partition("[")[0].rpartition(".")[2]
     lines = source.splitlines()
     for text in (f".{last} = ", f'"{last}"', f"'{last}'", last):
@@ -118,8 +118,8 @@ def _assignment_line(source: str, name: str) -> int:
 
 
 def condition_place(patch: Patch) -> str:
-    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" without
-    one.
+    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" if there
+    is no such `if`.
     """
     lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
     try:

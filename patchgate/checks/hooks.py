@@ -103,7 +103,9 @@ def judge_hooks(
 def _lost_options(
     unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]
 ) -> list[_Lost]:
-    """(way to call torch.compile, the given options that do not apply, the values that do)."""
+    """Each way to call torch.compile that loses options, the given options that do not apply, and
+    the values that apply in their place.
+    """
     lost: list[_Lost] = []
     for call, asked in unpatched.items():
         got = patched.get(call, {})

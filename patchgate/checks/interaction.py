@@ -45,7 +45,7 @@ PG814 the patches work together
     Why: Projects install many patches from one module.
     Fix: Nothing to do.
 """)
-# The answers with both patches: this one applied last, and this one applied first.
+# The answers with both patches: with this patch applied last, and with this patch applied first.
 Orders = tuple[Answer, Answer]
 # The most facts that are named.
 _SHOWN = 4
@@ -57,7 +57,7 @@ def ask_together(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Verdicts:
-    """Judge each other patch of the run together with this one, in these cases of one release."""
+    """Judge each other patch of the run together with this patch, in these cases of one release."""
     for path in context.run.others:
         other = load_patch(Path(path))
         orders = _both_orders(context, torch, "undone", SIMULATED, other)
@@ -76,7 +76,7 @@ def _both_orders(
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG811 for changes of one patch that the other undoes, PG813 if one fails."""
+    """PG811 for changes of one patch that the other patch undoes, PG813 if either fails."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures
@@ -98,7 +98,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verd
 
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG812 if a workload's facts depend on the order, PG813 if it fails."""
+    """PG812 if a workload's facts depend on the order, PG813 if the workload fails in either."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures

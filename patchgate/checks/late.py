@@ -40,7 +40,7 @@ _EXPECTED = "the facts of a process that runs the patch first"
 
 @Check(believes=SIMULATED, seconds=2, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Verdicts:
-    """Ask about one workload only: the first whose facts the patch changes."""
+    """Ask only about the first workload whose facts the patch changes."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
         if not (unpatched.failure or patched.failure) and changed_facts(
@@ -55,7 +55,7 @@ def ask_late(context: CheckContext, at: Instance) -> Verdicts:
 def judge_late(
     patch: Patch, unpatched: Observation, patched: Observation, late: Observation
 ) -> Verdict:
-    """PG821 if the facts differ from those with the patch imported first."""
+    """PG821 if the facts differ from the facts with the patch imported first."""
     case, place = late.case, patch.place
     say = partial(verdict, case=case, fact=case.name, expected=_EXPECTED)
     if late.failure:

@@ -78,9 +78,9 @@ _CODES = {Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
 # The limits without a budget in the manifest. A gain beyond them is a note.
 _BUDGETS = {
     # Wider than the resolution of paired timing in one look (docs/latency.md), so that equal code
-    # is within it.
+    # stays within the limit.
     "latency": Budget(low=-0.005, high=0.005),
-    # With other work on the machine, even equal code differs more than on a GPU (docs/latency.md).
+    # With other work on the machine, equal code differs by more than on a GPU (docs/latency.md).
     "cpu_latency": Budget(low=-0.05, high=0.05),
     "peak_memory": Budget(low=0.0, high=COSTS["peak_memory"].limit),
 }
@@ -95,12 +95,12 @@ _QUEUE = 4
 class Timing:
     """Paired times of one workload at one size, and other measurements of the same process."""
 
-    rounds: tuple[Round, ...]  #: microseconds by side; on the CPU those of the process's own clock
+    rounds: tuple[Round, ...]  #: microseconds by side; on the CPU, of the process's own clock
     peak_memory: dict[str, int]  #: bytes by side
     first_call: dict[str, float]  #: seconds by side
-    elapsed: tuple[Round, ...] = ()  #: on the CPU, microseconds that went by meanwhile
+    elapsed: tuple[Round, ...] = ()  #: on the CPU, microseconds of wall-clock time
     warm_up: str = ""  #: whether times were steady before they were taken
-    tuned: bool = False  #: the kernels were tuned, anew for each look
+    tuned: bool = False  #: True if the kernels were tuned, anew for each look
 
     @property
     def looks(self) -> tuple[tuple[Round, ...], ...]:
@@ -110,8 +110,8 @@ class Timing:
 
     @property
     def interval(self) -> Interval:
-        """The interval of all rounds; for tuned kernels that of all looks, because one choice of
-        tuning affects all rounds of a look.
+        """The interval of all rounds; for tuned kernels the hull of the intervals of all looks,
+        because one choice of tuning affects all rounds of a look.
         """
         if self.tuned:
             return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
@@ -119,8 +119,8 @@ class Timing:
 
     @property
     def metric(self) -> str:
-        """The budget that applies: the cost of a patch on a GPU is independent of that on the
-        CPU.
+        """The name of the budget that applies. GPU and CPU have separate budgets, because the cost
+        of a patch on one says nothing of its cost on the other.
         """
         return "cpu_latency" if self.elapsed else "latency"
 
@@ -175,7 +175,7 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
         queue="" if at.case.device == "cpu" else str(context.runner.device_lock),
         size=at.size,
         built=str(shared / "triton" / torch / patch_digest(patch)),
-        # One folder for each patch, so that none is timed with the tuning of another.
+        # Each patch has its own folder, so that no patch is timed with the tuning of another.
         tuned=str(shared / "tuned" / torch / patch_digest(patch) / str(seed)),
         rounds=ROUNDS,
         for_seconds=SECONDS,
@@ -193,7 +193,7 @@ def timing_of(answer: Answer, where: str) -> Timing:
 
 
 def join(timings: Sequence[Timing]) -> Timing:
-    """All looks as one: the rounds of all, and the memory and first calls of the first."""
+    """All looks as one: the rounds of all looks, and all other measurements of the first look."""
     rounds, elapsed = (
         tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed")
     )
@@ -201,8 +201,8 @@ def join(timings: Sequence[Timing]) -> Timing:
 
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
-    """True if another look could not change the verdict; a change of tuned kernels counts once all
-    looks agree.
+    """True if another look could not change the verdict. A change of tuned kernels is never
+    settled before all looks are taken.
     """
     kind = _kind(patch, timing, timing.interval)
     return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
@@ -221,13 +221,13 @@ def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
 
 
 def _code(kind: Kind, worse: bool) -> str:
-    """The code of a change; beyond its budget, the sign decides between loss and gain."""
+    """The code of a change. Beyond the budget, `worse` decides between loss and gain."""
     return _CODES.get(kind) or ("PG611" if worse else "PG612")
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
-    """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the
-    line of the budgets.
+    """One verdict on the time, judged by the whole interval, and one on the peak memory if it was
+    measured. `where` is the line of the budgets.
     """
     interval = timing.interval
     kind = _kind(patch, timing, interval)
@@ -272,8 +272,8 @@ def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: st
 
 
 def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:
-    """The verdict without times. One process runs both sides, so the kernels check judges whose
-    fault a failure is.
+    """The verdict if there are no times. One process runs both sides, so the kernels check decides
+    whose fault a failure is.
     """
     kind = Kind.INFRA if fault_of(None, failure) is Fault.MACHINE else Kind.UNMEASURED
     actual = failure.text

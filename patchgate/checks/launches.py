@@ -32,7 +32,7 @@ from patchgate.checks.samples import changed_code
 FAMILY = "parity"
 # Modules that a generated kernel needs when it is launched: they choose its blocks and its grid.
 _LAUNCHING = "torch._inductor.runtime."
-# The batch, one row and none; each is compiled.
+# Inputs that are each compiled: the batch, one row and no rows.
 _COMPILES = 3
 
 

@@ -71,7 +71,7 @@ PG909 a kept answer was wrong
         commands=(Command(name="gate", arguments=("PATCH", "--device", "cuda")),),
     ),
 )
-# Root needs none of users besides.
+# A user namespace is not listed, because root needs none.
 _NAMESPACES = ("mount", "pid", "ipc", "net")
 verdict = partial(verdict_of, FAMILY)
 
@@ -83,7 +83,7 @@ def ask_sentinel(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """The verdicts on the sandbox of a patch there; empty if no child has answered."""
+    """The verdicts on the sandbox of a patch on this device; empty if no child has answered."""
     is_real = context.run.profile(device)["kind"] == "real"
     case = Case(torch=torch, device=device) if is_real else Case(torch=torch)
     return judge_sandbox(
@@ -99,7 +99,9 @@ def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
 
 
 def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """The verdicts that end the judgement there: the sentinel fails, or the patch does not run."""
+    """The verdicts that end the judgement: the sentinel fails, a part of a required sandbox is
+    missing, or the patch does not run.
+    """
     sentinel = sentinel_verdict(context, torch, device)
     if sentinel.kind is not Kind.PASS:
         return [sentinel]
@@ -118,8 +120,8 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
 
 
 def judge_sentinel(case: Case, answer: Answer) -> Verdict:
-    """PG903 if every known fact is exact, PG902 if one differs; without an answer, the code of the
-    fault.
+    """PG903 if every known fact is exact, PG902 if one differs. If the sentinel failed, the code of
+    its failure.
     """
     failure = failure_of(answer)
     if failure:
@@ -140,15 +142,15 @@ def _code_of(failure: Failure) -> str:
     or the probe did not understand.
     """
     is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
-    # A file of torch lacks another one. If the probe lacks it, torch may have moved it.
+    # Here a file of torch lacks another file. If the probe lacks one, torch may have moved it.
     if failure.stage == "server" or (is_import and failure.raised_at):
         return "PG901"
     return "PG905" if fault_of(failure, None) is Fault.MACHINE else "PG902"
 
 
 def judge_sandbox(case: Case, answer: Answer, *, required: bool) -> list[Verdict]:
-    """PG908: a note if a part is missing; if all parts are required, the machine is unfit for a
-    patch.
+    """PG908: a note if a part of the sandbox is missing. If all parts are `required`, the machine
+    is then unfit for a patch.
     """
     if failure_of(answer):
         return []
@@ -170,7 +172,7 @@ def judge_environment(torch: str, problem: str) -> Verdict:
 
 
 def judge_contradicted(torch: str, question: str) -> Verdict:
-    """PG909: fresh answers of this run contradict a kept one."""
+    """PG909: fresh answers of this run contradict a kept answer."""
     actual = f"two fresh answers to `{question}` differ from it"
     case = Case(torch=torch)
     return verdict("PG909", Kind.INFRA, case, "", "the kept answer", actual, item="kept answers")
@@ -184,7 +186,7 @@ def judge_broken(item: str, expected: str, actual: str) -> Verdict:
 def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
     """PG907: the run ended before this instance of a check was judged."""
     item = at.case.name if at.case.workload else name
-    # Several checks of a family may be asked of one case: each is a result of its own.
+    # Several checks of a family may judge one case: each has a result of its own.
     fact = f"{name} {at.size}".rstrip() if at.case.workload else at.size
     return replace(_stopped(at.case, fact, item, reason), check=family)
 
@@ -195,8 +197,8 @@ def judge_unstarted(case: Case, reason: str) -> Verdict:
 
 
 def judge_edited(patch: str, file: str, *, is_red: bool) -> Verdict:
-    """PG907: a file was edited during the run. If something was red before, the rest is not judged
-    and the run has its answer.
+    """PG907: a file was edited during the run, so the rest is not judged. If a verdict was red
+    before the edit, the run has its answer.
     """
     edited = judge_unstarted(Case(torch="", patch=patch), f"{file} was edited during the run")
     advice = "Run the same command again, which judges the files as they are now."

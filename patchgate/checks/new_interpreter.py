@@ -72,7 +72,7 @@ def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Ans
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
         return
     for name in answer["missing"]:
-        # A caller that enters a scope has already loaded the modules that the scope is for.
+        # A caller that enters a scope has already loaded the modules that the scope changes.
         is_target = name in (patch.claims.targets or ()) and not patch.claims.scope
         kind = Kind.REGRESSED if is_target else Kind.WARNING
         place = assignment_place(patch, name)

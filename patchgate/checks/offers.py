@@ -70,16 +70,16 @@ PG535 as in eager mode
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
-# The probe's findings other than numbers -> the code for it and its kind.
+# Findings of the probe other than numbers -> the code and the kind of the verdict.
 _FAULTS = {"raises": ("PG531", Kind.REGRESSED), "metadata": ("PG533", Kind.REGRESSED)}
-# An exception by which code may refuse special inputs and sizes; Python's own for a missing name or
-# key is a mistake.
+# An exception by which code may refuse special inputs and sizes. Python's own exceptions, as for a
+# missing name or key, are mistakes.
 _REFUSES = re.compile(
     r"raises (?!AttributeError|IndexError|KeyError|NameError|TypeError|UnboundLocal|ZeroDivision)"
 )
 # Overflow depends on the precision of intermediate results, which a backend chooses.
 _OVERFLOWS = "very large"
-# Without these there are outputs to compare.
+# After one of these faults there are no outputs to compare.
 _ENDED = {"raises", "refuses", "unmeasured"}
 _FAILED = ("PG531", "PG509")
 
@@ -125,8 +125,8 @@ def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answer) -> Verdicts:
-    """PG531, PG533 and PG534 for faults in the run; PG532 or PG535 for its numbers, if there are
-    any.
+    """PG531, PG533 and PG534 for faults in the run; PG532, PG534 or PG535 for its numbers, if there
+    are any.
     """
     say = partial(
         verdict, case=case, fact=offer, expected="as in eager mode", where=offer_place(patch, offer)

@@ -26,11 +26,11 @@ def ask_options(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_options(compared: Compared) -> Verdicts:
-    """One verdict for each option or mode that changed, one for all others."""
+    """One verdict for each option or mode that changed, and one for all others together."""
     verdicts = list(judge_facts(FAMILY, compared))
     alike = [
         verdict for verdict in verdicts if verdict.kind is Kind.PASS
-    ]  # hundreds of them are one line
+    ]  # hundreds of these become one line
     yield from (verdict for verdict in verdicts if verdict.kind is not Kind.PASS)
     if alike:
         actual = f"{len(alike)} options and modes"

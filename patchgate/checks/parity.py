@@ -36,9 +36,9 @@ from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 # The defaults of `largest_ulps` and `error_factor`. The error of a sound patch that rounds
-# otherwise varies: 1.12 times the unpatched one was seen in float32.
+# differently varies: 1.12 times the unpatched error was seen in float32.
 _ULPS, _FACTOR = 8.0, 1.2
-# The factor for code other than Inductor's, which rounds otherwise.
+# The factor for code that is not Inductor's and so rounds differently.
 _OWN_FACTOR = 2.0
 CODES = (
     *read_codes(f"""
@@ -104,9 +104,11 @@ verdict = partial(verdict_of, FAMILY)
 _AGAIN = 3
 # The seeds of inputs and weights for a comparison of numbers.
 SEEDS = (0, 1, 2)
-# Errors are 2-norms of thousands of elements; below this they differ in the last digits only.
+# Errors are 2-norms of thousands of elements. If two errors differ by a smaller share than this,
+# they differ in the last digits only.
 _SLACK = 1e-6
-# The worst of some thousand elements varies; a defect in one of them is far larger.
+# The error of the worst of some thousand elements varies by about this factor; a defect in one
+# element is far larger.
 _ELEMENT = 2
 _SIDES = ("eager", "unpatched", "patched")
 # The errors of Inductor without a working compiler.
@@ -117,7 +119,7 @@ _NO_COMPILER = (
     "['g++'",
     "['clang++'",
 )
-# Puts one question for one side, whose outputs go to a file.
+# Asks a question of one side, whose outputs go to a file.
 AskSide = Callable[[Patch | None, str], Answer]
 
 
@@ -155,8 +157,8 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics that other code than Inductor's needs: of a backend with
-    kernels of its own, or of eager mode.
+    """The patch with the class of numerics for code that is not Inductor's: a backend with kernels
+    of its own, or eager mode.
     """
     claims = patch.claims
     numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
@@ -167,8 +169,8 @@ def with_own_rounding(patch: Patch) -> Patch:
 
 
 def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts on numbers. PG518 replaces those of outputs that are unchanged because the patch
-    does not act there.
+    """The verdicts on numbers. If all passed because the patch does not act on the case, PG518
+    replaces them.
     """
     if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
         return verdicts
@@ -198,7 +200,9 @@ def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
 
 
 def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The figures as for an unpatched side whose equal runs differ; the same for gradients."""
+    """The figures, changed to say that equal runs of the unpatched side differ; likewise for
+    gradients.
+    """
     own = metrics | {"repeats": metrics["repeats"] | {"unpatched": False}}
     return own | (
         {"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {}
@@ -209,9 +213,9 @@ def compared_sides(
     context: CheckContext, case: Case, ask: AskSide, question: str, folder: str = ""
 ) -> dict[str, Any] | Verdict:
     """The figures of the difference between both sides' outputs, or the verdict on the side that
-    did not run. The outputs are left in `folder`, if one is given.
+    did not run. If `folder` is given, the outputs are left there.
 
-    If a side cannot run here, the only figure is `unmeasured`, the reason.
+    If a side cannot run here, the only figure is `unmeasured`, which holds the reason.
     """
     if not folder:
         with TemporaryDirectory() as folder:
@@ -229,8 +233,8 @@ def compared_sides(
 
 
 def comparison_failure(answer: Answer) -> Failure | None:
-    """The reason why two files were not compared: a step of ours failed, or the patched file has no
-    outputs.
+    """The reason why two files were not compared: a step of ours failed, or the outputs of the
+    patched file cannot be read. None if they were compared.
     """
     if answer.get("unreadable"):
         what = f"outputs that cannot be compared: {answer['unreadable']}"
@@ -247,12 +251,12 @@ def outputs_of(
     compiles: int = 1,
     seeds: Sequence[int] = SEEDS,
 ) -> Answer:
-    """Write the outputs of a workload, or of a form that the question makes of it, on a device, to
-    the file `path`.
+    """Write the outputs of a workload on a device to the file `path`. Some questions make other
+    forms of the workload, and write their outputs too.
     """
     workload = context.workload(case.workload)
     small = seeds is SEEDS and (context.run.nightly or "equivalence" in workload.checks)
-    # Once more for each small size, and twice where gradients are taken.
+    # Each small size needs another compile, and gradients double the compiles.
     compiles *= (3 if small else 1) * (2 if workload.training else 1)
     return context.ask_building(
         case.torch,
@@ -268,7 +272,7 @@ def outputs_of(
 
 
 def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[str, Any]:
-    """The first intermediate result that differs; none if a side cannot tell."""
+    """The first intermediate result that differs; empty if a side was not traced."""
     files = folder / "unpatched-trace", folder / "patched-trace"
     for patch, path in zip((None, context.patch), files, strict=True):
         outputs_of(context, case, "trace", patch, path)
@@ -289,9 +293,11 @@ def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -
 
 
 def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
-    """Three questions: bit-stable? accurate against float64? and special inputs unchanged?
+    """The verdicts on three questions: are bits unchanged, is the error against float64 small
+    enough, and are special inputs handled as before?
 
-    The first two are for the outputs, and for the gradients if there are any.
+    The first two questions are about the outputs, and about the gradients if there are any. Only
+    the first is asked if the patch claims to change numbers.
     """
     where = patch.place_of("numerics")
     strict = patch.claims.numerics is not Numerics.CHANGES
@@ -304,10 +310,11 @@ def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
 
 
 def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
-    """The share that differs, judged by the claimed class."""
+    """The verdict on the share of elements whose bits differ, by the claimed class of numerics."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
-    # If only the patched side varies, it is the patch that does it, and it can vary on purpose.
+    # If only the patched side varies, the patch is the cause. It may vary on purpose only if it
+    # claims to change numbers.
     if "unpatched" in nondeterministic or (
         claims.numerics is Numerics.CHANGES and nondeterministic
     ):
@@ -339,7 +346,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> V
 
 
 def _is_rounding(figures: Iterable[Answer]) -> bool:
-    """True if no output moves by more than another rounding explains."""
+    """True if no output moves by more than a different rounding explains."""
     return all(each["ulps"] <= _ULPS for each in figures)
 
 
@@ -349,7 +356,7 @@ def error_factor(patch: Patch) -> float:
 
 
 def _broken_claim(patch: Patch, metrics: Answer) -> str | None:
-    """The code of the claim that bits and ulps break."""
+    """The code of the claim that the figures break; None if they break no claim."""
     claims = patch.claims
     if claims.numerics is Numerics.BIT_IDENTICAL and metrics["differing"] > 0:
         return "PG501"
@@ -358,7 +365,7 @@ def _broken_claim(patch: Patch, metrics: Answer) -> str | None:
 
 
 def _error(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
-    """The error against float64, of all elements and of the worst one."""
+    """The verdict on the error against float64, of all elements and of the worst element."""
     factor = error_factor(patch)
     errors, worst = (
         {side: metrics[f"{kind}_{side}"] for side in _SIDES} for kind in ("error", "worst")
@@ -379,8 +386,8 @@ def _error(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> 
 
 
 def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts:
-    """Inputs with NaN, infinities and extremes, with one row and none: the outcome must be that of
-    unpatched or eager code.
+    """The verdicts on inputs with NaN, infinities and extreme numbers, and on inputs with one row
+    or no rows. Their outcome must be that of unpatched or eager code.
     """
     expected = (
         "NaN, infinite and finite elements, or the error, as without the patch or in eager mode"
@@ -407,7 +414,7 @@ def _extremes(case: Case, patch: Patch, metrics: Answer, where: str) -> Verdicts
 
 
 def _is_of_zeros(metrics: Answer) -> bool:
-    """True if the outputs differ, and all are equal as numbers: no comparison of values sees it."""
+    """True if the outputs differ only in bits that a comparison of numbers does not see."""
     return bool(metrics["differing"] > 0 and metrics.get("is_equal"))
 
 

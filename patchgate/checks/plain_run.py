@@ -58,10 +58,10 @@ PG227 depends on the order of imports
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
-# The text of the probe.
+# Words of the probe's error.
 _NEEDS_DEVICE = "needs a real device"
-# The most workloads that are observed to find one that the patch changes. Other checks use the same
-# observations.
+# The most workloads that are observed in search of one that the patch changes. Other checks use the
+# same observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.
 _SEEDS = range(1 << 20, 1 << 31)
@@ -95,8 +95,8 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _workload(context: CheckContext, torch: str) -> str:
-    """A workload that the patch changes, if it changes any of the first few; else a random one,
-    which the patch cannot know.
+    """A workload that the patch changes, if it changes any of the first few; else a random
+    workload, which the patch cannot know.
     """
     if context.only:
         return context.only[0].workload
@@ -117,7 +117,7 @@ def _workload(context: CheckContext, torch: str) -> str:
 
 
 def _files(folder: Path) -> tuple[Path, Path]:
-    """The outputs of the script, and those of the gate's own run."""
+    """The files for the outputs of the script and of the gate's own run."""
     return folder / "script", folder / "judged"
 
 
@@ -128,15 +128,15 @@ def _sides(
     folder.mkdir()
     files = _files(folder)
     ask = partial(context.ask_plain_run, case, patch, files[0], seed)
-    # The script needs no server with torch, so it runs while that warms up, unless it would have to
-    # build everything itself.
+    # The script needs no server with torch, so it runs while the server warms up, unless the script
+    # would have to build everything itself.
     with ThreadPoolExecutor(1) as beside:
         early = beside.submit(ask) if context.was_built(case, patch) else None
         judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
         plain = early.result() if early else {} if failure_of(judged) else ask()
     if not plain or failure_of(plain):
         return judged, plain
-    # Another process compares the files, because the script must not see the other one.
+    # Another process compares the files, because the script must not see the gate's outputs.
     compared = context.differences(case.torch, "differ runs", *files)
     failure = comparison_failure(compared)
     return judged, {"failure": vars(failure)} if failure else plain | compared["metrics"]
@@ -159,10 +159,10 @@ def _missing(judged: Answer, plain: Answer) -> int:
 
 
 def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
-    """The differences between the results of the script and those of the gate's own run.
+    """The differences between the results of the script and of the gate's own run.
 
-    The gate's run may compile more, for other values: `usual` modules are missing in a script
-    without the patch too.
+    The gate's run may compile more, for other values. So `usual` modules may be missing in the
+    script: as many are missing in a script without the patch.
     """
     failure = failure_of(plain)
     if failure:
@@ -202,11 +202,11 @@ def judge_plain_run(
     *,
     unpatched: bool = False,
 ) -> Verdict:
-    """PG225 if results differ between the gate's run and a script, and those `without` the patch do
-    not.
+    """PG225 if results differ between the gate's run and a script, but do not differ `without` the
+    patch.
 
-    `unpatched`: the script has the results of torch without the patch, so only the order of imports
-    matters (PG227).
+    `unpatched`: the script with the patch gives the results of torch without it, so the difference
+    comes from the order of imports (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
     uncompared = _uncompared(case, workload, expected, *patched)
@@ -238,7 +238,7 @@ def judge_plain_run(
 def _uncompared(
     case: Case, workload: str, expected: str, judged: Answer, plain: Answer
 ) -> Verdict | None:
-    """PG226 if a run failed in a way that shows no difference."""
+    """PG226 if a run failed for a reason that says nothing of a difference; None otherwise."""
     for failure in map(failure_of, (judged, plain)):
         if fault_of(None, failure) is Fault.MACHINE:
             return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))

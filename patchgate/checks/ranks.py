@@ -46,8 +46,8 @@ def ask_ranks(context: CheckContext, at: Instance) -> Verdicts:
             raise NoRanks(answer["unmeasured"])
         failure = failure_of(answer)
         if failure and failure.signature.endswith("SIGABRT"):
-            # The ranks are forks, and a patch that computes at import has threads by then. Real
-            # ranks are no forks.
+            # The ranks are forks, and a patch that computes at import has started threads before
+            # the fork. Real ranks are not forks.
             raise NoRanks(f"{failure.text}: the two ranks are forked after the import of the patch")
         return answer
 

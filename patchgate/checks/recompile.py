@@ -80,9 +80,10 @@ def ask_recompile(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdicts:
-    """One verdict for each step in which more was compiled; PG410 if there is none.
+    """One verdict for each step in which more was compiled than without the patch; PG410 if there
+    is no such step.
 
-    A further graph in the first call is a graph break, which the graph check judges.
+    An additional graph in the first call is a graph break, which the graph check judges.
     """
     place = patch.place
     sides = failure_of(unpatched), failure_of(patched)
@@ -105,10 +106,10 @@ def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answe
 def _more(
     unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
 ) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs, or more symbolic graphs, than
-    unpatched. The step STATE may not have fewer either.
+    """The code, the step, the expected and the actual count of each step that has more graphs or
+    more symbolic graphs with the patch. In the step STATE, fewer graphs count too.
     """
-    # A graph that the patch compiles or splits by itself is compiled once more for another size or
+    # A graph that the patch itself compiles or splits is compiled once more for another size or
     # state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():

@@ -87,7 +87,7 @@ PG515 samples of what the patch replaces were not judged
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
-#: The probe gives the samples of a pass, and of what orders kernels, these names.
+#: The names that the probe gives to the samples of a pass, and of code that orders kernels.
 PROGRAMS, KERNEL_PROGRAMS = "small programs", "small programs of kernels"
 _FORM = "Give results the dtype and shape that they have without the patch."
 _PROGRAM = (
@@ -121,7 +121,7 @@ _OF_PROGRAMS = {
     KERNEL_PROGRAMS: _ORDER,
     "small programs that compile": _COMPILES_ITSELF,
 }
-# Words of a difference -> the next step, if that of the code does not fit.
+# Words of a difference -> the next step, where the next step of the code does not fit.
 _NEXT = {
     "two different devices": (
         "Make every tensor on the device of the arguments: `torch.arange(n, device=x.device)`."
@@ -150,7 +150,7 @@ _NEXT = {
         "Look for an intermediate that overflows, or a division by zero, that the original has not."
     ),
 }
-# The words of a sample for how it was run.
+# The words in a sample's text for the way it was run.
 _RUN = re.compile(", (in eager mode|on the simulated GPU)$")
 verdict = partial(verdict_of, FAMILY, item="samples")
 # Names of operators of torch, or of functions of Inductor that handle them.
@@ -162,24 +162,24 @@ _OPERATOR = re.compile(
     r"|^torch\._inductor\.codegen\.\w+\.\w+Overrides\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
 )
-# Passes, their tables of patterns, and options that hold a pass: they may act on any graph.
+# Passes, their tables of patterns, and options that hold a pass. All may act on any graph.
 _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
-# Functions and options that decide what a backward gets of its forward, and how random numbers are
-# drawn there.
+# Functions and options that decide which values a backward gets from its forward, and how random
+# numbers are drawn in it.
 _JOINT = re.compile(
     r"^torch\.(?:_functorch\.(?:partitioners|config|_aot_autograd|_activation_checkpointing)\."
     r"|_inductor\.(?:inductor_prims\.|config\.fallback_random|compile_fx\.\w*(?:joint|partition))"
     r"|_prims\.rng_prims\.)"
 )
-# Functions that order, fuse and allocate kernels, or write the code that calls them: all that make
-# code and have no other samples.
+# Functions that order, fuse and allocate kernels, or write the code that calls kernels. They are
+# all functions that make code and have no other samples.
 _KERNELS = re.compile(
     r"^torch\.(?:utils\._sympy\.[^\[]+|_inductor\.(?!(?:config|custom_graph_pass|codecache|fx_passes"
     r"|decomposition|lowering|kernel|pattern_matcher)\b)(?:codegen\..*|\w+\.[^\[]+))$"
 )
-# Functions that make the keys of caches, and the option that leaves others out of them.
+# Functions that make the keys of caches, and the option that leaves other options out of keys.
 _KEYS = re.compile(
     r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
     r"|_inductor\.config\._cache_config_ignore_prefix$)"
@@ -192,17 +192,18 @@ _TRAINING = re.compile(
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
 )
 # Functions that act while code is compiled, before Inductor, and entries of their tables for
-# operators of torch: not those of registries to which a project adds its own.
+# operators of torch. Entries of registries to which a project adds its own are left out.
 _COMPILER = re.compile(
     r"^torch\.(?:_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export"
     r"|export|_library|_ops|_prims_common|_meta_registrations|fx"
     r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+(?:\[['\"]?(?:aten|prims)[./].*)?$"
 )
-# Functions of torch itself that are no operators.
+# Functions of torch that are not operators.
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
-# Groups of samples are compiled forward and backward, and halved if one raises.
+# The time limit, in cases: groups of samples are compiled forward and backward, and halved if one
+# raises.
 _COMPILES = 12
 _SHOWN = 3
 
@@ -239,14 +240,14 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def sampled(context: CheckContext, torch: str) -> Answer:
-    """Results of the samples of the replaced operators, asked once: `unpatched`, `patched`, and
-    `compared`.
+    """The answers `unpatched`, `patched` and `compared` on the samples of the replaced operators;
+    they are asked once a run.
     """
     return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
 
 
 def _run_samples(context: CheckContext, torch: str) -> Answer:
-    """The three answers; an answer is empty if the previous one makes it needless."""
+    """The three answers. An answer is empty if a previous answer makes it needless."""
     names = sampled_names(context.apply(torch))
     answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
@@ -272,7 +273,8 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         )
         failed = failure_of(answers["patched"])
         if failed:
-            # A time limit is the patch's fault if the same work without it ends in half the time.
+            # If the time limit ends the patched run, the patch is at fault only if the same work
+            # ends in half the time without it.
             is_late = failed.cause is Cause.HUNG
             most = {"as_patched": True, "offers": [], "compiles": _COMPILES // 2}
             first = again(**(most if is_late else {"only": [], "only_simulated": []}))
@@ -284,8 +286,8 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             [each["at"] for each in differing if each.get("way") == way]
             for way in ("compiled", "simulated")
         )
-        # These are compiled without the patch too: results that torch itself gets wrong are not
-        # judged.
+        # Samples that differ are compiled without the patch too: results that torch itself gets
+        # wrong are not judged.
         if only or only_simulated:
             asked = again(only=only, only_simulated=only_simulated)
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
@@ -303,7 +305,7 @@ def _is_coverage_asked(context: CheckContext, torch: str) -> bool:
 
 
 def _simulated(context: CheckContext) -> dict[str, Any] | None:
-    """The profile of the first simulated GPU that is judged, if any is."""
+    """The profile of the first simulated GPU that is judged; None if none is judged."""
     profiles = map(context.run.profile, context.run.devices)
     gpus = (each for each in profiles if each["kind"] == "simulated" and each["backend"] == "cuda")
     return next((dict(each) for each in gpus), None)
@@ -320,8 +322,8 @@ def _mentions(patch: Patch) -> list[str]:
 def _write_program(
     context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The file with a program that differs, which needs torch and the patch only; empty if there is
-    none.
+    """Write a program that differs to a file, and return the file's path; empty if no program
+    differs. The program needs only torch and the patch.
     """
     body = next((each["program"] for each in differing if each.get("program")), "")
     if not body:
@@ -353,9 +355,10 @@ def changed_code(applied: Answer) -> tuple[str, ...]:
 
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
-    """The names for which samples are made. `names` are changed ones: operators, functions that
-    handle them, or options that hold a pass; the other lists are some of these. `offers` are
-    backends and passes that nothing calls by itself.
+    """The names for which samples are made. `names` has all changed names for which there are
+    samples, such as operators, functions that handle operators, and options that hold a pass.
+    `offers` has backends and passes that the patch offers and nothing calls by itself. Each other
+    list is a part of `names`.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
@@ -404,8 +407,8 @@ def judge_samples(
     metrics: Mapping[str, Any],
     program: str = "",
 ) -> list[Verdict]:
-    """PG512 and PG513 for samples that differ, or PG514; a patch that claims to change numbers may
-    do so.
+    """PG512 and PG513 for samples that differ, or PG514. Numbers may differ if the patch claims to
+    change them. Samples of what the patch offers get PG532 and PG531.
     """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
@@ -455,8 +458,8 @@ def judge_samples(
 
 
 def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:
-    """True where a claim of other numbers explains nothing: a gradient is missing, memory is
-    shared, or a small program has other results with a pass.
+    """True if a claim to change numbers does not explain the difference: a gradient is missing,
+    memory is shared, or a small program has grossly different results with a pass.
     """
     is_gross = is_pass and sample.get("is_gross") and sample.get("is_graph")
     return bool(sample.get("is_missing") or sample.get("is_shared") or is_gross)
@@ -491,7 +494,8 @@ def _judge_compiles(
             yield verdict(code, Kind.REGRESSED, case, f"of {ran}", expected, actual, place)
 
 
-# The most that small programs may keep more for their backwards, as of memory at the peak.
+# The factor by which the memory that small programs keep for their backwards may grow. Peak memory
+# has the same limit.
 _KEPT = 1.02
 
 
@@ -516,8 +520,8 @@ def _judge_loops(case: Case, ran: str, serial: Sequence[str], place: str) -> Ite
 def _judge_settings(
     case: Case, patch: Patch, ran: str, settings: Sequence[str], place: str
 ) -> Iterator[Verdict]:
-    """PG208 for each setting that calls in eager mode leave changed, judged as settings that an
-    import changes.
+    """PG208 for each setting that calls in eager mode leave changed. Such settings are judged like
+    settings that an import changes.
     """
     claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
     for setting in settings:
@@ -540,7 +544,7 @@ def _red(
     program: str,
 ) -> Iterator[Verdict]:
     if found:
-        # A sample that differs compiled and on the simulated GPU counts once.
+        # A sample that differs both when compiled and on the simulated GPU counts once.
         own: dict[Any, Mapping[str, Any]] = {}
         for each in found:
             own.setdefault(each.get("at", each["sample"]), each)
@@ -557,7 +561,7 @@ def _red(
 
 
 def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
-    """The next step for a sample that differs; None if that of the code fits."""
+    """The next step for a sample that differs; None if the next step of the code fits."""
     if sample["offer"]:
         return None
     if sample.get("is_form"):

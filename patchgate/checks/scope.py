@@ -55,8 +55,8 @@ def ask_scope(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
-    """Compare each case, compiled after the scope was entered and left, with torch without the
-    patch.
+    """Compile each case after the scope was entered and left, and compare its facts with the facts
+    without the patch.
     """
     where = context.patch.place_of("scope")
     return [

@@ -22,7 +22,7 @@ from patchgate.model.facts import format_value, growth, increase
 from patchgate.model.records import Facts
 
 FAMILY = "shapes"
-# The codes of facts as recorded are those of the graph check: PG400 to PG409.
+# Recorded facts have the codes of the graph check: PG400 to PG409.
 CODES = read_codes("""
 PG421 compiles more often as sizes change
     Called with the same script of sizes, the patched workload is compiled more often than the
@@ -45,8 +45,8 @@ PG423 stops compiling as sizes change
     Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is
     skipped.
 """)
-# The first figure that grew decides: a broken graph compiles more often, and code that gives up has
-# compiled before.
+# The first figure that grew decides the code, because a broken graph also compiles more often, and
+# code that stops compiling has compiled before.
 _WORSE = (
     ("PG423", ("shapes.eager.", "shapes.limit.")),
     ("PG422", ("shapes.breaks.",)),
@@ -66,8 +66,8 @@ def ask_shapes(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_shapes(compared: Compared) -> Verdicts:
-    """One verdict for each way of compiling that got worse, because its other facts follow from
-    that; otherwise the verdicts of the golden file.
+    """One verdict for each way of compiling that got worse, in place of verdicts on all its facts
+    that changed. All other verdicts are those of the golden file.
     """
     before, after = compared.unpatched.facts, compared.patched.facts
     worse = _worse(before, after)
@@ -100,8 +100,8 @@ def _worse(before: Facts, after: Facts) -> dict[str, str]:
 
 
 def _instead_of_eager(mode: str, before: Facts, after: Facts) -> bool:
-    """True if each further compile replaces a call that ran in eager mode, as with a higher
-    limit.
+    """True if each additional compile replaces a call that ran in eager mode, for example because
+    the recompile limit is higher.
     """
     compiled, eager = (f"shapes.{name}.{mode}" for name in ("compiled", "eager"))
     more = increase(before.get(compiled), after.get(compiled))

@@ -53,8 +53,8 @@ def ask_stubs(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Verdict]:
-    """PG230 for each project with stand-ins that the patch used, with their names; PG231 if it used
-    none.
+    """PG230 for each project of which the patch used stand-ins, with their names; PG231 if the
+    patch used none.
 
     Raises NothingToJudge if there are no stand-ins.
     """
@@ -84,7 +84,9 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
 
 
 def _reasons(patch: Patch, project: str) -> str:
-    """The modules of a project, or of all, that cannot be imported here, and the reasons."""
+    """The modules of a project that cannot be imported here, and the reasons; of all projects if
+    `project` is empty.
+    """
     found = [
         f"{name}: {why}"
         for name, why in patch.stand_ins.items()

@@ -88,10 +88,10 @@ def judge_symptom(
     again: Command,
     recorded: Ranges | None = None,
 ) -> Verdict:
-    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it fix the defect
-    where it applies?
+    """PG203 if the patch does not apply here but is needed, PG204 if the defect is absent without
+    the patch, PG205 if the patch does not remove it.
 
-    `recorded` is the symptom's fact without the patch, by release; it shows on which other releases
+    `recorded` is the symptom's fact without the patch, by release. It shows on which other releases
     the patch is needed.
     """
     case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
@@ -138,7 +138,7 @@ def _gated_out(
     where: str,
     again: Command,
 ) -> Verdict:
-    """PG203: the patch does not apply here, and is needed on these releases."""
+    """PG203: the patch does not apply here, but is needed on the releases `needed`."""
     return say(
         "PG203",
         Kind.REGRESSED,
@@ -157,8 +157,8 @@ def _stated_range(patch: Patch) -> str:
 
 
 def recorded_symptom(symptom: Symptom, folder: Path) -> dict[str, bool | None]:
-    """Release -> True if the symptom is recorded as present there without the patch, None if the
-    release has no record. Empty without any record.
+    """Release -> True if the symptom is recorded as present without the patch, False if it is
+    recorded as absent, None if the release has no record. Empty if no release has one.
     """
     golden = load_golden(symptom.workload, symptom.device, folder)
     recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact)
@@ -184,8 +184,8 @@ def _recorded_releases(
 
 
 def _on_releases(present: list[str], absent: list[str]) -> str:
-    """`defect present on 2.10.0 to 2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not
-    recorded`.
+    """A sentence on the record, such as `recorded without the patch: defect present on 2.10.0 to
+    2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not recorded`.
     """
     on = [range_text(torches, releases()) for torches in (present, absent)]
     recorded = in_order([*present, *absent])
@@ -214,7 +214,9 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
 
 
 def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
-    """The fact on both sides; for a `.max`, also the list whose maximum it is."""
+    """The values of a fact on both sides; for a fact `.max`, also the list of which it is the
+    maximum.
+    """
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
     sides = [(name, unpatched.get(name), patched.get(name)) for name in names]
     texts = [

@@ -42,16 +42,16 @@ PG510 sampled tokens change
 """)
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
-# The length of text for which a probability is given, in addition to the sampled length.
+# Probabilities are given for a text of this length and for a text of the sampled length.
 _LONG = 1000
-# The tokens after each prompt. Triton's interpreter takes two seconds for each, so its time limit
-# is that of as many cases as it may take minutes.
+# The tokens after each prompt, and the time limit in cases. Triton's interpreter takes two seconds
+# for each token, so it gets the time of one case for each minute that it may take.
 _TOKENS = 64
 _MINUTES = 8
 
 
 def _devices(run: Run) -> list[str]:
-    """Devices that compute numbers; at night also the first simulated one."""
+    """Devices that compute numbers; at night also the first simulated device."""
     return [*numeric_devices(run), *(simulated_devices(run)[:1] if run.nightly else [])]
 
 
@@ -83,7 +83,7 @@ def _sample(
 
 
 def _is_same_code(context: CheckContext, case: Case) -> bool:
-    """True if both sides generate the same code for the decoder; no token is sampled."""
+    """True if both sides generate the same code for the decoder. No token is sampled for that."""
     with TemporaryDirectory() as folder:
         codes = [
             _sample(context, case, patch, str(Path(folder, "tokens")), tokens=0).get("code")
@@ -93,7 +93,7 @@ def _is_same_code(context: CheckContext, case: Case) -> bool:
 
 
 def judge_tokens(case: Case, patch: Patch, by_mode: Mapping[str, Counts]) -> Verdicts:
-    """One verdict for each way of sampling: how often would a test of exact text change?"""
+    """One verdict for each way of sampling, with the chance that a test of exact text fails."""
     for mode, counts in by_mode.items():
         flips = counts["changed_sequences"] > 0
         red = flips and patch.claims.numerics is Numerics.BIT_IDENTICAL
@@ -112,8 +112,8 @@ def judge_tokens(case: Case, patch: Patch, by_mode: Mapping[str, Counts]) -> Ver
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
-    """The probability that a text of so many tokens changes, and its interval; every token has the
-    same probability.
+    """The probability that a text of so many tokens changes, and its interval. Every token is taken
+    to change with the same probability.
     """
     low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
     share = counts["changed_sequences"] / counts["drawn_alike"]
@@ -132,8 +132,8 @@ def _changes(counts: Counts) -> str:
 
 
 def _chances(counts: Counts) -> str:
-    """The probability that a test of an exact text fails, for a text of one sequence and a long
-    one.
+    """The probability that a test of exact text fails, for a text as long as one sequence and for a
+    long text.
     """
     chances = []
     for tokens in (counts["tokens"] // counts["sequences"], _LONG):

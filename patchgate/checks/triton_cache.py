@@ -67,8 +67,8 @@ def ask_triton_cache(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Build the kernels; with a warm cache only if the patch changes the machine code of an equal
-    source.
+    """Build the kernels of both sides with cold caches. If the patch changes the machine code of
+    equal sources, also build them with caches that the other side has warmed.
     """
 
     def built(cache: str, patch: Patch | None) -> Answer:
@@ -84,7 +84,7 @@ def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str,
 
 
 def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
-    """Sources whose machine code differs with the patch; each side starts with a cold cache."""
+    """Sources whose machine code differs with the patch, if each side starts with a cold cache."""
     unpatched, patched = (answers[side]["kernels"] for side in (UNPATCHED, PATCHED))
     return [
         source
@@ -94,7 +94,7 @@ def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG707 for each side that got a kernel of the other, PG708 if none did.
+    """PG707 for each side that got a kernel of the other side, PG708 if neither did.
 
     Triton's key contains the source, so only kernels with equal sources can be confused.
     """

@@ -63,7 +63,7 @@ PG220 applies on no supported release
     `torch_range = ">=2.6"` in `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)
 verdict = partial(verdict_of, FAMILY)
-# Exceptions of code that parses a version and meets `0a0` or `dev20260101` in place of a number.
+# Exceptions of code that parses a version and finds `0a0` or `dev20260101` in place of a number.
 _MISREAD = ("ValueError", "TypeError", "IndexError", "InvalidVersion")
 # Kinds of effects that the probe looks for under every version.
 _SETTINGS = ("environment", "config", "state", "process")
@@ -77,7 +77,7 @@ def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
     own = context.apply(torch)
     failure = failure_of(own)
     if failure:
-        # Once is enough: a patch that hangs would hang under every version.
+        # Other versions are not tried: a patch that hangs would hang under every version.
         return [does_not_run(at.case, failure, patch, context.run.again)]
     others = context.apply_under(
         torch, [each for each in versions_around(torch) if each != torch], patch
@@ -91,8 +91,8 @@ def ask_versions(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def supported_releases(patch: Path) -> tuple[list[str], str]:
-    """The releases that the patch is for: those of its project, with the text that states them, or
-    those of the matrix.
+    """The releases that the patch is for, and the project's text that states them. If the project
+    states none, the releases are those of the matrix, and the text is empty.
     """
     stated = torch_range(patch)
     if not stated.specifiers or stated.by_triton:
@@ -110,7 +110,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
-    # The minor release before an x.0 cannot be computed; patch releases of another are usually one.
+    # The minor release before an x.0 is unknown. Other minor releases often have one patch release.
     before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
     return (
         release,
@@ -172,7 +172,7 @@ def judge_versions(
         return
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
-        # A module of functions that others call shows nothing about where it applies.
+        # A module of functions that others call does not show on which versions it applies.
         actual = "not visible: the patch changes nothing when it is run"
         yield say("PG211", Kind.NOTE, case, "", expected, actual)
         return
@@ -182,8 +182,8 @@ def judge_versions(
 def _misreads(patch: Patch, torch: str, version: str, failure: Failure) -> bool:
     """True if the patch fails to read the version of a build of the judged release.
 
-    Only the version of torch differs there. A patch that raises an error of its own refuses the
-    build on purpose.
+    Under a faked build only the version of torch differs. A patch that raises an error by a `raise`
+    of its own refuses the build on purpose.
     """
     build = Version(version)
     if build.base_version != Version(torch).base_version or build.is_postrelease:
@@ -202,8 +202,8 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
     expected = f"applies exactly on {patch.claims.applies_to}"
     extra = [version for version, did in applied.items() if did and not patch.is_claimed(version)]
     lacking = [version for version, did in applied.items() if not did and patch.is_claimed(version)]
-    # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, which few authors
-    # intend.
+    # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, but few authors intend
+    # that.
     early = [
         v for v in extra if Version(v).is_prerelease and patch.is_claimed(Version(v).base_version)
     ]
@@ -226,8 +226,8 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
 
 
 def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
-    """Version -> True if the patch applied: it replaced names, or, if it replaces none under any
-    version, had other effects.
+    """Version -> True if the patch applied, which means that it replaced names. If a patch without
+    targets replaces no name under any version, other effects count.
 
     Such effects are operators that it defines, and settings.
     """

@@ -7,18 +7,18 @@ from enum import Enum
 from patchgate.model.policy import Kind
 from patchgate.model.records import Cause, Failure
 
-# Without the patch these mean that the machine is too small or too busy; with it, the patch is to
-# blame.
+# Causes that mean without the patch that the machine is too small or too busy. With the patch, the
+# patch is to blame.
 _EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
-# The patch has run before this stage, in which the probe compares torch with its earlier state.
+# In this stage the probe compares torch with its earlier state. The patch has run before it.
 _OWN_STAGE = "compare"
 
 
 class Fault(Enum):
-    """The party to blame; the value is the kind of verdict that it comes to."""
+    """The party to blame. The value is the kind of verdict that follows."""
 
     MACHINE = Kind.INFRA
-    TORCH = Kind.ASSUMED  #: it fails without the patch, so no run can judge the patch by it
+    TORCH = Kind.ASSUMED  #: torch fails without the patch, so the patch cannot be judged
     PATCH = Kind.REGRESSED
 
     @property
@@ -27,7 +27,7 @@ class Fault(Enum):
 
 
 def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None:
-    """Return whose fault a failure is, from the outcomes of both sides; None if both ran."""
+    """Return the party to blame for the failures of both sides; None if both sides ran."""
     if any(failure and _is_never_the_patch(failure) for failure in (unpatched, patched)):
         return Fault.MACHINE
     if unpatched:
@@ -41,7 +41,9 @@ def _is_never_the_patch(failure: Failure) -> bool:
 
 
 def held_against(failure: Failure, code: str, place: str) -> tuple[str, Kind, str]:
-    """The code (PG905 if the machine failed), kind and place of a failure with the patch."""
+    """The code, kind and place of a failure with the patch; the code is PG905 if the machine
+    failed.
+    """
     fault = fault_of(None, failure)
     assert fault is not None
     code = "PG905" if fault is Fault.MACHINE else code
@@ -49,7 +51,7 @@ def held_against(failure: Failure, code: str, place: str) -> tuple[str, Kind, st
 
 
 def failure_text(unpatched: Failure | None, patched: Failure | None) -> str:
-    """The failure of the side that failed, the unpatched one first."""
+    """The failure of the unpatched side if it failed, else of the patched side."""
     side, failure = ("unpatched", unpatched) if unpatched else ("patched", patched)
     assert failure is not None
     return f"{side}: {failure.text}"

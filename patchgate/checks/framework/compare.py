@@ -1,6 +1,6 @@
 """The comparison of one fact: (recorded, unpatched now, patched now) -> kind.
 
-It is pure and total: the first rule that fits decides. Its test has the whole table.
+The function is pure and total: the first rule that fits decides. Its test has the whole table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from patchgate.model.records import FactValue, Failure, Unmeasured, record
 
 @record
 class Side:
-    """One side of a comparison as it is now: a value, or the failure that prevented one."""
+    """One side of a comparison as it is now: a value, or the failure that prevented a value."""
 
     value: FactValue | None = None
     failure: Failure | None = None
@@ -27,7 +27,7 @@ class Recorded:
     unpatched: FactValue | None = None
     patched: FactValue | None = None
     known_failure: str | None = None
-    #: facts of the patch were accepted before; if not, only torch's own are recorded
+    #: True if facts of the patch were accepted before; else only facts of torch are recorded
     accepted: bool = True
 
     @property
@@ -46,7 +46,7 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
     if fault and patched.failure:
         known = recorded.known_failure == patched.failure.signature
         if fault is Fault.TORCH and not (known or recorded.is_empty):
-            return Kind.DRIFTED  # what is recorded once ran
+            return Kind.DRIFTED  # by the record, the case once ran
         return Kind.KNOWN if known else fault.kind
     if recorded.known_failure is not None:
         return Kind.STALE
@@ -60,7 +60,7 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
     differs = recorded.patched != recorded.unpatched
     if patched.value == recorded.patched:
         if not (differs or same or unpatched.failure):
-            return Kind.DRIFTED  # the patch makes a difference, and none is recorded
+            return Kind.DRIFTED  # the patch makes a difference, but the record has none
         return Kind.ABSORBED if differs and same else Kind.PASS
     if unpatched.value != recorded.unpatched:
         return Kind.DRIFTED

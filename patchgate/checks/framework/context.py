@@ -38,7 +38,7 @@ from patchgate.runner.client import Locks, Runner, request_for
 from patchgate.runner.request_costs import note_cost
 from patchgate.runner.run_settings import Run
 
-# A patch is imported on a simulated GPU, so that none is needed and none is touched.
+# A patch is imported on a simulated GPU, so that no real GPU is needed or touched.
 SIMULATED = "h200"
 # The time limit of a new interpreter, in cases: it loads torch, and then the patch's imports.
 _NEW_INTERPRETER = 3
@@ -46,13 +46,13 @@ _NEW_INTERPRETER = 3
 _SCRIPT = 3
 # The command by which torch builds C++ is split at these characters of a path.
 _SPLITS = re.compile(r"[\s'\"\\]")
-# Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a
-# release.
+# Importing a patch takes a second. A patch that hangs should not cost the time of a whole case
+# twice for each release.
 IMPORT_SECONDS = 20.0
-# A question that imports the patch more often has the time of so many imports.
+# A question that imports the patch several times has at most the time of so many imports.
 _IMPORTS_AT_ONCE = 3
-# The workloads that are measured although the patch has no visible effect; a project's own come
-# first.
+# The workloads that are measured although the patch has no visible effect. A project's own
+# workloads come before these.
 _FEW = ("pointwise", "prenorm_mlp")
 UNCHANGED = "nothing changed on this release"
 _AS_RECORDED = "every fact is as recorded, with the patch as without it"
@@ -65,12 +65,12 @@ def is_changed(answer: Answer) -> bool:
 
 @record
 class Functions:
-    """The functions of a patch and their branches; a function is `name:first line`."""
+    """The functions of a patch and their branches. The key of a function is `name:first line`."""
 
-    lines: dict[str, list[int]] = field(default_factory=dict)  #: the lines of each
+    lines: dict[str, list[int]] = field(default_factory=dict)  #: the lines of each function
     outcomes: dict[str, list[tuple[int, str]]] = field(
         default_factory=dict
-    )  #: (line of a condition, how it comes out)
+    )  #: the line of a condition, and its outcome
 
     def everything(self) -> set[int | tuple[int, str]]:
         """All lines and outcomes."""
@@ -89,7 +89,7 @@ class CheckContext:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self._accepted = load_accepted(run.project.golden_folder)
-        self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
+        self.only: tuple[Case, ...] = ()  # if any, the only cases whose facts the run asks for
         self._shared: dict[str, Answer] = {}
         self._asking: Locks = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = {}  # by torch
@@ -97,7 +97,7 @@ class CheckContext:
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
     def workload(self, name: str) -> Workload:
-        """The workload of a name. Raises UsageError with all names."""
+        """The workload with this name. Raises UsageError, which lists all names."""
         if name == OPTIONS.name:
             return OPTIONS
         if name not in self.workloads:
@@ -126,8 +126,9 @@ class CheckContext:
     def uncompiled_within(self, case: Case) -> str:
         """The class of a mode that the scope of the patch enters, if torch compiles nothing there.
 
-        A mode that `apply` has seen is not enough, because in another process the scope may enter
-        none: the workload (for a check without one, the first workload) must not compile either.
+        It is not enough that `apply` has seen a mode, because in another process the scope may
+        enter none. The case's workload must also fail to compile; for a case without a workload,
+        the first workload must.
         """
         mode = self.apply(case.torch).get("uncompiled", "")
         if not mode:
@@ -146,7 +147,7 @@ class CheckContext:
     def _import(
         self, torch: str, question: str, patch: Patch, times: int = 1, **more: Any
     ) -> Answer:
-        """Ask about importing a patch; the limit is the time of so many imports."""
+        """Ask a question about importing a patch. The limit is the time of `times` imports."""
         seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * times
         targets = list(patch.claims.targets or ())
         return self.ask_once(
@@ -154,7 +155,7 @@ class CheckContext:
         )
 
     def apply_anew(self, torch: str) -> Answer:
-        """Run the patch, which `apply` has run, in a new interpreter after `import torch` alone."""
+        """Run the patch again in a new interpreter, where only `import torch` has run before."""
         applied = self.apply(torch)
         claimed = [effect.partition(" ") for effect in self.patch.claims.effects]
         ask = partial(
@@ -179,11 +180,11 @@ class CheckContext:
             return dict(answer["versions"])
         if len(versions) == 1:
             return {versions[0]: answer}
-        # It hangs under one version, and is at fault under that only.
+        # The patch may hang under one version, and is then at fault under that version only.
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
     def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
-        """An answer that several checks need: the first thread asks, the others wait for it."""
+        """An answer that several checks need. The first thread asks, and the others wait for it."""
         with self._asking.setdefault(name, Lock()):
             if name not in self._shared:
                 self._shared[name] = ask()
@@ -203,7 +204,7 @@ class CheckContext:
     ) -> Answer:
         """Put one question to the probe.
 
-        A question that compiles several times has the time of as many cases.
+        A question that compiles several times has the time limit of as many cases.
         """
         request = request_for(workload, self.run.profile(device), patch) | more
         return self.runner.ask(
@@ -211,7 +212,7 @@ class CheckContext:
         )
 
     def ask_once(self, torch: str, question: str, device: str, **asked: Any) -> Answer:
-        """The same as `ask`; the answer is kept by content if runs share a cache."""
+        """The same as `ask`, but the answer is kept by content if runs share a cache."""
         ask = partial(self.ask, torch, question, device, **asked)
         return self.keep(ask, torch, question, device, **asked)
 
@@ -227,8 +228,8 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """The answer of `ask`. If runs share a cache, it is kept by the content of all arguments
-        but `compiles`, which changes no answer.
+        """The answer of `ask`. If runs share a cache, the answer is kept by the content of all
+        arguments except `compiles`, which changes no answer.
         """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
@@ -239,8 +240,8 @@ class CheckContext:
         """The same as `ask_once`, for questions that build C++; torch finds a build by its source.
 
         The patched side has a folder of its own, so that the unpatched side never runs a build that
-        a patch has left. It starts with copies of the unpatched builds: kernels of the same source
-        are built once.
+        a patch has left. The folder starts with copies of the unpatched builds, so that kernels of
+        the same source are built once.
         """
         folder = self._binaries(torch, patch, more.get("workload"))
         if folder != self._binaries(torch, None):
@@ -248,21 +249,21 @@ class CheckContext:
         ask = partial(self.ask_once, torch, question, device, patch=patch, **more)
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
-            # A process that was killed while it linked has left half a library there.
+            # A process that was killed while it linked may have left half a library in the folder.
             with TemporaryDirectory() as fresh:
                 answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
-        """The folder of one side's builds; a workload that comes with the patch is part of it."""
+        """The folder of one side's builds. A workload that comes with the patch has its own."""
         side = "patched" if patch else "unpatched"
         own = Path(workload.path) if workload and is_foreign(workload.path) else None
         if own:
-            # The folder is named for the text, so that builds of an earlier text are not found.
+            # The folder is named for the text, so that builds of an earlier text are not reused.
             content = own.read_bytes() if own.is_file() else b""
             side = f"{hashlib.sha256(content).hexdigest()[:12]}-{side}"
         if patch or own:
-            # With --watch, a version of the patch finds the builds of earlier ones.
+            # With --watch, a version of the patch finds the builds of earlier versions.
             side = f"{self.run.watch or patch_digest(self.patch)}-{side}"
         # Torch finds a build again by its source and command, even if a header was edited.
         home = f"{torch}-{self.runner.identities.get(torch, '')[:12]}"
@@ -275,13 +276,15 @@ class CheckContext:
         return folder
 
     def was_built(self, case: Case, patch: Patch | None) -> bool:
-        """True if an earlier run has built C++ of one side: a script that needs it can start before
-        `run` ends.
+        """True if an earlier run has built C++ of one side. A script that needs these builds can
+        then start before the question `run` has ended.
         """
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
-        """The outputs and the code of a workload that `run` has built, in a user's script."""
+        """Run a workload in a user's script, with the builds of the question `run`. Its outputs go
+        to a file, and the answer has its code.
+        """
         workload = self.workload(case.workload)
         libraries = self._binaries(case.torch, patch, workload)
         return self.ask(
@@ -298,7 +301,7 @@ class CheckContext:
         )
 
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
-        """Figures of the difference between two files of outputs."""
+        """The figures of the difference between two files of outputs."""
         return self.runner.ask(
             torch,
             question,
@@ -316,7 +319,7 @@ class CheckContext:
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """True if lines or branches of the patch never ran yet; false if it replaces nothing."""
+        """True if lines or branches of the patch have not run yet; False if it replaces nothing."""
         if not self.apply(torch).get("replacements"):
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
@@ -331,8 +334,9 @@ class CheckContext:
     def is_unchanged(self, torch: str) -> bool:
         """True if a patch that is for other releases has no visible effect on this one.
 
-        Its effects are those of running it, and those on the facts of a few workloads, the only
-        ones that are measured then. Never true if the run names workloads or checks, or is nightly.
+        Effects are those of running the patch, and changes of the facts of a few workloads. Only
+        these workloads are measured then. Never true if the run names workloads or checks, or is
+        nightly, or if the patch claims a scope or stubs.
         """
         run, claims = self.run, self.patch.claims
         if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
@@ -349,7 +353,7 @@ class CheckContext:
         else:
             is_for_this = self.patch.is_claimed(torch)
         if is_for_this:
-            return False  # it may show in a compile only
+            return False  # the effect may show only in a compile
         few = self.few_workloads("kernels")
         sides = [self.observations(case) for case in self._all_cases(torch) if case.workload in few]
         return all(not one.failure and one.facts == other.facts for one, other in sides)
@@ -368,7 +372,7 @@ class CheckContext:
         Unpatched facts that cannot change a verdict are taken from golden, unless `measured`.
         """
         workload = self.workload(case.workload)
-        # Other cases, which single checks observe, do not count: their order is chance.
+        # Other cases, which only single checks observe, do not count, as they come in any order.
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
@@ -376,7 +380,7 @@ class CheckContext:
             self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
-        if case not in self._compiled_once:  # another check has had it noted
+        if case not in self._compiled_once:  # else another check has noted it
             self._compiled_once.add(case)
             note_cost(self.runner.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
         unpatched = replace(case, patch=None)
@@ -384,10 +388,10 @@ class CheckContext:
         return Observation(case=unpatched, facts=facts, environment=environment), patched
 
     def acts_on(self, case: Case) -> bool:
-        """True if the patch changes a fact of a workload, or any of its lines runs while that is
-        compiled.
+        """True if the patch changes a fact of a workload, or if a line of the patch runs while the
+        workload is compiled.
 
-        Also true if lines show nothing: for a diff, and for a patch that changes more than
+        Also true if lines cannot show it: for a diff, and for a patch that changes more than
         functions.
         """
         applied = self.apply(case.torch)
@@ -404,14 +408,14 @@ class CheckContext:
         return bool(patched.failure or unpatched.facts != patched.facts or self.lines_run(case))
 
     def lines_run(self, case: Case) -> set[int]:
-        """The lines of the patch that run while a case is compiled; all lines if it fails while
-        they are recorded.
+        """The lines of the patch that run while a case is compiled; all lines if the case fails
+        while lines are recorded.
         """
         patched = self.observations(case)[1]
         counts = case in self._counted_cases(case.torch)
         if patched.ran or (counts and self.has_more_to_cover(case.torch)):
             return set(patched.ran)
-        # Not recorded: the case does not count, or all of the patch had run before it.
+        # No lines were recorded: the case does not count, or all lines had run before it.
         every = {line for lines in self.functions(case.torch).lines.values() for line in lines}
         return set(self._ask_facts(case, cover=True).get("ran", every))
 
@@ -424,9 +428,9 @@ class CheckContext:
     def _is_as_recorded(self, patched: Observation) -> bool:
         """True if the facts equal the record, which is the same with and without the patch.
 
-        Never true for facts that are to be recorded: of a nightly run, of a release without records
-        of its own, or of a real device. Nor by what a project says that torch does: a pull request
-        may bring it with the patch.
+        Never true for facts of a nightly run, of a release without records of its own, or of a
+        real device: these are to be recorded. Never true if the project itself states what torch
+        does, because a pull request may bring that record with the patch.
         """
         case, facts = patched.case, patched.facts
         if patched.failure or self.run.nightly or self.run.profile(case.device)["kind"] == "real":
@@ -441,8 +445,8 @@ class CheckContext:
         return all(value_in(facts, name) == value_in(recorded.facts, name) for name in names)
 
     def records(self, observed: Observation) -> tuple[str, Expectation, Expectation]:
-        """The release whose record a case is compared with, and that record with and without the
-        patch.
+        """The release whose record a case is compared with, and the record of that release with and
+        without the patch.
         """
         golden = self._golden_of(observed)
         release = release_for(golden, observed.case.torch)
@@ -453,14 +457,14 @@ class CheckContext:
         return release, recorded, unpatched
 
     def _golden_of(self, observed: Observation) -> GoldenFile:
-        """The records of a workload; of a real device, those of the profile that describes it."""
+        """The records of a workload; for a real device, on the profile that describes it."""
         own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
         device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
         return self.golden(observed.case.workload, device)
 
     def is_accepted(self, observed: Observation, release: str) -> bool:
-        """True if facts of the patch were accepted on a release, of the workload that was observed
-        on its device.
+        """True if facts of the patch were accepted on a release, for the observed workload and its
+        device.
         """
         of = self._golden_of(observed)
         return is_accepted(self._accepted, self.patch.id, release, of.workload, of.device)
@@ -494,13 +498,13 @@ class CheckContext:
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
-        """Every case whose facts this run needs on a release; few if nothing changed there."""
+        """Every case whose facts this run needs on a release; only few if nothing changed there."""
         few = self.few_workloads("kernels") if not self.only and self.is_unchanged(torch) else None
         cases = self._counted_cases(torch)
         return [case for case in cases if few is None or case.workload in few]
 
     def _counted_cases(self, torch: str) -> list[Case]:
-        """The cases that count for coverage, also if few of them are observed."""
+        """The cases that count for coverage, even if only few of them are observed."""
         return [replace(case, torch=torch) for case in self.only] or self._all_cases(torch)
 
     def _all_cases(self, torch: str) -> list[Case]:

@@ -1,7 +1,7 @@
 """Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds
-one by being there.
+a check, and needs no other registration.
 
-The catalogue of codes, the order in reports and the cells of a run are all made from them.
+The catalogue of codes, the order in reports and the cells of a run are all made from the checks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from patchgate.runner.run_settings import Run
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
 
-# A check asks and judges one case, in which the axes that the check lacks are empty. Its first
-# argument is a CheckContext, which is not imported here: reports read this registry without it.
+# A check asks about one case and judges it. Axes that the check lacks are empty in the case. The
+# first argument is a CheckContext, a class that is not imported here, because reports read this
+# registry without it.
 Verdicts = Iterable[Verdict]
 Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
@@ -57,33 +58,33 @@ class Instance:
 
 @record
 class Check:
-    """One question about a patch, for each combination of its axes. It decorates the function that
-    answers.
+    """One question about a patch, asked for each combination of the check's axes. A check decorates
+    the function that answers the question.
     """
 
-    axes: tuple[str, ...] = ("torch",)  #: of `AXES`
+    axes: tuple[str, ...] = ("torch",)  #: names from `AXES`
     workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
-    workload: str = ""  #: the name of a workload of its own, without that axis
-    #: the devices on which it is asked
+    workload: str = ""  #: the one workload of a check without that axis
+    #: the devices on which the check is asked
     devices: Callable[[Run], Sequence[str]] = lambda run: run.devices
-    #: the device whose sentinel must count first; empty: the one that it is asked on
+    #: the device whose sentinel must pass first; if empty, the device on which the check is asked
     believes: str = ""
     first: bool = False  #: asked without preconditions
     #: asked together with its preconditions, since it need not wait until torch is imported
     ahead: bool = False
-    #: True if this run and patch give it anything to do.
+    #: True if this run and patch give the check anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
-    #: on one release, in place of the product of the axes
+    #: the cases on one release, in place of the product of the axes
     cases: Callable[[Patch, str], list[Case]] | None = None
-    #: About how long an instance takes: the longest are asked first, and the remaining time is
-    #: estimated by it. Instances that have nothing to judge, or find all measured, count too.
+    #: About how long an instance takes. The longest are asked first, and the remaining time is
+    #: estimated from it. Instances with nothing to judge, or nothing left to measure, count too.
     seconds: float = 1
-    #: The workloads that it is asked of if the patch changed nothing: "all", "few" or "none".
+    #: The workloads on which the check is asked if the patch changed nothing.
     unchanged: Literal["all", "few", "none"] = "all"
-    eager: bool = False  #: True if it judges a workload also where torch compiles nothing
-    name: str = ""  #: that of its module
-    family: str = ""  #: as reports list its verdicts
-    question: str = ""  #: the first paragraph of its module
+    eager: bool = False  #: True if the check judges workloads even where torch compiles nothing
+    name: str = ""  #: the name of its module
+    family: str = ""  #: the heading of its verdicts in reports
+    question: str = ""  #: the first paragraph of its module's docstring
     ask: Ask = lambda context, at: ()
 
     def __call__(self, ask: Ask) -> Ask:
@@ -106,8 +107,8 @@ def _modules() -> tuple[Any, ...]:
 
 @cache
 def all_checks() -> dict[str, Check]:
-    """Every check by name: the machine's first, then in the order of their codes, in whatever order
-    they were imported.
+    """Every check by name: the machine's checks first, then the others in the order of their codes.
+    The order of imports does not matter.
     """
     _modules()
     return dict(
@@ -119,8 +120,8 @@ def all_checks() -> dict[str, Check]:
 
 
 def _first_code(check: Check) -> tuple[str, str]:
-    """The lowest code of the check's module; a check without codes of its own comes after its
-    module's.
+    """The key that sorts the checks of a family: the lowest code of the check's module. Checks of
+    modules without codes come last, by name.
     """
     codes = getattr(sys.modules[check.ask.__module__], "CODES", ())
     return min((code.code for code in codes), default="~"), check.name
@@ -134,7 +135,7 @@ def catalogue() -> dict[str, Code]:
 
 
 def refuse_unknown_codes(where: str, codes: Iterable[str]) -> None:
-    """Raises UsageError for a code that no check has: another patchgate may have made the
+    """Raise UsageError for a code that no check has: another version of patchgate may have made the
     results.
     """
     for code in codes:
@@ -150,15 +151,15 @@ def every_code() -> dict[str, Code]:
 
 
 def title_of(code: str) -> str:
-    """The title of a verdict code; empty for a code that no longer exists, as a history may have
-    it.
+    """The title of a verdict code; empty for a code that no longer exists but is still in a
+    history.
     """
     return catalogue()[code].title if code in catalogue() else ""
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """The headings of verdicts, in reading order: first the machine, then by code."""
+    """The headings of verdicts, in reading order: first the machine, then the others by code."""
     first: dict[str, str] = {}
     for module in _modules():
         codes = [code.code for code in getattr(module, "CODES", ())]
@@ -182,11 +183,11 @@ def verdict_of(
     advice: str | None = None,
     commands: tuple[Command, ...] | None = None,
 ) -> Verdict:
-    """A verdict with the reason of its code, and with the code's next step unless a better one is
+    """A verdict with the reason of its code, and with the code's next step unless `advice` is
     given.
 
-    `actual` may be several clauses: a list shows the first. `item` is the line of the report that
-    it belongs to; the name of the case by default.
+    `actual` may have several clauses; a list of verdicts shows only the first. `item` is the line
+    of the report to which the verdict belongs, by default the name of the case.
     """
     known = catalogue()[code]
     clauses = (actual,) if isinstance(actual, str) else actual
@@ -221,8 +222,8 @@ def judge_failed(
 ) -> Verdict | None:
     """The verdict if one of the sides (unpatched, patched) failed; None if both ran.
 
-    `codes` are for a failure of the patch, and for any other. `place` is shown if the failure has
-    none.
+    `codes` has the code for a failure of the patch, and the code for any other failure. `place` is
+    shown if the failure has no place.
     """
     fault, failure = fault_of(*sides), sides[0] or sides[1]
     if fault is None or failure is None:

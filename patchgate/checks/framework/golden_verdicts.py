@@ -42,11 +42,11 @@ from patchgate.model.records import (
 from patchgate.model.text import counted
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
-# Reading the generated code explains a figure of these kinds.
+# Verdicts of these kinds show the path of the generated code, which explains the figure.
 _SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.FIRST, Kind.DRIFTED, Kind.INERT}
 # A growth of exactly the limit is within it, whatever the binary fraction.
 _ROUNDING = 1e-9
-# How many facts of a first judgement are named.
+# The most facts of a first judgement that are named.
 _SHOWN = 4
 # Kinds without a code of their own -> the kind whose code they have.
 _SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW, Kind.ASSUMED: Kind.UNMEASURED}
@@ -60,18 +60,18 @@ class Compared:
 
     unpatched: Observation
     patched: Observation
-    recorded: Expectation  #: of the patched case
+    recorded: Expectation  #: the record of the patched case
     recorded_unpatched: Expectation
-    release: str  #: the release of the record; not the case's torch for a nightly build
-    accepted: bool = True  #: facts of the patch with this workload were accepted on that release
+    release: str  #: the release of the record, which for a nightly build is not the case's torch
+    accepted: bool = True  #: True if the patch's facts of this workload were accepted on `release`
     budgets: Mapping[str, Budget] = field(default_factory=dict)  #: of costs, by name
-    in_a_scope: bool = False  #: the patch acts only in a block that its users enter
+    in_a_scope: bool = False  #: True if the patch acts only in a block that its users enter
     advice: str = ""  #: for a fact that has changed
-    commands: tuple[Command, ...] = ()  #: for such a fact; the last one repeats the run
+    commands: tuple[Command, ...] = ()  #: for a fact that has changed; the last repeats the run
 
 
 def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Verdicts:
-    """Verdicts of one check on the facts of one case."""
+    """The verdicts of one check on the facts of one case."""
     needed = context.workload(case.workload).needs_device
     if needed and context.run.profile(case.device)["kind"] != "real":
         yield judge_undeviced(check, case, f"needs one: {needed}")
@@ -107,7 +107,7 @@ def judge_facts(check: str, compared: Compared) -> Verdicts:
     """
     whole = _whole_case(check, compared)
     if whole:
-        if check != "graph":  # the kernels check gives it where both share the case
+        if check != "graph":  # for the graph check, the kernels check gives this verdict
             yield whole
         return
     recorded = {*compared.recorded.facts, *compared.recorded_unpatched.facts}
@@ -155,8 +155,8 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         accepted=compared.accepted,
     )
     (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
-    # Only those who enter a block pay for it: its costs are notes until they are accepted. Options
-    # that a compile leaves changed stay changed outside of the block.
+    # Only users who enter a block pay for it, so its costs are notes until they are accepted.
+    # Options that a compile leaves changed are judged as usual, since they stay changed outside it.
     is_noted = compared.in_a_scope and cost not in budgets and cost != "options_left"
     worse = (
         bool(cost)
@@ -183,7 +183,9 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
 
 
 def _limit(cost: str, budgets: Mapping[str, Budget]) -> float:
-    """The largest growth of a cost, as a share: its budget's, or the default."""
+    """The largest growth of a cost that is allowed, as a share: its budget's limit, or the
+    default.
+    """
     return budgets[cost].high if cost in budgets else COSTS[cost].limit
 
 

@@ -18,7 +18,7 @@ from patchgate.runner.request_costs import note_cost
 
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
-    """The instances of one check; none if one of its axes is empty, or there is nothing to ask."""
+    """The instances of one check; none if one of its axes is empty or the check is not wanted."""
     if not check.first and not context.run.asks(check.name, check.family):
         return []
     if not check.wanted(context.run, context.patch):
@@ -32,7 +32,7 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
 
 
 def cell_name(check: Check, at: Instance) -> str:
-    """The name of an instance in progress and in the journal, as
+    """The name of an instance in progress and in the journal, such as
     `kernels-2.11.0-h200-pointwise`.
     """
     return f"{check.name}-{at.id}"
@@ -54,8 +54,8 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
 
 
 def _sizes(case: Case, context: CheckContext) -> list[str]:
-    """The sizes at which a workload is timed, as its `build` takes them; on the CPU none for other
-    modes than the default.
+    """The sizes at which a workload is timed, as its `build` takes them. On the CPU, a workload is
+    timed only in the default mode.
     """
     workload = context.workloads[case.workload]
     if case.device == "cpu":
@@ -64,7 +64,7 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The verdicts of one instance; if a precondition fails, its verdicts instead.
+    """The verdicts of one instance; if preconditions fail, the verdicts on these instead.
 
     Raises NothingToJudge.
     """

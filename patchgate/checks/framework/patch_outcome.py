@@ -33,13 +33,13 @@ PG228 the patch needs what is not installed
     own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
-# The names that a sentence lists.
+# The most names that a sentence lists.
 _NAMED = 4
 
 
 def replaced_names(patch: Patch, answer: Answer) -> list[str]:
-    """The names that running the patch changed; a config option counts only if it is one of its
-    targets.
+    """The names that running the patch changed. A config option counts only if the patch claims it
+    as a target.
     """
     options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
     return sorted(
@@ -58,9 +58,9 @@ def by_package(answer: Answer) -> str:
 
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
-    """PG210, or PG905 if the machine failed."""
+    """PG210; PG228 if something is not installed, or PG905 if the machine failed."""
     place, actual = display_path(failure.where or patch.path), failure.text
-    # For a missing device of torch, the package that adds it.
+    # In place of a missing device of torch, the package that adds it is named.
     named = (package_of(n, patch) if n.startswith("torch.") else n for n in failure.missing)
     missing = list(filter(None, named))
     if failure.cause is Cause.MISSING or missing:
@@ -95,8 +95,8 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 
 def package_of(device: str, patch: Patch) -> str:
-    """The package that adds a device to torch, `torch_npu` for `torch.npu`, if the project requires
-    it; else empty.
+    """The package that adds a device to torch, such as `torch_npu` for `torch.npu`; empty if the
+    project does not require it.
     """
     root = Path(find_project(Path(patch.path)).root)
     stated = [root / file for file in (PYPROJECT, "setup.py", "setup.cfg", "requirements.txt")]
@@ -106,7 +106,7 @@ def package_of(device: str, patch: Patch) -> str:
 
 
 def _needs(patch: Patch, missing: list[str]) -> str:
-    """The setting of the project that installs what is missing."""
+    """The advice on the project's setting that installs missing packages."""
     project = find_project(Path(patch.path))
     table = display_path(project.table or Path(project.root, PYPROJECT))
     if missing:
