@@ -1,6 +1,6 @@
 """`python -m patchgate.probe FD FD FD HOME`: starts the fork servers inside a torch environment.
 
-It ends them and their children once the host is gone, and imports no torch.
+This process ends the servers and their children once the host is gone. It imports no torch itself.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-# The factor by which a child may exceed its limit, and the host waits: its clock leaves out waits
-# for a core. Chosen.
+# The factor by which a child may exceed its limit, and by which the host waits longer: the child's
+# clock leaves out waits for a core. The number was chosen, not measured.
 PATIENCE = 3.0
 # The cause of a failure before the host has asked again: a signal from outside ended the child, and
 # memory was not short.
@@ -48,8 +48,8 @@ class Unmeasured(TypedDict):
 
 
 class Limits(TypedDict):
-    seconds: float  #: Of the child's own time (see `CpuWaitClock`).
-    bytes: int  #: Of private memory beyond what the server has; 0 for no limit.
+    seconds: float  #: Seconds of the child's own time (see `CpuWaitClock`).
+    bytes: int  #: Bytes of private memory beyond the server's; 0 for no limit.
 
 
 class _Question(TypedDict):
@@ -63,9 +63,9 @@ class Question(_Question, total=False):
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
     libraries: str  #: A folder with compiled C++; the child starts with copies of it in its own.
     import_path: list[str]  #: Folders of the project to import from.
-    foreign: bool  #: Its workload comes with a patch or a project, and is trusted as little.
-    confined: bool  #: To be refused where a child that runs a patch cannot be confined in full.
-    fresh: bool  #: A new process, not a fork: a real device cannot be used in a fork.
+    foreign: bool  #: The workload comes with a patch or a project; it is trusted no more than these.
+    confined: bool  #: Refuse to answer if a child that runs a patch cannot be confined in full.
+    fresh: bool  #: Answer in a new process, not in a fork, which cannot use a real device.
 
 
 class OnDevice(Question):
@@ -79,7 +79,7 @@ class Loading(TypedDict, total=False):
     #: Calls that install it after its import, in order: `function`, `module:function(arguments)`.
     install: list[str]
     stubs: list[str]  #: Modules that a stub stands for.
-    part_of: str  #: File in whose place the patch is imported; empty for its own.
+    part_of: str  #: File in whose place the patch is imported; empty for the patch's own place.
     environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
     paths: list[str]  #: Folders to import from, before all others.
 
@@ -118,15 +118,15 @@ class Compile(_Workload, total=False):
 
     dynamic_dim: int | None  #: The only dynamic dimension of the first input.
     training: bool  #: Compile the backward graph too.
-    mode: str  #: Of torch.compile.
-    reads: list[float]  #: What `.item()` gives, call by call.
+    mode: str  #: The mode of torch.compile.
+    reads: list[float]  #: The values that `.item()` returns, call by call.
     #: A public model to build, in place of what the file builds (`inputs/models.py`).
     model: dict[str, Any]
-    cover: bool  #: Also which lines of the patch ran.
+    cover: bool  #: The answer also says which lines of the patch ran.
 
 
 class Observe(Compile, total=False):
-    resources: bool  #: Also registers, spills and machine code of each kernel.
+    resources: bool  #: The answer also has registers, spills and machine code of each kernel.
     late: bool  #: The workload is compiled once without the patch, before the patch is run.
 
 
@@ -140,16 +140,16 @@ class Sample(Patched):
 
 class _Run(Compile):
     outputs: str  #: The file to write with torch.save.
-    seeds: list[int]  #: Of weights and inputs, one after the other.
-    small: bool  #: Inputs of one row and of none too.
+    seeds: list[int]  #: Seeds of weights and inputs, used one after the other.
+    small: bool  #: Run with inputs of one row and of no rows too.
 
 
 class Run(_Run, total=False):
-    own_blocks: bool  #: Of a simulated GPU: the blocks and the grid that Inductor chooses.
+    own_blocks: bool  #: On a simulated GPU, use the blocks and the grid that Inductor chooses.
 
 
 class RunOffers(Compile):
-    #: The file to write for the first offer; the number of each other one is added to its name.
+    #: The file to write for the first offer; the number of each other offer is added to its name.
     outputs: str
     offers: list[str]  #: As in `Applied`.
 
@@ -160,12 +160,12 @@ class SampleTokens(Sample, total=False):
 
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for which samples are made.
-    passes: list[str]  #: Those of `names` that any graph may reach.
-    joint: list[str]  #: Those that decide what a backward gets of its forward.
-    compiler: list[str]  #: Those that act while code is compiled, before Inductor.
-    training: list[str]  #: Those of `names` that stand around operators: optimizers, autocast.
-    kernels: list[str]  #: Those of `names` that order, fuse and allocate kernels.
-    keys: list[str]  #: Those of `names` that make the keys of caches.
+    passes: list[str]  #: The names that any graph may reach.
+    joint: list[str]  #: The names that decide what a backward gets from its forward.
+    compiler: list[str]  #: The names that act while code is compiled, before Inductor.
+    training: list[str]  #: The names that stand around operators: optimizers, autocast.
+    kernels: list[str]  #: The names that order, fuse and allocate kernels.
+    keys: list[str]  #: The names that make the keys of caches.
     offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
@@ -181,26 +181,26 @@ class RunOperators(Sample, total=False):
 
 
 class CheckOperators(Patched):
-    operators: list[str]  #: As `defined` of `Changes`.
+    operators: list[str]  #: Operators, named as in `defined` of `Changes`.
 
 
 class Compare(OnDevice):
-    unpatched: str  #: A file that the same question wrote without the patch.
-    patched: str  #: The file that it wrote with the patch.
+    unpatched: str  #: A file that a question wrote without the patch.
+    patched: str  #: The file that the same question wrote with the patch.
 
 
 class Time(Compile):
     size: str  #: "small", or the number of tokens.
     rounds: int  #: Code and inputs are placed anew in each.
-    for_seconds: float  #: Of all rounds.
-    seed: int  #: Of the order within pairs.
+    for_seconds: float  #: The seconds of all rounds together.
+    seed: int  #: The seed of the order within pairs.
     built: str  #: A folder that keeps the kernels of both sides.
     tuned: str | None  #: A folder that keeps what the mode has tuned.
-    queue: str  #: A file that is locked while the device is timed; empty where nobody else uses it.
+    queue: str  #: A file that is locked while the device is timed; empty if nothing else uses it.
 
 
 class CompileCached(Compile):
-    tag: str  #: Goes into the key of the compiler's caches.
+    tag: str  #: A text that goes into the key of the compiler's caches.
 
 
 class CountCalls(Compile, total=False):
@@ -229,12 +229,12 @@ class Apply(_Apply, total=False):
 
 
 class ApplyEach(InspectSurface):
-    versions: list[str]  #: As `version`, each in a process of its own.
+    versions: list[str]  #: Values of `version`, each for a process of its own.
 
 
 class ReadCode(Question):
     code: list[str]  #: Generated code, a text a graph.
-    backend: str  #: Torch's name for the device that it is for.
+    backend: str  #: Torch's name for the device that the code is for.
 
 
 class RunAnew(_Import):
@@ -257,8 +257,8 @@ class Failure(TypedDict):
     detail: str  #: A traceback, or the end of the output.
     where: (
         str | None
-    )  #: file:line of the patch, the innermost one that took part; the patch where none did.
-    raised_at: str | None  #: file:line where it was raised, when that is not `where`.
+    )  #: file:line of the patch's innermost line that took part; the patch if none did.
+    raised_at: str | None  #: file:line where the error was raised, if it differs from `where`.
     missing: list[str]  #: Packages that are not installed, or a name of torch, `torch.npu`.
 
 
@@ -285,13 +285,13 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Observed(ShapeFacts, total=False):
-    #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
+    #: Generated code, a text a graph. With a patch, `ReadCode` asks for the facts of the code.
     code: list[str]
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
 
 
 class Sentinel(Observed):
-    expected: Facts  #: What its facts are where counters count.
+    expected: Facts  #: The facts of the sentinel if all counters work.
     #: `Sandbox.report` of what confined the child; filled in by the server.
     confinement: dict[str, Any]
 
@@ -301,7 +301,7 @@ class FailingStage(TypedDict):
 
 
 class Ranks(TypedDict, total=False):
-    """One of three."""
+    """An answer with one of these three keys."""
 
     environment: dict[str, str]  #: As in `Completed`.
     unmeasured: str  #: Why there can be no ranks.
@@ -313,7 +313,7 @@ class MemoryFault(TypedDict):
 
     kind: str  #: "outside" of a buffer, "race" of two programs, or "unwritten" memory that is read.
     kernel: str  #: Its name, or that of the operator that reads.
-    line: str  #: Of its source; empty for an operator.
+    line: str  #: The line of the kernel's source; empty for an operator.
     what: str
 
 
@@ -327,18 +327,18 @@ class Ran(Interpreted):
 
 
 class OfferRun(TypedDict):
-    graphs: int  #: That a pass was given.
-    changed: int  #: Graphs of these that it changed.
+    graphs: int  #: Graphs that a pass was given.
+    changed: int  #: Graphs that the pass changed.
     faults: dict[str, str]  #: "raises", "refuses", "metadata" and others -> one text each.
 
 
 class Offered(Completed):
-    runs: list[OfferRun]  #: Of each offer; one that raised has written no file.
+    runs: list[OfferRun]  #: A run of each offer; an offer that raised has written no file.
 
 
 class CustomOperator(TypedDict):
-    calls: int  #: That eager mode runs, and that were checked.
-    faults: list[str]  #: Of a call with a dtype that has some with all shapes that were tried.
+    calls: int  #: Calls that eager mode runs, and that were checked.
+    faults: list[str]  #: Faults of a call with a dtype that has faults with every shape tried.
     some: list[str]  #: Faults that calls of the same dtype with other shapes do not have.
 
 
@@ -361,7 +361,7 @@ class Compared(TypedDict):
     #: As documented by the functions of `patchgate.probe.numerics` that compare.
     metrics: dict[str, Any]
     unreadable: (
-        str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
+        str  #: Why the patched file cannot be compared, although the unpatched file can.
     )
 
 
@@ -370,8 +370,8 @@ class Times(Completed):
     elapsed: list[Round]  #: On the CPU the time that passed; empty on a GPU.
     first_call: dict[str, float]  #: Side -> seconds, compile included.
     peak_memory: dict[str, int]  #: Side -> bytes; empty on the CPU.
-    warm_up: str  #: How it went.
-    tuned: bool  #: Whether the mode tunes kernels.
+    warm_up: str  #: How the warm-up went.
+    tuned: bool  #: True if the mode tunes kernels.
     held: float  #: Seconds for which no other case could use the device.
 
 
@@ -387,11 +387,11 @@ class Kernels(Completed):
 
 class Calls(Completed):
     calls: dict[str, int]  #: Module -> Python calls.
-    missing: str  #: Why some were not counted; empty where none is.
+    missing: str  #: Why some calls were not counted; empty if none is missing.
 
 
 class Recompiles(TypedDict):
-    #: Way of calling -> step -> graphs, and those with symbolic sizes.
+    #: Way of calling -> step -> numbers of graphs, and of graphs with symbolic sizes.
     counts: dict[str, dict[str, dict[str, int]]]
 
 
@@ -399,7 +399,7 @@ class Hooks(TypedDict):
     called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
     replaced: list[
         str
-    ]  #: The hooks that hold another pass once the patch is in, its scope entered.
+    ]  #: The hooks that hold another pass once the patch is installed and its scope entered.
     #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
     asked: dict[str, dict[str, str]]
 
@@ -429,7 +429,7 @@ class StubUse(TypedDict):
 
     name: str  #: Dotted, from the stub's module on.
     where: str  #: file:line, the patch's where it used the name.
-    by_patch: bool  #: Whether the patch's own file did.
+    by_patch: bool  #: True if the patch's own file used the name.
 
 
 class StandIns(TypedDict):
@@ -451,8 +451,8 @@ class ChangesByVersion(TypedDict):
 
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
-    torchs: list[str]  #: Changed names that are another object of torch's own now.
-    edited: list[str]  #: Functions of torch that are the same objects, and that it wrote into.
+    torchs: list[str]  #: Changed names that now lead to another object of torch's own.
+    edited: list[str]  #: Functions of torch that the patch wrote into, without replacing them.
     overrides: list[str]  #: Changed names that their owner did not have itself.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
@@ -461,11 +461,11 @@ class Applied(Changes):
     leaks_by: dict[str, list[str]]  #: Another end of the scope -> the names changed after it.
     ended: list[str]  #: Changes by the scope that the end of a block inside it takes back.
     uncompiled: str  #: The class of a mode that its scope enters, in which torch compiles nothing.
-    #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
+    #: Names whose objects hold the patch's code deep inside; searched if nothing else was found.
     held: list[str]
     calls: list[
         str
-        #: Functions of torch that it calls for their effect, if nothing at all was found.
+        #: Functions of torch that the patch calls for their effect, if nothing at all was found.
     ]
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
@@ -473,10 +473,10 @@ class Applied(Changes):
     #: name is nested.
     runs_again: str
     added: list[str]  #: Changed names that torch does not have, inherit or look up.
-    again: str  #: What the second run raised; empty where it raised nothing.
+    again: str  #: The error that the second run raised; empty if it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
-    #: The package around the patch, whose own changes are not listed here; empty where it is in
-    #: none.
+    #: The package around the patch, whose own changes are not listed here; empty if the patch is in
+    #: no package.
     package: str
     by_package: list[str]  #: Names that the import of this package changed.
     offers: list[
@@ -490,12 +490,12 @@ class Applied(Changes):
 class RunAnewResult(TypedDict, total=False):
     """The changes by the patch in an interpreter that has loaded nothing but `import torch`."""
 
-    missing: list[str]  #: Of the names that were asked about, those that it does not replace.
+    missing: list[str]  #: The requested names that the patch does not replace.
     dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.
-    #: The holders, of those that were asked about, whose module nothing had loaded when it had run.
+    #: The requested holders whose module was not loaded yet when the patch had run.
     later: list[str]
-    unmeasured: str  #: In place of the others: why only a machine with the device can tell.
-    failure: Failure  #: In place of the others: of the new interpreter.
+    unmeasured: str  #: In place of the other keys: why only a machine with the device can tell.
+    failure: Failure  #: In place of the other keys: the failure of the new interpreter.
 
 
 class Finding(TypedDict):
@@ -526,8 +526,8 @@ class Exchange(NamedTuple):
 
     request: Any
     answer: Any
-    #: `module:function` below `patchgate.probe`, of a request and a `Stage`; for a `Compare` of its
-    #: two files, which gives the metrics.
+    #: `module:function` below `patchgate.probe`. The function takes a request and a `Stage`; for a
+    #: `Compare`, it takes the two files and returns the metrics.
     answered_by: str
     loaded: str = "compiler"  #: One of `LOADED`.
     is_own: bool = False  #: Answered from finished outputs and texts: nothing of a patch runs.

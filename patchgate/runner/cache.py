@@ -18,15 +18,13 @@ from typing import Any
 from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.serialization import parse_json
 
-# The limits of an entry and of its file; the largest files are the outputs of a whole model.
+# The most bytes of an entry and of its file. The largest files are the outputs of whole models.
 _ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of entries; processes may share it, and no child that runs a patch can write to
-    it.
-    """
+    """A folder of entries. Processes may share it. A child that runs a patch cannot write to it."""
 
     folder: Path  #: made when the first entry is saved
 
@@ -58,7 +56,7 @@ class Cache:
             write_atomically(stored, data, lasting=False)
         # Last: a process that sees the entry finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
-        write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # half an entry is none
+        write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # never half an entry
 
     def forget(self, key: str) -> None:
         """Remove an entry and its file."""
@@ -75,13 +73,13 @@ class Cache:
 
 
 def prune(folder: Path, pattern: str, most: int) -> None:
-    """Remove the least recently used entries below a folder that fit a pattern, until so many bytes
-    are left; links are not followed.
+    """Remove the least recently used entries that fit a pattern below a folder, until the others
+    have at most `most` bytes. Links are not followed.
     """
     found = []
     real = folder.parent.resolve() / folder.name
     for path in real.glob(pattern):
-        if path.is_symlink() or path.parent.resolve() != path.parent:  # of somebody else
+        if path.is_symlink() or path.parent.resolve() != path.parent:  # a link, or behind one
             continue
         with contextlib.suppress(OSError):  # another run may remove it too
             below = [each.stat().st_size for each in (path, *path.rglob("*"))]

@@ -25,8 +25,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
 from patchgate.runner.environment_variables import deciding_variables, inherited_variables
 
-# Runs in the torch environment, finds torch without importing it, and reads its sources, because a
-# torch that is built or edited in place keeps its version.
+# This program runs in the torch environment. It finds torch without importing it, and reads its
+# sources, because a torch that is built or edited in place keeps its version.
 _ASK = """
 import sys
 sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
@@ -111,8 +111,8 @@ _ASK_SECONDS = 120
 
 @cache
 def read_environment(python: str) -> dict[str, str]:
-    """Read the versions of a torch environment, the digests of torch's files, and the folder of the
-    torch that a server of it imports ("home").
+    """Read the versions of a torch environment, the digests of torch's files, and the folder from
+    which a server imports torch ("home").
     """
     try:
         ended = subprocess.run(
@@ -150,8 +150,8 @@ def _no_torch(what: str, got: str) -> UsageError:
 
 
 def environment_digest(python: str) -> str:
-    """A digest of an environment, equal wherever the same torch is installed and finds the same
-    compiler.
+    """A digest of an environment. It is equal wherever the same torch is installed and the same
+    compiler is found.
     """
     known = {name: value for name, value in read_environment(python).items() if name != "home"}
     return _digest([known, deciding_variables(), _compiler()])
@@ -164,7 +164,7 @@ _PARTS_OF_COMPILER = ("cc1plus", "collect2", "as", "ld")
 @cache
 def _compiler() -> list[str]:
     """The name and version that the C++ compiler on the path reports, and digests of its programs;
-    empty if there is none.
+    an empty list if there is no compiler.
     """
     found = shutil.which("g++")
     if not found:
@@ -184,8 +184,8 @@ def _reported_by(program: str, argument: str) -> str:
 
 
 def _head(program: Path) -> str:
-    """A digest of a program; for a large one, of its size and its head, where linkers write a
-    build's digest.
+    """A digest of the size of a program and of its first MiB, where linkers write a build's
+    digest.
     """
     with open(program, "rb") as file:
         data = file.read(1 << 20)
@@ -193,7 +193,8 @@ def _head(program: Path) -> str:
     return _digest([size, hashlib.sha256(data).hexdigest()])
 
 
-# Code for a profile is the same on every processor; nothing of it is run.
+# Questions about the code that is generated for a profile. Their answers are the same on every
+# processor, because the code is not run.
 _GENERATED = ("observe", "options", "shapes", "code")
 # Keys of a question that its content key leaves out: where the answer is written and where C++ is
 # found. A workload counts by its content.
@@ -202,8 +203,8 @@ _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of an answer; None if no key covers it: a real device, a time, a project's
-    own code, a second patch.
+    """The content key of an answer. None for a real device, a time, a project's own code and a
+    second patch, which no key covers.
 
     `identity` is the digest of the environment and the patch.
     """
@@ -231,8 +232,8 @@ _RIGHTS = ("Uid", "Gid", "Groups", "Umask", "Cap", "NoNewPrivs", "Seccomp")
 
 
 def machine_digest() -> str:
-    """Hash this machine, this user and everything that the user's processes inherit, which a patch
-    may read in more ways than a key could name.
+    """Hash this machine, this user and everything that the user's processes inherit. A patch may
+    read all of this in more ways than a key could name.
     """
     cores = sorted(os.sched_getaffinity(0))
     status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
@@ -261,11 +262,11 @@ def stands_alone(file: Path, *others: str) -> bool:
     """True if a file needs nothing but torch, Python's own modules, the probe, which the keys
     cover, and `others`.
 
-    It may need modules, and "files" if it may open some.
+    `others` are names of modules. With "files" among them, the file may also open files.
     """
     if (
         file.suffix == ".toml"
-    ):  # a model: the library of one of ours is part of the environment's identity
+    ):  # a model: the environment's identity covers the libraries of our own models
         return not is_foreign(str(file))
     return _needs(file.read_bytes()) <= {
         "torch",
@@ -281,7 +282,7 @@ def knows_its_place(file: Path) -> bool:
     return file.suffix == ".py" and not {"files", "?"}.isdisjoint(_needs(file.read_bytes()))
 
 
-# Code by which a source imports a name in a text, and by which it finds and opens a file.
+# Names by which a source imports a module that a string names, and by which it opens a file.
 _IMPORTERS = {
     "import_module",
     "__import__",
@@ -341,7 +342,9 @@ def _name(node: ast.AST) -> str:
 
 
 def _mentioned(node: ast.AST) -> Iterator[str]:
-    """The names in an expression or an import; for an attribute also with the name before it."""
+    """The names in an expression or an import. An attribute is given alone and with the name before
+    it.
+    """
     yield _name(node)
     if isinstance(node, ast.Attribute):
         yield f"{_name(node.value)}.{node.attr}"
@@ -368,8 +371,9 @@ def is_foreign(workload_path: str) -> bool:
 def patch_digest(patch: Patch) -> str:
     """Hash the patch's file and manifest, and the files that it may import or read.
 
-    These are every file of a folder that is a patch; for a file, every module of the package around
-    it, the files next to it that it names, and those that it names in the project's import folders.
+    For a patch in a folder of its own, these are all files below the folder. For a single file,
+    they are every module of the package around it, and the files next to it that it names. Both
+    include the files that the patch names in the project's import folders.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
 
@@ -382,7 +386,7 @@ def text_digest(patch: Patch) -> str:
 
 
 def loaded_digest(patch: Patch) -> str:
-    """Hash how a patch is loaded, and its files; the manifest only if a file mentions TOML.
+    """Hash how a patch is loaded, and its files. The manifest counts only if a file mentions TOML.
 
     Used within one `--watch` only, because a patch may hide that it reads its manifest.
     """

@@ -1,7 +1,8 @@
-"""Asks the fork server of a case's torch for an observation or an answer, within limits; or says
-why there is none.
+"""Asks the fork server of a case's torch for an observation or an answer, within limits. If the
+server gives none, the answer says why.
 
-A failure of the machine is tried once more. Answers that runs share are read from the cache.
+After a failure of the machine, the question is asked once more. Answers that runs share are read
+from the cache.
 """
 
 from __future__ import annotations
@@ -54,18 +55,19 @@ _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
 _REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# The seconds of a step of patchgate's own, which has no limits of a case; and bytes of outputs a
-# second.
+# The least seconds that a step of patchgate's own gets, and the bytes of outputs for which it gets
+# one more second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
-# Bytes of memory for each byte of two files of outputs, some of which is held as float64.
+# Bytes of memory for each byte of the compared files of outputs: some are held as float64.
 _COMPARED = 4
 # The share of a run's kept answers that are measured again.
 _CHECKED = 1 / 16
-# Addresses, the folders of a server and its name for our modules, which texts of a patch may hold.
+# Parts of an answer's text that differ between processes: addresses, the folders of a server, and
+# its name for our modules.
 _OF_A_PROCESS = re.compile(r"\b(0x[0-9a-f]+|run-\w+|m[0-9a-f]{8})\b")
-# The spans of time in which the cell of this thread asked what is kept now.
+# The spans of time in which this thread's cell asked questions whose answers are now kept.
 _ASKED: ContextVar[list[tuple[float, float]]] = ContextVar("asked")
-# A question that compiles several times has the time of as many cases.
+# A question that compiles several times gets the time of several cases: this many.
 COMPILES = {"shapes": 4}
 
 
@@ -102,17 +104,18 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
-    """The folder in which runs keep their measurements, and a digest of everything that decides
-    them apart from torch.
+    """The cache in which runs keep their measurements, and a digest of everything apart from torch
+    that decides them.
 
-    With a patch, only if its text shows its imports, and the files that it opens are in its own
-    folder; other edits would not be noticed. The key then covers this machine and user only.
+    Outside of watches and jobs, there is no cache for a patch that is not a diff, unless its text
+    shows its imports and the files that it opens are in its own folder: other edits would not be
+    noticed. The digest for a patch covers this machine and this user.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
         return (Cache(Path(folder)) if folder else None), f"{run.project.import_path}"
     path = Path(patch.path)
-    # The digest of one in a folder of its own is of all of that.
+    # The digest of a patch in a folder of its own covers the whole folder.
     covered = ("packaging", "files") if path.stem == "patch" else ("packaging",)
     if not (run.watch or run.is_job or patch.diff or stands_alone(path, *covered)):
         return None, ""
@@ -144,14 +147,14 @@ def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
 
 
 def _beyond(opened: Iterable[str], known: Iterable[str | Path]) -> list[str]:
-    """The files that a child opened and that are unknown."""
+    """The opened files that are not among the `known` ones."""
     places = {os.path.realpath(path) for path in known}
     return [path for path in opened if os.path.realpath(path) not in places]
 
 
 def _has_failed(answer: Answer) -> bool:
-    """True if there is no answer, or if a part of the question failed so that another try may
-    succeed.
+    """True if there is no answer, or if a part of the question failed in a way that another try
+    might not repeat.
     """
     parts = answer.get("versions", {}).values()
     causes = {part["failure"]["cause"] for part in parts if "failure" in part}
@@ -159,8 +162,8 @@ def _has_failed(answer: Answer) -> bool:
 
 
 def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
-    """The parts of a measurement that are equal when it is repeated; None for a failure that may
-    not be repeated.
+    """The parts of a measurement that are equal when it is repeated; None for a failure that
+    another try might not repeat.
     """
     failure = answer.get("failure")
     if failure or _has_failed(answer):
@@ -171,8 +174,9 @@ def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
 
 
 def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | None) -> list[Answer]:
-    """Fresh answers against a kept one: two that agree, or one if no two of three agree. None if a
-    fresh answer is equal, or fails so that another try may succeed.
+    """The fresh answers that contradict a kept answer: two if they agree with each other, otherwise
+    only the second. None if a fresh answer equals the kept answer, or failed in a way that another
+    try might not repeat.
     """
     measured = [_comparable(known, outputs)]
     fresh = []
@@ -197,7 +201,7 @@ def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The seconds that lie in any of some spans, which may overlap."""
+    """The seconds that lie in at least one of the spans, which may overlap."""
     total = until = 0.0
     for first, last in sorted(spans):
         total += max(0.0, last - max(first, until))
@@ -205,8 +209,8 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-#: A lock for each key: threads that want the same answer ask for it once, the first with
-#: `locks.setdefault(key, Lock())`, which Python does in one step.
+#: A lock for each key, so that threads that want the same answer ask for it once. They get the lock
+#: by `locks.setdefault(key, Lock())`, which Python does in one step.
 Locks = dict[str, threading.Lock]
 
 
@@ -229,7 +233,7 @@ class Runner:
     checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
     #: the questions, by torch release, whose kept answer two measurements of this run contradicted
     contradicted: list[tuple[str, str]] = field(default_factory=list)
-    #: by torch release, the seconds of each judged cell apart from questions that are kept now
+    #: by torch release, the seconds of each judged cell, less those of questions that are now kept
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -237,10 +241,10 @@ class Runner:
         return self.run.store
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
-        """Ask one question of one fork server; an answer with "failure" if there is none.
+        """Ask one fork server one question. The answer holds "failure" if the server gave none.
 
-        `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
-        never be held against the patch.
+        `seconds` overrides the run's limit. After a failure of the machine, the question is asked
+        once more: such a failure must never be held against the patch.
         """
         is_own, limits = QUESTIONS[do].is_own, self.run.limits
         files = filter(os.path.isfile, (request.get(side, "") for side in ("unpatched", "patched")))
@@ -294,10 +298,10 @@ class Runner:
         question: Mapping[str, Any],
         *alike: Mapping[str, Any],
     ) -> Answer:
-        """The answer of `ask`; if runs share a cache, it is kept by the content of everything that
-        the question names.
+        """The answer of `ask`. If runs share a cache, the answer is kept there, by the content of
+        everything that the question names.
 
-        The kept answer to a question that is `alike` contains the answer to this one.
+        A kept answer to one of the questions `alike` contains the answer to this question.
         """
         cache, keys = self._keys(torch, patch, question, *alike)
         if not cache:
@@ -307,7 +311,8 @@ class Runner:
             known = cache.load(key, outputs)
             if known is None:
                 continue
-            # An answer to another question contains more.
+            # Only an answer to this very question can be compared: the answers to questions that
+            # are alike contain more.
             began = time.monotonic()
             if key == keys[0] and random.random() < self.checked:
                 fresh = _contradictions(ask, known, outputs)
@@ -349,8 +354,8 @@ class Runner:
             self.seconds.setdefault(torch, {})[cell] = round(again, 3)
 
     def seconds_kept(self, torch: str, patch: Patch) -> dict[str, float]:
-        """The seconds that each cell takes with all answers that earlier runs have kept; none if
-        the patch, or anything else that decides answers, was another.
+        """The seconds that each cell takes with all answers that earlier runs have kept. Empty if
+        the patch, or anything else that decides answers, has changed.
         """
         cache, keys = self._keys(torch, patch, {"do": "seconds", "resources": self.run.nightly})
         kept = cache.load(keys[0]) if cache and keys[0] else None
@@ -389,8 +394,8 @@ class Runner:
             self.read.update(new)
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with facts from its code, read by a process in which no patch ever ran; equal
-        code is read once.
+        """The answer with the facts from its code, which a process in which no patch ever ran has
+        read. Equal code is read once.
         """
         request = {"code": answer["code"], "backend": backend}
         ask = partial(self.ask, torch, "code", **request)
@@ -473,9 +478,10 @@ class Runner:
     def observe(
         self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False
     ) -> Observation:
-        """The facts of a case, measured once a run; with a shared cache, once for the same content.
+        """The observation of a case. It is measured once a run, or once for the same content if
+        runs share a cache.
 
-        With `cover`, also the lines of the patch that ran, in twice the time.
+        With `cover`, it contains the lines of the patch that ran, and takes twice the time.
         """
         with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
@@ -501,7 +507,7 @@ class Runner:
         # A patch counts by its content, since no fact contains a path.
         question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
         ask = partial(self.ask, case.torch, workload.asks, seconds, **request)
-        # An observation with traced lines has everything that another has.
+        # An observation with traced lines contains everything that this question asks for.
         answer = self.keep(ask, case.torch, patch, question, question | {"cover": True})
         observation = self._observation(case, answer)
         failure = observation.failure

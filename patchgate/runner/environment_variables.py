@@ -1,4 +1,4 @@
-"""The environment variables that a torch process inherits, so that no others influence a
+"""The environment variables that a torch process inherits. No other variable can influence a
 measurement.
 """
 
@@ -9,7 +9,8 @@ import os
 # A process needs these to run and to find its files; secrets of the caller's environment do not
 # travel to a patch.
 _PLACES = ("PATH", "HOME", "TMPDIR")
-# These decide which libraries and compilers are found; the key of a kept answer has their values.
+# These decide which libraries and compilers are found; the key of a kept answer covers their
+# values.
 _DECIDING = ("LD_LIBRARY_PATH", "CUDA_HOME")
 # The same for every user, because the number of variables changes the count of Python calls.
 _FIXED = {
@@ -27,5 +28,5 @@ def inherited_variables() -> dict[str, str]:
 
 
 def deciding_variables() -> dict[str, str]:
-    """The variables among them that a measurement may depend on."""
+    """The inherited variables that a measurement may depend on."""
     return {name: os.environ[name] for name in _DECIDING if name in os.environ}

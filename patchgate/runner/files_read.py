@@ -1,7 +1,7 @@
 """The files and folders that a run's patch has read, in the folder of its results.
 
-No content key has them, so the verdicts hold only while they are unchanged. Their content is not
-read here: a patch names them, and anybody may see the results.
+No content key covers these files, so the verdicts hold only while the files are unchanged. Their
+content is not noted here: a patch chooses the files, and anybody may see the results.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def changed_since_read(folder: Path) -> list[str]:
     notes = folder / _NAME
     try:
         lines = read_result(notes).splitlines() if notes.exists() else []
-        noted = dict(map(parse_json, reversed(lines)))  # as they were first
+        noted = dict(map(parse_json, reversed(lines)))  # the first note of each file counts
         return [file for file, state in noted.items() if not state or _state(file) != state]
     except (OSError, ValueError, TypeError):
         return [str(notes)]
 
 
 def take_over_notes(old: Path, new: Path) -> None:
-    """Append the notes of an earlier run."""
+    """Append the notes of an earlier run to those of the new run."""
     if (old / _NAME).is_file():
         with open(new / _NAME, "ab") as notes:
             notes.write((old / _NAME).read_bytes())

@@ -37,7 +37,7 @@ def temporary_files_below() -> Iterator[None]:
     if _folders:
         yield
         return
-    # Without our name, so that a patch does not see that it is judged.
+    # The name does not mention patchgate, so that a patch does not see that it is judged.
     folder = Path(tempfile.gettempdir(), f"run-{os.urandom(8).hex()}")
     # The helper starts before the folder exists, so that nothing is left if this process ends in
     # between.
@@ -125,7 +125,7 @@ def _remove(folder: str) -> None:
 def main(folder: str) -> None:
     """The helper process: clean up once standard input closes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)  # the command decides
+        signal.signal(number, lambda *_: None)  # only the command's end counts
     sys.stdin.buffer.read()
     _clean(folder)
 

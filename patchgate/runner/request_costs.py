@@ -11,7 +11,7 @@ from typing import Any
 
 from patchgate.model.serialization import parse_json
 
-# In the folder of a run.
+# The file's name in the folder of a run.
 COSTS = "costs.jsonl"
 #: Why a question was not asked.
 KEPT = "kept from an earlier run"
@@ -22,9 +22,10 @@ def note_cost(path: Path | None, **note: Any) -> None:
     cost.
 
     `at` is the time of the question, in seconds since the epoch, and `wall` the seconds until the
-    answer. `child` are the CPU seconds of the child that answered, `below` the part of processes
-    that it started, `warm_up` those of the server before its first child, `held` the seconds for
-    which it held a device alone; `unasked` says why a question was not asked.
+    answer. `child` is the CPU time of the child that answered, in seconds; `below` is the part of
+    it that processes of the child used; `warm_up` is the CPU time of the server before its first
+    child. `held` is the time for which the child held a device alone. `unasked` says why a question
+    was not asked.
     """
     if path:
         with open(path, "a", encoding="utf-8") as file:

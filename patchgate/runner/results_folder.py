@@ -46,7 +46,7 @@ from patchgate.runner.run_settings import (
 _JUDGED = "judged.jsonl"
 # The folders of what the cells of a run measured.
 _MEASURED = (OBSERVATIONS, "code", "times")
-# Kinds of verdicts whose cells are judged again: the machine prevented them, or a compiler that
+# Kinds of verdicts whose cells are judged again: the machine prevented the verdict, or a compiler
 # could not write.
 _AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 # The folders that this process holds.
@@ -91,9 +91,9 @@ def _locked(path: Path) -> TextIO:
         ) from None
     if not path.exists() or not os.path.samestat(os.fstat(lock.fileno()), path.stat()):
         lock.close()
-        return _locked(path)  # that of a run that has just ended
+        return _locked(path)  # the lock was of a run that has just ended
     lock.truncate(0)
-    with contextlib.suppress(OSError):  # a full disk: it is held all the same
+    with contextlib.suppress(OSError):  # a full disk: the lock is held nonetheless
         lock.write(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}\n")
         lock.flush()
     return lock
@@ -104,7 +104,7 @@ def results_folder(folder: Path, option: str) -> Iterator[None]:
     """Hold a command's folder, with all results of earlier runs put aside; a UsageError puts them
     back.
 
-    Raises UsageError for a folder of something else, or one that another process holds.
+    Raises UsageError if the folder belongs to something else, or if another process holds it.
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     make_results_folder(folder, option, mark=NAME)
@@ -112,7 +112,7 @@ def results_folder(folder: Path, option: str) -> Iterator[None]:
         with held(folder), _put_aside_below(folder):
             yield
     except UsageError:
-        with contextlib.suppress(OSError):  # it holds something by now
+        with contextlib.suppress(OSError):  # a folder that is no longer empty stays
             for place in made:
                 place.rmdir()
         raise
@@ -138,11 +138,11 @@ def _put_aside_below(folder: Path) -> Iterator[None]:
 
 
 def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
-    """Empty a run's folder, `but` for these, of everything that could be taken for the next run's
+    """Put aside everything in a run's folder, except `but`, that could be taken for the next run's
     results.
 
-    Results that are already put aside, and that no run has read, stay. What cannot be put aside is
-    deleted.
+    Results that are already put aside stay if the run after them wrote no journal; the results of
+    that run are deleted, and so is everything that cannot be put aside.
     """
     aside = folder / PUT_ASIDE
     entries = list(_entries(folder, but))
@@ -153,7 +153,8 @@ def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
     try:
         if entries:
             aside.mkdir()
-        # The journal last, so that the next run that finds it here puts the rest aside.
+        # The journal is moved last: after an interrupt, the next run finds it here and puts the
+        # rest aside.
         for entry in sorted(
             entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)
         ):
@@ -178,7 +179,7 @@ def _entries(folder: Path, but: Collection[Path]) -> Iterator[Path]:
 
 
 def delete(path: Path) -> None:
-    """Remove a file, or a folder with everything below it; a link itself, not its target."""
+    """Remove a file, a link without its target, or a folder with everything below it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -196,8 +197,8 @@ def cells_before(folder: Path) -> list[JudgedCell]:
 
 
 def seconds_before(folder: Path) -> dict[str, float]:
-    """The seconds of each cell of that run that judged something while the patch ran: others say
-    nothing about the next run.
+    """The seconds of each cell that the run that is put aside judged completely. Empty if the patch
+    did not run: such a run says nothing about the next one's times.
     """
     cells = cells_before(folder)
     if any(verdict.item == PATCH_RUN for cell in cells for verdict in cell.verdicts):
@@ -220,7 +221,7 @@ class Journal:
 
     def begin(self, key: str) -> list[JudgedCell]:
         """Start the journal of a key. Return the cells that an earlier run with this key has
-        judged; they are in it already.
+        judged; the journal holds them already.
         """
         aside = self._folder / PUT_ASIDE
         found, cells = _read(aside / _JUDGED)
@@ -247,9 +248,9 @@ class Journal:
         write_atomically(self._path, "".join(f"{line}\n" for line in lines))
 
     def append(self, cell: JudgedCell) -> None:
-        """Append a cell; on a full disk, into the space that was reserved.
+        """Append a cell. On a full disk, use the space that was reserved.
 
-        Raises OSError if that fails too.
+        Raises OSError if the reserved space does not help.
         """
         text = f"{_line(cell)}\n".encode()
         try:

@@ -15,12 +15,12 @@ class ComparedCase:
 
     case: Case  #: the patched case
     golden: Expectation  #: what golden holds for the patched case
-    golden_unpatched: Expectation  #: and for the unpatched one
+    golden_unpatched: Expectation  #: what golden holds for the unpatched case
     unpatched: Observation | None  #: None where that side was not observed
     patched: Observation
     code: (
         tuple[str, str] | None
-    )  #: generated code (unpatched, patched); None where a side's was not kept
+    )  #: generated code (unpatched, patched); None if one of the two was not kept
     on: str  #: the device: "real (NAME)" or "simulated (NAME)"
 
 
@@ -36,14 +36,14 @@ class TimeRatio:
 
 @record
 class QuickLook:
-    """The share of a full gate that a narrowed run judged: (judged, of all) of each sort."""
+    """The share of a full gate that a narrowed run judged: for each sort, how many of how many."""
 
     workloads: tuple[int, int]
     torches: tuple[int, int]
     devices: tuple[int, int]
     checks: tuple[int, int]
-    command: Command  #: judges all of it
-    without: tuple[str, ...] = ()  #: checks that none of the judged workloads is for
+    command: Command  #: the command of the full gate
+    without: tuple[str, ...] = ()  #: checks for which no judged workload is meant
     unable: int = 0  #: workloads that cannot run here, with or without the patch
 
 
@@ -56,4 +56,4 @@ class RunResults:
     verdicts: tuple[Verdict, ...]
     compared: tuple[ComparedCase, ...] = ()
     times: tuple[TimeRatio, ...] = ()
-    quick_look: QuickLook | None = None  #: where the run was narrowed
+    quick_look: QuickLook | None = None  #: None if the run was not narrowed

@@ -1,7 +1,7 @@
 """One run of the gate: which patch, releases and devices, which limits, and the folder of its
 results and observations.
 
-Commands pass it to each other as files in the run's folder.
+Commands pass a run to each other as files in its folder.
 """
 
 from __future__ import annotations
@@ -49,37 +49,37 @@ class Run:
     folder: str  #: where the results go
     patch: str  #: the path that was given
     rows: dict[str, str]  #: torch release -> its interpreter
-    project: Project = field(default_factory=Project)  #: what its table says
+    project: Project = field(default_factory=Project)  #: what the project's table says
     problems: dict[str, str] = field(
         default_factory=dict
     )  #: torch release without an interpreter -> why
     devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
-    premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
-    checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
+    premerge: tuple[str, ...] = ()  #: the workloads that are judged if no option leaves any out
+    checks: tuple[str, ...] = ()  #: only these, by name or by the name of a family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
-    requires: tuple[str, ...] = ()  #: installed next to torch, and not named by the table
+    requires: tuple[str, ...] = ()  #: packages next to torch that the table does not name
     strict: bool = False  #: notes are red
-    #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
+    #: judge every workload, not only those of pre-merge, and what each kernel needs once compiled
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
-    #: folder of what runs of the same content share; None: everything is measured
+    #: folder of the measurements that runs of the same content share; None: everything is measured
     shared_cache: str | None = None
-    #: Folder of what was measured with the patch; None: nothing of that is kept. CI shares the
-    #: other one only.
+    #: Folder of what was measured with the patch; None: no such measurement is kept. CI shares only
+    #: `shared_cache`.
     patched_cache: str | None = None
     #: folder where compiled C++ is found again; None: beside the results
     binaries: str | None = None
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
-    #: a job of a sweep or a search: no command names its folder, and both sides have one cache
+    #: a job of a sweep or a search: no command names its folder, and both sides use `shared_cache`
     is_job: bool = False
-    watch: str = ""  #: name of the `--watch` of which this is a judgement
+    watch: str = ""  #: name of the `--watch` to which this judgement belongs
     #: the environments are found by their releases: by nox, or in the user's cache
     by_release: bool = False
-    #: A real device's decisions about matrix products that it timed, in place of those of the
-    #: simulated one's profile.
+    #: Decisions of a real device about matrix products that it timed. They override the decisions
+    #: in the profile of a simulated device.
     padding: dict[str, str] = field(default_factory=dict)
-    #: of the patch's text as it was judged; empty if nothing compares it later
+    #: digest of the patch's text as it was judged; empty if nothing compares it later
     digest: str = ""
 
     @property
@@ -111,7 +111,7 @@ class Run:
     def is_narrowed(self) -> bool:
         """True if an option leaves out something that is judged before a merge.
 
-        A job of a sweep is meant to be one part.
+        A job is never narrowed: it is meant to judge only a part.
         """
         by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
         return not self.is_job and bool(
@@ -152,7 +152,7 @@ class Run:
         words += [
             f"--model {_quoted(str(self.project.at(name)))}"
             for name in self.project.models
-            if self.workloads and name.endswith(".toml")  # those of the table are judged anyway
+            if self.workloads and name.endswith(".toml")  # models of the table are judged anyway
         ]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
@@ -170,8 +170,9 @@ class Run:
         return Command(name="gate", arguments=tuple(words), is_again=True)
 
     def whole(self, installing: Iterable[str] = ()) -> Command:
-        """The command that judges what options have left out too, with the other options, and with
-        those that install what is missing. No package is installed for a given interpreter.
+        """The command of this run without the options that leave something out, and with the
+        options `installing`, which install what is missing. `--row` is dropped too if a release was
+        left out or if something is to be installed: nothing is installed for a given interpreter.
         """
         left_out = [*_NARROWING, "--row "] if self.torches_left_out or installing else _NARROWING
         words = [word for word in self.again.arguments if not word.startswith(tuple(left_out))]
@@ -186,9 +187,9 @@ class Run:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The last run in a folder, or those of several patches, each in a folder of its own.
+    """The last run in a folder, or the runs of several patches, each in a folder of its own.
 
-    Raises UsageError if there is none, with the command that makes one.
+    Raises UsageError if there is no run, and names the command that makes one.
     """
     found = [] if (folder / NAME).is_file() else sorted(folder.glob(f"[!.]*/{NAME}"))
     return [load_run(path) for path in found or [folder / NAME]]
@@ -218,8 +219,8 @@ def save_run(run: Run) -> Path:
 def load_run(path: Path) -> Run:
     """The run of the folder that holds `path`, even if another machine carried it out.
 
-    Raises UsageError if there is none, with the command that makes one, and if there are links
-    among the results.
+    Raises UsageError if there are links among the results, or if there is no run; the error then
+    names the command that makes one.
     """
     folder = path.parent.resolve()
     refuse_links(folder)
@@ -230,8 +231,8 @@ def load_run(path: Path) -> Run:
 
 
 def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Write the verdicts, sorted, and return them. `accept` must take the observations of
-    this run.
+    """Sort the verdicts, make their commands accept the observations of this run, write them and
+    return them.
     """
     located = (accepting_from(folder, verdict) for verdict in verdicts)
     ordered = sorted(located, key=lambda v: (v.check, v.subject, v.torch, v.code))

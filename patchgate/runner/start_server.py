@@ -1,7 +1,7 @@
 """Starts the fork servers of one torch environment, with its environment variables, and opens
 channels to them.
 
-They end with the process that started them.
+The servers end with the process that started them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.environment_variables import inherited_variables
 from patchgate.runner.leftovers import temporary_files_below
 
-# Seconds in which a server ends by itself.
+# Seconds that a server has to end by itself, before it is killed.
 _PATIENCE = 5
-#: Torch release, question -> a new channel to its server for that. Raises OSError where the server
-#: has ended.
+#: Torch release, question -> a new channel to the release's server, for that question. Raises
+#: OSError if the server has ended.
 Connect = Callable[[str, str], socket.socket]
 
 
@@ -59,12 +59,12 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        with contextlib.suppress(OSError):  # it removes the folder itself
+        with contextlib.suppress(OSError):  # the server removes the folder itself
             self.folder.cleanup()
 
 
 def start_server(torch: str, python: str) -> Server:
-    """Start a server and return at once; the first question waits until it is warm."""
+    """Start a server and return at once; the first question waits until the server is warm."""
     folder = tempfile.TemporaryDirectory(prefix="run-")
     home = Path(folder.name)
     # No module, path or argument that a patch can see has our name.
@@ -80,7 +80,7 @@ def start_server(torch: str, python: str) -> Server:
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
         "TRITON_CACHE_DIR": str(home / "triton"),
     }
-    # A question waits while the server warms up, and fails at once if it has died.
+    # A question waits while the server warms up, and fails at once if the server has died.
     controls = {}
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(home / "log", "wb"))
@@ -103,9 +103,7 @@ def start_server(torch: str, python: str) -> Server:
 
 
 def _copy_probe(package: Path) -> None:
-    """Copy the probe's modules into a package of another name, without dependencies of
-    patchgate.
-    """
+    """Copy the probe's modules, without the rest of patchgate, into a package of another name."""
     for file in (PACKAGE / "probe").rglob("*.py"):
         copy = package / file.relative_to(PACKAGE)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +129,7 @@ class Servers:
     def connect(self, torch: str, do: str) -> socket.socket:
         """A new channel to the server of a torch, for one question.
 
-        Raises OSError if none is running.
+        Raises OSError if the torch has no running server.
         """
         if torch not in self.by_torch:
             raise OSError(f"no server of torch {torch}")

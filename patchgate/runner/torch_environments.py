@@ -1,8 +1,8 @@
 """Torch environments: existing ones, the user's own that all projects share, and others made on
 demand.
 
-uv makes them, as for nox: of a release, of a nightly build from its own index, or of a commit as
-sources laid over a release. Environments made for a search or a sweep are deleted at the end.
+uv installs a release, or a nightly build from an index of its own. A commit is laid as sources over
+an installed release. Environments made for a search or a sweep are deleted at the end.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from patchgate.model.git import GitFailed, files_in_git, write_files
 from patchgate.model.paths import user_cache
 from patchgate.runner.cache_keys import files_digest, read_environment
 
-# The package index that has nightly builds.
+# The environment variable that names the package index of nightly builds.
 NIGHTLY_INDEX = "PATCHGATE_NIGHTLY_INDEX"
 _COMMIT = "+git"
 # numpy: torch warns without it; packaging: version checks in patches need it; setuptools: torch
 # 2.10 needs it to find a C++ compiler.
 BESIDE_TORCH = ("numpy", "packaging", "setuptools")
-# The words of uv when the index has answered.
+# uv's words if the index answers that it lacks a release or a package.
 _NOT_OFFERED = re.compile(
     r"there is no version of ([\w.-]+)|only ([\w.-]+)\S* is available"
     r"|([\w.-]+) was not found in the package registry"
@@ -42,9 +42,10 @@ _NOT_OFFERED = re.compile(
 
 
 class NotInstallable(Exception):
-    """There is no such release for this machine; `str` says why.
+    """An environment cannot be made on this machine; `str` says why.
 
-    `package` is the one of which the index has no such release, or no release at all.
+    `package` is the package of which the index lacks the release, or has no release at all; None if
+    the index is not the reason.
     """
 
     @property
@@ -55,10 +56,10 @@ class NotInstallable(Exception):
 
 @dataclass
 class Environments:
-    """`rows` maps a torch release to the interpreter of an existing environment.
+    """Torch environments by release. `rows` maps a release to the interpreter of an existing one.
 
-    A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources over
-    that release.
+    A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources are
+    laid over that release.
     """
 
     rows: dict[str, str]
@@ -121,8 +122,8 @@ class Environments:
 
 
 def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> Path:
-    """The folder of the user's environment with this release; it is ready if its file `complete`
-    exists.
+    """The folder of the user's environment with this release. The environment is ready if the
+    folder holds a file `complete`.
     """
     content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH, *sorted(requires))
     content += (str(package.resolve()),) if package else ()
@@ -133,21 +134,22 @@ def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None =
 def cached_environment(
     torch: str, requires: Sequence[str] = (), package: Path | None = None
 ) -> str:
-    """The interpreter of that environment, which is made once for all projects.
+    """The interpreter of the user's environment with this release, which is made once for all
+    projects.
 
     Raises NotInstallable.
 
-    `requires` and the folder of a `package` are installed beside torch; the package again if its
-    files have changed.
+    `requires` and the folder of a `package` are installed beside torch. The package is installed
+    again if its files have changed.
     """
     home = cached_home(torch, requires, package)
     home.parent.mkdir(parents=True, exist_ok=True)
     complete = home / "complete"  # holds the digest of the package
     with open(home.with_name(f"{home.name}.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two gates that start at once one makes it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # if two gates start at once, only one makes it
         with _copy_of(package) as (copy, digest):
             if not complete.is_file():
-                shutil.rmtree(home, ignore_errors=True)  # what an interrupted gate has left
+                shutil.rmtree(home, ignore_errors=True)  # left by an interrupted gate
             elif complete.read_text(encoding="utf-8") != digest:
                 complete.unlink()
             if not complete.is_file():
@@ -158,7 +160,7 @@ def cached_environment(
 
 @contextlib.contextmanager
 def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
-    """Copy the package's files, because a build writes next to its sources; return the copy and a
+    """Copy the package's files, because a build writes next to its sources. Yield the copy and a
     digest of the files.
     """
     if package is None:
@@ -196,8 +198,8 @@ def installed_release(torch: str) -> str:
 
 
 def nightlies(first: str, last: str) -> list[str]:
-    """The nightly builds between two releases, oldest first, that the index of
-    $PATCHGATE_NIGHTLY_INDEX has.
+    """The nightly builds between two releases in the index that $PATCHGATE_NIGHTLY_INDEX names,
+    oldest first.
     """
     index = os.environ.get(NIGHTLY_INDEX)
     if not index:
@@ -264,13 +266,13 @@ def _said(error: str) -> str:
 
 
 SOURCES = ":(glob)torch/**/*.py"
-# The paths that the release's environment adds come here too, behind the torch laid over it.
+# Adds the import paths of the release's environment behind the torch that is laid over it.
 _BESIDE = "import site; site.addsitedir({beside!r})\n"
 
 
 def link_missing(installed: Path, laid: Path) -> None:
-    """Link everything in `installed` that `laid` lacks or has unchanged; a folder without sources
-    is one link.
+    """Link into `laid` everything in `installed` that `laid` lacks or holds unchanged. A folder
+    that `laid` lacks becomes one link.
     """
     for each in installed.iterdir():
         there = laid / each.name

@@ -44,11 +44,11 @@ _OF_FACTS = {"kernels", "shapes"}
 
 @record
 class Change:
-    """One golden file."""
+    """The change of one golden file."""
 
     path: Path
     after: str  #: its text once the change is accepted
-    #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+    #: a line for each fact that is new, changed or gone: `mine  loads  2.11.0  6 -> 4`
     facts: tuple[str, ...]
 
 
@@ -91,8 +91,8 @@ def verdicts_of(run: Run) -> list[Verdict]:
 
 
 def observations_of(run: Run) -> list[Observation]:
-    """The observations of a run that a later one is compared with: of workloads whose facts are
-    judged, and not only their numbers.
+    """The observations of a run with which later runs are compared. Workloads whose facts no check
+    compares are left out.
     """
     known = workloads_with(Path(run.patch), project_of(run))
     return [
@@ -103,8 +103,8 @@ def observations_of(run: Run) -> list[Observation]:
 
 
 def refuse_stopped(run: Run) -> None:
-    """Raises UsageError if the run ended before it had judged all: what it left out is not known to
-    anybody who accepts it.
+    """Raises UsageError if the run ended before it had judged everything: a person who accepts it
+    would not know what is missing.
     """
     verdicts = verdicts_of(run)
     left = sum(verdict.kind is Kind.STOPPED for verdict in verdicts)
@@ -130,11 +130,11 @@ def refuse_unobserved(observed: Sequence[Observation], run: Run) -> None:
 
 
 def project_of(run: Run) -> Project:
-    """The project of a run; if the results come from another machine, that of the working
-    directory.
+    """The project of a run, or the project of the working directory if the results come from
+    another machine.
 
-    Raises UsageError if they were copied from another folder of this machine, or name a folder
-    around this project: other golden files would be changed.
+    Raises UsageError if the results were copied from another folder of this machine, or name a
+    folder around this project: accepting them would change golden files of another project.
     """
     root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
     if root.is_relative_to(here) or root == Path(find_project(here).root).resolve():
@@ -208,7 +208,7 @@ def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str
 
 def _is_a_record(observation: Observation) -> bool:
     if observation.case.device == REAL:
-        return False  # benchmarks/record.py keeps those, to hold the simulation to them
+        return False  # benchmarks/record.py records these, to check the simulation
     sides = observation.failure, None
     # A case that hangs or crashes without a patch shows the state of this machine, not of torch.
     return fault_of(*(sides[::-1] if observation.case.patch else sides)) is not Fault.MACHINE
@@ -217,8 +217,8 @@ def _is_a_record(observation: Observation) -> bool:
 def write_changes(
     changes: Sequence[Change], reason: str, folder: Path, patches: Iterable[str] = ()
 ) -> None:
-    """Write the reason and the patches into golden/HISTORY.md, then every change; after a kill, the
-    next call continues with the same reason.
+    """Write the reason and the patches into golden/HISTORY.md, then write every change. If this is
+    killed, a call with the same reason on the same day writes no second entry.
     """
     history = folder / HISTORY
     before = read_text(history) if history.is_file() else "# Why golden changed\n\n"

@@ -22,8 +22,8 @@ from patchgate.runner.run_settings import Run
 
 
 def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
-    """Hash everything that could make another verdict: patch, digests of environments, inputs,
-    options, and patchgate itself.
+    """Hash everything that could change a verdict: the patches, the digests of environments, the
+    inputs, the options, and patchgate itself.
     """
     own = project_files(run.project)
     content = [
@@ -50,8 +50,8 @@ def input_digests() -> list[str]:
 
 
 def project_files(project: Project) -> dict[str, bytes]:
-    """The files of a project on which a verdict depends, by their path in it: table, golden,
-    workloads and devices.
+    """The content of each file of a project on which a verdict depends, by its path in the project:
+    table, golden, workloads and devices.
     """
     return {
         path.relative_to(project.root).as_posix(): read_bytes(path)
@@ -60,7 +60,10 @@ def project_files(project: Project) -> dict[str, bytes]:
 
 
 def files_of_project(project: Project) -> list[Path]:
-    """The same files. Raises UsageError for a file outside the project."""
+    """The paths of the files of a project on which a verdict depends.
+
+    Raises UsageError for a file outside the project.
+    """
     golden = project.golden_folder.glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
     devices = (

@@ -22,8 +22,8 @@ from patchgate.runner.torch_environments import cached_home
 
 # Bytes of one environment of torch, and of a run's results and caches.
 _TORCH, _RESULTS = 5 << 30, 1 << 30
-# Runs in its own process, because it forks to try what the kernel allows; it imports nothing from
-# the working folder.
+# This program runs in a process of its own, because it forks to try what the kernel allows. It
+# imports nothing from the working folder.
 _SANDBOX = """
 import sys
 sys.path.insert(0, sys.argv[2])
@@ -40,12 +40,12 @@ class Finding(NamedTuple):
 
     name: str
     found: str
-    fix: str = ""  #: what mends it, where something is missing or less than it could be
+    fix: str = ""  #: how to mend it, if something is missing or could be better
     is_missing: bool = False  #: a gate cannot do its work without it
 
 
 def examine(project: Project, results: Path) -> Iterator[Finding]:
-    """Examine each thing that a gate of the project uses; find the missing ones."""
+    """Examine each thing that a gate of the project uses, and yield what was found."""
     yield _python()
     yield _compiler()
     yield _sandbox()

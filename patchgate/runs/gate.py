@@ -75,17 +75,17 @@ from patchgate.runs.pool import Ended, carry_out
 
 # The number of characters of an error that a verdict repeats.
 _SHOWN = 200
-# Later runs find this again: it is below the folder in which the command is typed, wherever the
-# results go.
+# The folder of everything that later runs use again. It is below the folder in which the command is
+# typed, wherever the results go.
 _KEPT = Path(".patchgate")
 
-# The limit of each sort; beyond it the entries used longest ago are deleted.
+# The most bytes of each sort of kept entries. Beyond it, the entries used longest ago are deleted.
 _KEPT_BYTES = 2 << 30
 
 # The option of a command that gives the interpreter of a release.
 _ROW = re.compile(r"--row ([^=]+)=.*", re.S)
 
-# In another interpreter: only read, never run.
+# This program runs in another interpreter. It reads the patch, and never runs it.
 _COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
 
 
@@ -129,7 +129,7 @@ class Cell(NamedTuple):
         return cell_name(self.check, self.at)
 
     def stopped(self, reason: str) -> Verdict:
-        """The verdict if it was not judged."""
+        """The verdict if the cell was not judged."""
         return judge_stopped(self.check.family, self.at, self.check.name, reason)
 
 
@@ -143,15 +143,15 @@ def judge_patch(
 ) -> list[Verdict]:
     """The verdicts of every check; `workers` cells are judged at once.
 
-    If the run ends early, its folder has the verdicts of the judged cells and a verdict for each
-    other cell. `servers` are those of the run's environments, if they outlast the run.
+    If the run ends early, its folder holds the verdicts of the judged cells and a verdict for each
+    other cell. `servers` are the servers of the run's environments, if they outlast the run.
     """
     folder, text = Path(run.folder), text_digest(patch)
     with held(folder):
         put_aside(folder)
         try:
             save_run(run)
-            # They start first, because importing torch takes longest.
+            # The servers start first, because importing torch takes longest.
             with nullcontext(servers) if servers else running_servers(run.rows) as asked:
                 reserve_space(folder)
                 patch = with_stand_ins(run, patch, runner_of(run, asked))
@@ -174,7 +174,7 @@ def judge_patch(
                         journal.disown()
             more = _without_environment(run)
             more += starmap(judge_contradicted, dict.fromkeys(context.runner.contradicted))
-            if edited and not run.watch:  # which judges again
+            if edited and not run.watch:  # a watch judges again
                 more.append(judge_edited(patch.id, edited[0], is_red=as_read.found))
             return save_results(run, [*before, *now], more)
         except UsageError:
@@ -185,7 +185,7 @@ def judge_patch(
 
 
 class RedAsRead:
-    """Notes if a cell was red before a file was `edited`: that holds for the text as read."""
+    """Notes if a cell was red before a file was `edited`: its verdict holds for the text as read."""
 
     def __init__(self, edited: Callable[[], list[str]], before: Iterable[JudgedCell]) -> None:
         self._edited, self.found = edited, any(cell.red for cell in before)
@@ -195,8 +195,8 @@ class RedAsRead:
 
 
 def edited_files(run: Run, patch: Patch, text: str) -> list[str]:
-    """The patch, with its manifest, and the files that it has read: those that were edited since
-    its digest was `text`.
+    """The files that were edited since the patch's digest was `text`: the patch or its manifest,
+    and the files that the patch has read.
     """
     try:
         is_edited = text_digest(load_patch(Path(run.patch))) != text
@@ -240,15 +240,15 @@ def cells_of(context: CheckContext) -> list[Cell]:
 
 
 def planned_cells(run: Run, patch: Patch) -> list[Cell]:
-    """Every cell of a run whose servers need not be started."""
+    """Every cell of a run, listed without starting its servers."""
     return cells_of(_context(run, patch, runner_of(run, Servers({}, {}))))
 
 
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
-    """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
+    """The cells `sooner`, then cells on a real GPU, then all others. In each group the longest come
+    first, so that short ones fill the gaps at the end.
 
-    On a real GPU, cells of full-size models come before all others, and timings, which wait for the
-    device, come last.
+    Timings, which wait for the device, come last.
     """
     return sorted(
         cells,
@@ -308,7 +308,7 @@ def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
 
 
 def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
-    """The verdict on a cell that ended with an error: of the machine, or a defect of patchgate."""
+    """The verdict on a cell that ended with an error, of the machine or of patchgate itself."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return cell.stopped(f"the machine failed: {error}")
     return judge_broken(cell.name, "a result", f"{type(error).__name__}: {_one_line(error)}")
@@ -319,7 +319,9 @@ def _one_line(error: BaseException | None) -> str:
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """The verdict for the author of a diff, who does not know the Python file in its place."""
+    """The verdict, with the diff named in place of the Python file that its author does not know,
+    and with commands that fit the run.
+    """
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
         verdict = replace(verdict, where=display_path(patch.diff))
@@ -329,10 +331,10 @@ def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
 
 
 def _installing(context: CheckContext, command: Command) -> Command | None:
-    """A command that installs packages, with the options of the run: packages as the project calls
-    them, and no interpreter, in which nothing would be installed.
+    """A command that installs packages, with the options of the run. It names packages as the
+    project does, and releases in place of interpreters, in which nothing would be installed.
 
-    None if this run has installed them already.
+    None if this run has installed the packages already. Other commands are returned unchanged.
     """
     names = [word.removeprefix(f"{REQUIRES} ") for word in command.arguments]
     if command.name != "gate" or names == list(command.arguments):
@@ -350,10 +352,10 @@ def _without_environment(run: Run) -> list[Verdict]:
 
 
 def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
-    """Leave the verdicts of a run that did not end: those of judged cells, and one for each other
-    cell.
+    """Write the verdicts of a run that did not end: the verdicts of its judged cells, and a verdict
+    for each other cell.
     """
-    if not Path(run.folder, NAME).is_file():  # it did not begin
+    if not Path(run.folder, NAME).is_file():  # the run did not begin
         with contextlib.suppress(OSError):  # a full disk
             save_run(run)
     judged = Journal(Path(run.folder)).cells()
@@ -363,7 +365,7 @@ def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
 
 
 def ended_by(error: BaseException) -> str:
-    """The reason for a report: a signal, or the error."""
+    """The reason why a run ended early, for a report: a signal, or the error."""
     what = _one_line(error)
     if isinstance(error, KeyboardInterrupt):
         return f"the run was ended by {what or 'SIGINT'}"
@@ -382,13 +384,13 @@ def judge_runs(
     failed: Callable[[BaseException], None],
     servers: Servers | None = None,
 ) -> list[JudgedRun]:
-    """The verdicts of each run below `folder`; `ended` gets each as soon as it is judged. If a
-    signal or a fault ends one, the others do not begin; `failed` gets the error.
+    """The verdicts of each run below `folder`; `ended` gets each run as soon as it is judged. If a
+    signal or a fault ends a run, the remaining runs do not begin, and `failed` gets the error.
     """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
     judged: list[JudgedRun] = []
-    # They run no patch themselves, so starting torch once is enough for several.
+    # Servers run no patch themselves, so several runs can share them.
     is_shared = not servers and len(runs) > 1 and all(runs[0].run.rows.values())
     with running_servers(runs[0].run.rows) if is_shared else nullcontext(servers) as shared:
         for number, (run, patch) in enumerate(runs, 1):
@@ -413,7 +415,7 @@ def judge_runs(
                 raise
             except (KeyboardInterrupt, Exception) as error:
                 failed(error)
-                if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
+                if not (Path(run.folder) / VERDICTS).is_file():  # the verdicts were not written either
                     sys.exit(MACHINE)
                 judged.append(JudgedRun(run, patch, load_verdicts(Path(run.folder))))
                 rest = runs[len(judged) :]
@@ -427,7 +429,9 @@ def judge_runs(
 def planned_run(
     path: Path, patch: Patch, settings: Run, environments: Environments, *, alone: bool
 ) -> PlannedRun:
-    """The run of one of the patches of `settings`, in a folder below theirs."""
+    """The run of one patch with these settings. Unless it is `alone`, it has a folder of its own
+    below their folder.
+    """
     rows, problems = environments
     run = replace(
         settings,
@@ -483,7 +487,9 @@ def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
 
 
 def judged_before(run: Run) -> JudgedRun:
-    """The verdicts of an earlier run; if its process was killed, those that it had reached."""
+    """The verdicts of an earlier run. If its process was killed, the cells that it did not reach
+    count as stopped.
+    """
     folder, patch = Path(run.folder), load_patch(Path(run.patch))
     if Journal(folder).cells() and not (folder / VERDICTS).is_file():
         verdicts = leave_partial(run, patch, "the process of the run was killed")

@@ -26,9 +26,9 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 # Claims of the whole file that hold for each part; the releases of a part are read from its own
 # text.
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
-# Other signs are patterns to GitHub.
+# A path that a workflow can name: GitHub reads other characters as patterns.
 _NAMEABLE = re.compile(r"[\w.][\w./ -]*")
-# The list of what a workflow watches, its words, and the patches that it names.
+# The list of paths that a workflow watches, a word of this list, and the patches of a workflow.
 _PATHS, _WORD = re.compile(r"(?m)^( *paths: )\[(.*)\]$"), re.compile(r"\"[^\"]*\"|[^\s,]+")
 _PATCHES = re.compile(r"(?m)^(      patches:)(.*\n(?:        .*\n)*)")
 
@@ -36,7 +36,7 @@ _PATCHES = re.compile(r"(?m)^(      patches:)(.*\n(?:        .*\n)*)")
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     """The manifest that the text of a patch suggests; `command` judges it.
 
-    Raises UsageError if it is not Python.
+    Raises UsageError if the text cannot be parsed.
     """
     from patchgate.lint.index.release import load, releases  # every release is read
     from patchgate.lint.infer_manifest import infer_claims, infer_claims_of_diff, manifest_text
@@ -58,10 +58,10 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
 
 
 def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
-    """The files of the project that have to name the patch and ignore results, with their new text,
-    and messages for the user.
+    """The new texts of the project's files that must name the patch or ignore results, and messages
+    for the user.
 
-    A folder that is no project (no git, no pyproject.toml) gets none.
+    Both are empty for a folder that is no project (no git, no pyproject.toml).
     """
     project, path = find_project(patch), patch.resolve()
     root = Path(project.root)
@@ -120,9 +120,9 @@ def workflows(patch: Path, source: Path, called: str, force: bool) -> dict[Path,
     """The workflows of ci/github that judge a pull request and comment on it, for the repository
     around the patch.
 
-    A workflow that is there judges the patch too; only by `force` all else in it is written again.
-    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a
-    repository, and for a path that a workflow cannot name.
+    The patch is added to a workflow that exists; only with `force` is the rest of it rewritten.
+    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError if `called` has another form, if
+    there is no repository, or if a workflow cannot name the path.
     """
     repository, commit = _repository_and_commit(called)
     path = patch.resolve()
@@ -183,9 +183,10 @@ def _values(patch: Path, source: Path, root: Path, repository: str, commit: str)
 
 
 def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
-    """The text of a workflow that judges what the one that is there judges, and the patch.
+    """The text of a workflow that judges the patch, and everything that the existing workflow
+    judges.
 
-    Raises UsageError if that one cannot be read, unless by `force`.
+    Raises UsageError if the existing workflow lists no paths, unless `force` is true.
     """
     old = at.read_text("utf-8")
     base = new if force else old
@@ -209,8 +210,8 @@ def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
 
 
 def _watched(source: Path, root: Path, own: str) -> list[str]:
-    """The patterns of the files next to the patch, at `own`, that decide results: what its import
-    runs, the project's table, and golden.
+    """The patterns of files that decide results, apart from the patch's own pattern `own`: the
+    files that its import runs, the project's table, and golden.
     """
     from patchgate.lint.imported_files import files_run_by
 
@@ -282,7 +283,7 @@ def gated_parts(
 ) -> dict[str, str]:
     """The patches behind conditions of their own, each written as a patch: its name -> its path.
 
-    `command` gives the command that judges a path; `say` gets a line for each.
+    `command` gives the command that judges a path; `say` gets a line for each patch.
     """
     text, parts = _parts(source)
     claims = read_toml(manifest) if manifest.is_file() else {}

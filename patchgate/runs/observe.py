@@ -36,11 +36,11 @@ def observe_all(
     workers: int,
     done: Callable[[str], None] = lambda case: None,
 ) -> dict[Case, Observation]:
-    """The observation of each case; `patches` are their paths, by id.
+    """The observation of each case; `patches` maps the id of each patch to its path.
 
     Cases that differ only in their devices are observed one after the other, in order; `done` gets
     the id of the first of them. Releases come one after the other, because few machines have memory
-    for two warm ones. Raises RuntimeError if patchgate itself fails.
+    for two warm torches. Raises RuntimeError if patchgate itself fails.
     """
     save_run(run)
     items: dict[Case, list[Case]] = {}
@@ -57,8 +57,8 @@ def observe_all(
                 for each in some:
                     patch = loaded[each.patch] if each.patch else None
                     observation = runner.observe(each, workloads[each.workload], patch)
-                    # A real device decides by timings, which no rule predicts: the simulated one
-                    # after it gets its decisions.
+                    # A real device decides by timings, which no rule predicts. The simulated device
+                    # that is observed next gets these decisions.
                     runner = replace(
                         runner, run=replace(run, padding=padding_of(observation.facts))
                     )
@@ -78,8 +78,8 @@ def impact_on_models(
 ) -> dict[str, Impact]:
     """The gains and losses of a run's models on its first device, by the title of the comparison.
 
-    With the run's patch and without, on each of its releases; without a patch, on its first release
-    and its last.
+    A run with a patch compares torch without and with the patch, on each release. A run without a
+    patch compares its first release with its last.
     """
     patches = {load_patch(Path(run.patch)).id: Path(run.patch)} if run.patch else {}
     releases = list(run.rows)

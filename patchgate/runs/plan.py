@@ -50,12 +50,13 @@ from patchgate.runs.gate import Environments, syntax_failure
 
 #: Gets a line for each environment that is made.
 Say = Callable[[str], None]
-# A driver of NVIDIA's, of AMD's or of Windows below Linux has one of these.
+# Each driver of a GPU has one of these files: NVIDIA's, AMD's, and the driver of Windows below Linux.
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _REQUIRES = "--requires 'transformers>=4.50'"
 _FORM = "--row 2.11.0=path/to/python"
 
-# In another interpreter: the installed version of each distribution that is named.
+# This program runs in another interpreter. It prints the installed version of each named
+# distribution.
 _VERSIONS = """
 import importlib.metadata as metadata, json, sys
 def version(name):
@@ -77,7 +78,9 @@ def environments_for(
     watch: bool,
     say: Say,
 ) -> Environments:
-    """The interpreters by release; if a patch does not parse, none is made."""
+    """The interpreters by release. If none of the patches can be parsed, no environment is made,
+    except for a watch or if a row has a problem.
+    """
     given = pairs_of(rows, "--row")
     if not (watch or problems) and all(syntax_failure(patch, given.values()) for patch in patches):
         return given or dict.fromkeys(torches or default_releases(project), ""), {}
@@ -85,7 +88,7 @@ def environments_for(
 
 
 def installable(patch: str) -> str:
-    """The whole path of a patch. Raises UsageError if there is none."""
+    """The absolute path of a patch. Raises UsageError if there is no patch."""
     load_patch(Path(patch))
     return str(Path(patch).resolve())
 
@@ -93,9 +96,10 @@ def installable(patch: str) -> str:
 def load_patches(
     given: Sequence[Path], workloads: tuple[str, ...]
 ) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
-    """The given patches, or those of the table; and the patches that `with_models` returns.
+    """The project and the workloads as `with_models` returns them, and the given patches, or the
+    patches of the table.
 
-    Raises UsageError if there is no patch, if one is empty, or if two have one name.
+    Raises UsageError if there is no patch, if a patch is empty, or if two have the same name.
     """
     project = project_around(given[0]) if given else find_project(Path.cwd())
     paths = list(given) or project.patch_paths()
@@ -172,8 +176,8 @@ def devices_here(
 ) -> tuple[str, ...]:
     """The devices of `known_devices`, to be judged on this machine.
 
-    Raises UsageError for a real one if there is no driver of a GPU: all else would be judged first,
-    and torch's own error is about a process of ours.
+    Raises UsageError for a real device if there is no driver of a GPU. Otherwise everything else
+    would be judged first, and torch's own error would be about a process of patchgate's.
     """
     names = known_devices(project, patches, given, workloads)
     real = [name for name in names if load_profile(name, project.profiles)["kind"] == "real"]
@@ -198,7 +202,7 @@ def known_checks(given: Sequence[str]) -> tuple[str, ...]:
 def chosen_environments(
     project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str], say: Say
 ) -> Environments:
-    """(interpreters, why there is none) by release: the given ones, else those of the releases to
+    """(interpreters, why there is none) by release: for the given rows, or else for the releases to
     judge on.
     """
     if rows or problems:
@@ -209,8 +213,8 @@ def chosen_environments(
 
 
 def _refuse_unsupported(project: Project) -> None:
-    """Raises UsageError if the project requires a torch that is not judged; any other would be a
-    guess.
+    """Raises UsageError if the project requires a torch that is not judged: to judge on another
+    torch would be a guess.
     """
     required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
     if not project.releases and required.specifiers and not required.of(rows):
@@ -264,7 +268,8 @@ def _refuse_unoffered(error: NotInstallable, torch: str, project: Project, where
     """Raises UsageError if the package index answered that it lacks what the user named: no later
     run would find it.
 
-    `where` names the release. An index that lacks a known release of torch is one of this machine.
+    `where` names the release. If the index lacks a release of torch that is known, the fault lies
+    with this machine, and nothing is raised.
     """
     if error.package == "torch" and torch not in (known := _known_releases()):
         older = [each for each in known if Version(each) < Version(torch)]
@@ -309,8 +314,8 @@ def _refuse_unpublished(torch: str) -> None:
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
-    """The project with the models of these names, and the packages that they need next to torch;
-    and the names of workloads alone.
+    """The project with the named models and the packages that they need next to torch; and the
+    names of workloads, in which each model is replaced by its workloads.
 
     A file on the command line is relative to the working directory. Raises UsageError for an
     unknown model.
@@ -340,9 +345,10 @@ def requirements_of(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_requirements(project: Project, requires: Sequence[str], rows: Sequence[str]) -> Project:
-    """The project, with packages that are installed next to torch too.
+    """The project, with `requires` added to the packages that are installed next to torch.
 
-    Raises UsageError with an interpreter of the user's own, in which nothing is installed.
+    Raises UsageError together with `rows`: nothing is installed in an interpreter of the user's
+    own.
     """
     if requires and rows:
         raise UsageError(
@@ -374,8 +380,8 @@ def _package_of(project: Project) -> Path | None:
 def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
     """Each row's interpreter, with the packages that the project's models need.
 
-    Raises UsageError if there is none, if its torch differs from its label, or if it lacks such a
-    package.
+    Raises UsageError if an interpreter cannot be used, if its torch differs from its label, or if
+    it lacks such a package.
     """
     rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
     wanted = model_requires(project.models, Path(project.root)) if project else ()
@@ -417,7 +423,7 @@ def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
 
 
 def _checked(torch: str, python: str) -> str:
-    # The process that starts it is in another folder. The path is not resolved, because the
+    # The interpreter is started from another folder. Its path is not resolved, because the
     # interpreter of a venv is a link.
     python = str(Path(python).absolute()) if os.sep in python else python
     has = read_environment(python)["torch"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchgate.runner.run_settings import Run
 
 _FOLDER = Path(".patchgate", "pytest")
-# Beside the results: the session of pytest that they are of.
+# The file beside the results that names the session of pytest which made them.
 _SESSION = Path(".patchgate", "pytest.session")
 
 
@@ -73,7 +73,7 @@ class Judgement:
     run: Run
     patch: Patch
     session: str  #: the same for all workers of pytest-xdist
-    workers: int | None  #: how many of them there are
+    workers: int | None  #: the number of these workers; None without pytest-xdist
 
     @cached_property
     def cells(self) -> dict[str, JudgedCell]:

@@ -28,10 +28,11 @@ class Ended(Generic[Item, Result]):
 def carry_out(
     items: Sequence[Item], work: Callable[[Item], Result], *, workers: int
 ) -> Iterator[Item | Ended[Item, Result]]:
-    """Do the work of all items in order, so many at once; yield each item when it begins, and
-    `Ended` when its work has ended. An error in one does not stop the others.
+    """Do the work of all items in order, at most `workers` at once. Yield each item when its work
+    begins, and `Ended` when its work has ended. An error in one item does not stop the others.
 
-    If the caller stops, as by Ctrl-C, no further item begins; running ones end with their servers.
+    If the caller stops, as by Ctrl-C, no further item begins. Items whose work has begun end with
+    their servers.
     """
     waiting, stopped = deque(items), threading.Event()
     events: SimpleQueue[Item | Ended[Item, Result]] = SimpleQueue()

@@ -30,7 +30,7 @@ from patchgate.runs.sweep import Job, JobResult, Sweep, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
 RETRIES = 3
-# A worker does not send these back.
+# The beginnings of the names that a worker does not send back.
 _OWN = ("patches", "history.sqlite")
 
 
@@ -42,10 +42,9 @@ class Task:
     patches: Mapping[str, Mapping[str, bytes]]  #: our name of each patch -> its files, by path
     folder: str  #: our folder of results, as paths in the results shall name it
     digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
-    template: Run  #: as `Sweep` has it here
-    files: Mapping[str, bytes] = field(default_factory=dict)  #: of the project, by their path in it
-    #: The interpreter here, used where the worker has it too; otherwise the worker makes an
-    #: environment.
+    template: Run  #: `Sweep.template` of this machine
+    files: Mapping[str, bytes] = field(default_factory=dict)  #: the project's files, by path in it
+    #: The interpreter on this machine. A worker that has none at this path makes an environment.
     python: str | None = None
     workers: int = 2
 
@@ -98,7 +97,9 @@ def run_task(task: Task) -> TaskResult:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write a patch's files; its path is the folder that contains them, or the first of them."""
+    """Write a patch's files. Return the path of the patch: the folder of the files, or the first
+    file.
+    """
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -187,8 +188,8 @@ def _connect(address: str) -> Any:
 
 
 def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
-    """The CPUs that the cases need at once, and a GPU if one is judged on. Raises UsageError if no
-    node has them: the task would wait for ever.
+    """The CPUs that the cases need at once, and a GPU if a real device is judged. Raises UsageError
+    if no node has them: the task would wait for ever.
     """
     kinds = {sweep.template.profile(device)["kind"] for device in sweep.template.devices}
     cpus, gpus = float(sweep.workers), float("real" in kinds)
@@ -228,8 +229,8 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
 
 
 def files_at(path: Path) -> dict[str, bytes]:
-    """The files of a patch: those of a folder, or a file and its manifest. The first one names the
-    patch.
+    """The content of a patch's files, by path: all files of a folder, or a file and its manifest.
+    The first path names the patch.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(".toml")]
     return {
@@ -240,7 +241,9 @@ def files_at(path: Path) -> dict[str, bytes]:
 
 
 def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterator[JobResult]:
-    """The results of one task's jobs, put in place; if none came, trouble with the machine."""
+    """The results of one task's jobs, unpacked into our folder. If the worker was lost, each job
+    counts as one without an environment.
+    """
     try:
         result: TaskResult = ray.get(ready)
     except (

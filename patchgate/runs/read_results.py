@@ -27,7 +27,7 @@ from patchgate.runner.run_settings import Run
 def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResults:
     """A run's verdicts with the evidence in its folder; missing parts are left out.
 
-    Raises UsageError for a file of times that holds none.
+    Raises UsageError for a file of times that cannot be read.
     """
     return RunResults(
         patch=patch,
@@ -40,7 +40,7 @@ def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResult
 
 def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
     golden_of = cache(partial(load_golden, folder=run.project.golden_folder))
-    profile_named = cache(partial(profile_of, own=run.project.profiles))  # it reads every profile
+    profile_named = cache(partial(profile_of, own=run.project.profiles))  # the call reads all profiles
     observed = {(o.case.torch, o.case.device, o.case.workload, o.case.patch): o for o in run.store}
     for (torch, device, workload, name), patched in observed.items():
         if name != patch.id:
@@ -53,7 +53,7 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
         unpatched_case = Case(torch=release, device=device, workload=workload)
         before, after = _code(run, unpatched), _code(run, patched)
         on = device
-        with suppress(UsageError):  # a profile that is gone says nothing
+        with suppress(UsageError):  # the profile may be gone
             on = f"{run.profile(device)['kind']} ({device})"
         yield ComparedCase(
             case=patched.case,
@@ -67,7 +67,9 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
 
 
 def _code(run: Run, observation: Observation | None) -> str | None:
-    """The generated code of one side, which is in the run's folder even if that was moved."""
+    """The generated code of one side, read from the run's folder even if the folder was moved; None
+    if it was not kept.
+    """
     written = observation.artifacts.get("code") if observation else None
     if written is None:
         return None
@@ -78,7 +80,7 @@ def _code(run: Run, observation: Observation | None) -> str | None:
 
 
 def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
-    """One ratio for each workload, size and torch, of all looks at it."""
+    """One ratio for each workload, size and torch, joined from all timings of it."""
     looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
         try:

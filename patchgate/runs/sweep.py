@@ -56,13 +56,13 @@ class JobResult:
 
     job: Job
     verdicts: list[Verdict]
-    seconds: float | None = None  #: how long it took to judge; None for what was judged before
+    seconds: float | None = None  #: how long judging took; None if the job was judged before
     #: whether there is a folder of results; a torch without an environment has none
     has_results: bool = True
 
     @property
     def how(self) -> str:
-        """`judged, 2 red of 40`, for the line about it."""
+        """`judged, 2 red of 40`, for the line about the job."""
         red = sum(verdict.colour is Colour.RED for verdict in self.verdicts)
         how = "judged" if self.seconds is not None else "known"
         return f"{how if self.has_results else 'no environment'}, {red} red of {len(self.verdicts)}"
@@ -77,11 +77,11 @@ class Sweep:
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
     template: (
-        Run  #: what the runs of all jobs have alike; each gets its own folder, patch and torch
+        Run  #: the settings that all runs share; each run gets its own folder, patch and torch
     )
     workers: int = 2  #: cases run at the same time
     done: list[JobResult] = field(default_factory=list)  #: in the order of their end
-    # The last one of which there may be results.
+    # The last job that was begun: it may have left some results.
     _begun: Job | None = field(default=None, init=False)
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
@@ -109,7 +109,7 @@ class Sweep:
         return verdicts
 
     def results(self) -> Iterator[RunResults]:
-        """The results, job by job, with the evidence in its folder."""
+        """The results of each job, with the evidence in the job's folder."""
         for result in self.done:
             job, patch = result.job, self._load(result.job.patch)
             if result.has_results:
@@ -139,8 +139,8 @@ class Sweep:
         return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
     def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
-        """The verdicts of all jobs of a sweep that ended early; jobs without a result are not
-        recorded.
+        """The verdicts of all jobs of a sweep that ended early. Nothing more is recorded in the
+        history.
         """
         done = {result.job for result in self.done}
         for job in jobs:
@@ -160,7 +160,9 @@ class Sweep:
         return JobResult(job=job, verdicts=[stopped], has_results=False)
 
     def _known(self, job: Job, key: str) -> JobResult | None:
-        """The result in a job's folder; verdicts that the machine prevented are tried again."""
+        """The result in a job's folder, if it was judged with this key. None if the machine prevented
+        a verdict, so that the job is judged again.
+        """
         folder = self.folder_of(job)
         verdicts = (
             load_verdicts(folder)

@@ -70,8 +70,8 @@ def judge_after_edits(
 
 @contextlib.contextmanager
 def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """A folder that the judgements share; it is removed at the end, with the C++ that is named for
-    it.
+    """A folder that the judgements share. At the end it is removed, with the compiled C++ that is
+    named after it.
     """
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         try:
@@ -87,7 +87,7 @@ def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileSt
     project.
     """
     files = {file for patch in patches for file in patch_files(patch)}
-    with contextlib.suppress(UsageError):  # what the table names is gone
+    with contextlib.suppress(UsageError):  # a file that the table names is gone
         files.update(files_of_project(project))
     files |= {Path(file) for patch in patches for file in (patch.diff, patch.manifest) if file}
     states: dict[str, FileState] = {}

@@ -1,4 +1,5 @@
-"""Compiles one workload with the compiler's own caches on: hits and misses, and the resulting code.
+"""Compiles one workload with the compiler's own caches on, and records their hits and misses, and
+the resulting code.
 
 The code is the text of every module that the compiler loaded, cached or generated. Kernels are not
 built: compiled C++ is found by its text, so its cache hides nothing.
@@ -28,7 +29,7 @@ from patchgate.probe.simulate.device_context import device_context
 
 # The two local caches count hits, misses, and graphs that they refused.
 _RESULTS = ("hit", "miss", "bypass")
-# Inductor names a kernel after the operators that it was made from, which no key contains.
+# The name of a kernel. Inductor makes it from the kernel's operators, and no cache key contains it.
 _KERNEL = re.compile(r"\b(?:cpp|triton_[a-z]+)_fused_\w+")
 
 
@@ -76,7 +77,7 @@ def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
         # The results of a kernel are not needed.
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_: None),
         mock.patch.object(AsyncCompile, "cpp", lambda *_: lambda *_: None),
-        # An operator may take what a kernel would have written for an index.
+        # An operator may read indices from memory that a kernel would have written.
         mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cpu", _zeros_strided),
     ):
         device, dtype = request["profile"]["backend"], getattr(torch, request["dtype"])
@@ -94,7 +95,7 @@ def _zeros_strided(size: Sequence[int], stride: Sequence[int], dtype: torch.dtyp
 
 
 def loaded_code(after: int = 0) -> list[str]:
-    """The generated modules that this process has loaded, in order, without the first ones."""
+    """The generated modules that this process has loaded, in order, without the first `after`."""
     texts = []
     for module in PyCodeCache.modules[after:]:
         with open(module.__file__, encoding="utf-8") as file:

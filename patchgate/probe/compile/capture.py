@@ -110,7 +110,7 @@ def no_caches() -> Iterator[None]:
     """Switch off compiler caches, because a hit would hide the patch, and switch off the timing of
     guards.
     """
-    # Not by force_disable_caches, which also drops compiled C++: that is found by its source and
+    # force_disable_caches would drop compiled C++ too. Compiled C++ is found by its source, so it
     # hides nothing.
     with (
         inductor_config.patch(
@@ -127,7 +127,7 @@ def no_caches() -> Iterator[None]:
 
 
 def _untimed_guards() -> AbstractContextManager[Any]:
-    """Switch torch's own timing off, and keep that of a patch."""
+    """Switch off torch's own timing of guards, but keep a replacement by the patch."""
     if _TIMES_GUARDS is None or dynamo_guards.profile_guard_manager is not _TIMES_GUARDS:
         return nullcontext()
     return mock.patch.object(dynamo_guards, "profile_guard_manager", lambda *_: 0.0)
@@ -168,7 +168,7 @@ def workload_compiler(
     training: bool = False,
     reads: Sequence[float] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """Return a function that compiles the workload with a backend and runs it once.
+    """Yield a function that compiles the workload with a backend and runs it once.
 
     `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` are the values
     that `.item()` returns.
@@ -207,7 +207,7 @@ def capture(
             inductor_config.patch(mode_options),
             padding_decisions(profile, captured.padding),
         ):
-            # Looked up as torch.compile does: a patch may have replaced it.
+            # `compile_fx` is looked up now, as torch.compile does: a patch may have replaced it.
             compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
         # Only now, because a graph that Dynamo gives up and restarts does not count.
         captured.fx.append(operations)

@@ -25,7 +25,7 @@ from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Calls, CountCalls, Stage
 
-# CPU seconds that do not count: the steps of the clock itself.
+# CPU seconds elsewhere that do not count, because the clock itself moves in steps.
 _SECONDS_ELSEWHERE = 0.01
 # Compiles before the one that counts: the first fills tables that later ones use.
 WARM_UPS = 1
@@ -63,7 +63,7 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
-    """Calls by code, and the reason why some may be missing; empty if none is.
+    """Calls by code, and the reason why some calls may be missing; the reason is empty if none are.
 
     Python's own profiler keeps its table in C: code that runs at the same time cannot remove an
     entry.

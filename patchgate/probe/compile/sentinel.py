@@ -16,7 +16,7 @@ from patchgate.probe.simulate.device_context import generates_triton
 ROWS, COLUMNS = 64, 256
 _BYTES = ROWS * COLUMNS * 4
 
-# Reads x and y (ROWS x COLUMNS, fp32) once each and writes as much once.
+# The kernel reads x and y (ROWS x COLUMNS, fp32) once each, and writes one result of their size.
 EXPECTED: dict[str, Any] = {
     "dynamo.graphs": 1,
     "fx.ops": 2,
@@ -37,7 +37,7 @@ class _Relu(torch.nn.Module):
 def build(
     device: torch.device, dtype: torch.dtype, scale: str
 ) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-    """The `build` of a workload file; always fp32 and of one size."""
+    """The `build` of a workload file; the inputs are always fp32 and of one size."""
     x, y = (torch.ones(ROWS, COLUMNS, device=device) for _ in range(2))
     return _Relu(), (x, y)
 

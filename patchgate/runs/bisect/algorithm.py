@@ -1,5 +1,5 @@
-"""The order of a search: where a sequence turns from good to bad, and which few of many items do it
-together.
+"""The order of a search: where a sequence turns from good to bad, and which few of many items
+together make the answer bad.
 
 A skipped item (`Answer.UNKNOWN`) is replaced by its neighbours; skipped items around the turn are
 named. The algorithm is generic: the caller defines what an item is and how to ask about it.
@@ -37,10 +37,10 @@ class Turn(Generic[Item]):
 
 
 def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
-    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions if all are
-    answered.
+    """The first bad item after a good one, in at most 2 + ceil(log2(len - 1)) questions if
+    every question is answered. No item is asked twice.
 
-    Raises Unbracketed if the first item is not good or the last not bad; no item is asked twice.
+    Raises Unbracketed if the first item is not good or the last item is not bad.
     """
     if len(sequence) < 2:
         raise ValueError("a search needs two ends")
@@ -65,8 +65,8 @@ def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
 
 
 def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[Item]:
-    """The part of `sequence` around the first turn in the known answers, in which the search goes
-    on.
+    """The part of `sequence` around the first turn in the known answers. The search continues in
+    this part.
     """
     start = 0
     for at, item in enumerate(sequence):
@@ -78,7 +78,7 @@ def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[
 
 
 def turns_in(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> list[tuple[Item, Item]]:
-    """Neighbours with opposite answers; those that cannot tell are skipped."""
+    """Pairs of neighbours with opposite answers. Items that cannot tell are skipped."""
     answered = [item for item in sequence if known.get(item, Answer.UNKNOWN) is not Answer.UNKNOWN]
     return [(one, other) for one, other in pairwise(answered) if known[one] is not known[other]]
 
@@ -86,7 +86,7 @@ def turns_in(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> list[tup
 def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> MinimalSet[Item]:
     """The items of a smallest bad subset, by delta debugging (Zeller's ddmin).
 
-    Raises Unbracketed if all together are not bad, or none at all is not good.
+    Raises Unbracketed if all items together are not bad, or if the empty subset is not good.
     """
     for subset, wanted in (((), Answer.GOOD), (tuple(items), Answer.BAD)):
         got = ask(subset)

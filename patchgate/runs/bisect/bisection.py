@@ -2,7 +2,7 @@
 commits, hunks or targets.
 
 Facts in golden narrow a search. If a search cannot succeed, the error says what to ask instead.
-Prints nothing: `progress` gets a line for each item that was measured.
+A search prints nothing: `progress` gets a line for each item that was measured.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Search:
     def culprits(
         self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]
     ) -> MinimalSet[str]:
-        """The fewest of `items` that change the answer from the one without any of them."""
+        """The fewest of `items` that together change the answer given without any of them."""
         nothing = read(())
         self._log("none of them", nothing)
         readings: dict[tuple[str, ...], Reading] = {(): nothing}
@@ -190,7 +190,7 @@ class Bisection:
     question: Question
     patch: (
         Path | None
-    )  #: what was given as PATCH: what is searched in, and around what changes of torch are shown
+    )  #: the given PATCH: its parts are searched, and changes of torch around it are shown
     applied: Path | None  #: the patch that the question is asked with; None for unpatched torch
     instrument: Instrument
     progress: Progress
@@ -209,8 +209,8 @@ class Bisection:
         return self.instrument.read(self.question, torch, patch)
 
     def over_releases(self, text: str) -> TurnFound:
-        """Find the release; then the nightly build, if an index has some between; with a checkout
-        of torch also the commit.
+        """Find the release at which the answer turns. If an index has nightly builds between, find
+        the build. With a checkout of torch, find the commit too.
 
         `text` is a range, `2.10.0..2.15.0`.
         """
@@ -294,7 +294,7 @@ class Bisection:
         )
 
     def over_commits(self, text: str, torch: str) -> TurnFound:
-        """Find the commit of the repository that the patch lies in."""
+        """Find the commit at which the answer turns, in the repository that holds the patch."""
         path = self.patch or Path(".")
         if path.is_file():
             path = Path(self._loaded.path)
@@ -357,8 +357,8 @@ class Bisection:
         return Search(read, self.progress, self.votes)
 
     def _names(self, versions: Sequence[str]) -> list[str]:
-        """The names around which changes are shown: the patch's targets, given names, and those
-        that the index was asked for.
+        """The names around which changes are shown: the patch's targets, the given names, and the
+        name of a question about the index.
         """
         targets = targets_of(self._loaded, versions) if self.patch else ()
         asked = [self.question.name] if self.question.kind is QuestionKind.API else []
@@ -462,8 +462,8 @@ def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
 
 
 def changes_in_sources(names: Sequence[str], old: Path, new: Path) -> list[str]:
-    """The same changes for two installed torches that are not indexed; each path is a
-    site-packages.
+    """The lines of `changes_around` for two installed torches that are not indexed. Each path is a
+    site-packages folder.
     """
     return _changes(names, SourceRelease("before", old), SourceRelease("after", new))
 

@@ -1,6 +1,7 @@
 """Measures one item of a search with the gate's own checks, or says why it is skipped.
 
-One torch environment and one patch at a time. `algorithm.py` decides about skipped items.
+It measures one torch environment and one patch at a time. `algorithm.py` decides about skipped
+items.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from patchgate.runs.bisect.question import (
 )
 from patchgate.runs.gate import judge_patch
 
-# An item of a list is named by its address, another one in every process: a search takes the list
-# as one item.
+# An item of a list is named by its address, which differs in every process. A search therefore
+# takes the whole list as one item.
 _ADDRESS = re.compile(r"\[\d{6,}\]$")
 _NO_PATCH = Patch(id="none", path="", source="", claims=Claims(title="no patch"))
 
@@ -60,7 +61,7 @@ class Instrument:
 
     environments: Environments
     folder: Path  #: results of earlier measurements, by content
-    #: limits what a question for a verdict's code runs; all workloads when empty
+    #: the workloads that a question about a verdict's code runs; empty: all
     workloads: tuple[str, ...] = ()
     _server: Server | None = None
     _sentinels: dict[str, Verdict] = field(default_factory=dict)  # of the running server, by device
@@ -108,7 +109,7 @@ class Instrument:
             if question.device not in self._sentinels:
                 self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
             sentinel = self._sentinels[question.device]
-            if sentinel.kind is not Kind.PASS:  # no other case counts there
+            if sentinel.kind is not Kind.PASS:  # no case counts on such a device
                 raise Skip(f"{sentinel.code} {sentinel.actual}")
             if question.kind is QuestionKind.METRIC:
                 return _read_parity(question, context, torch, patch)
@@ -165,7 +166,7 @@ class Instrument:
 def _read_parity(
     question: Question, context: CheckContext, torch: str, patch: Patch | None
 ) -> Reading:
-    """The figures of both sides on the CPU."""
+    """The answer that a comparison of both sides' outputs on the CPU gives."""
     case = Case(torch=torch, device="cpu", workload=question.workload)
     files = Path(context.run.folder, "unpatched"), Path(context.run.folder, "patched")
     for side, path in zip((None, patch), files, strict=True):

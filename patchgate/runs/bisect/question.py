@@ -1,7 +1,7 @@
 """The question of a search: a fact, a figure of parity, a verdict's code, or a name of torch's API.
 
-It defines how a question is written (`PARSERS`), and which answer a measurement gives. Measures
-nothing.
+This module defines how a question is written (`PARSERS`), and which answer a measurement gives. It
+measures nothing.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ PARSERS: Mapping[QuestionKind, Callable[[str, Collection[str], Collection[str]],
     QuestionKind.CODE: parse_code,
     QuestionKind.API: parse_has,
 }
-#: Unpatched torch has no answer to these.
+#: Kinds of questions to which unpatched torch has no answer.
 NEED_PATCH = (QuestionKind.METRIC, QuestionKind.CODE)
 
 
@@ -170,8 +170,8 @@ def _read(question: Question, value: FactValue | float | None, facts: Facts) -> 
 
 
 def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
-    """Bad if a red verdict has the code; inconclusive if the machine kept another one from being
-    judged.
+    """Bad if a red verdict has the code; otherwise inconclusive if something was not judged, or if
+    there are no verdicts.
     """
     match = next((v for v in verdicts if v.code == question.name and v.colour is Colour.RED), None)
     if match:

@@ -25,7 +25,7 @@ from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
 
 _SUBSET = PACKAGE / "probe" / "patch" / "subset_patch.txt"
-# The keys of a manifest for calls and scopes, also for a list over several lines.
+# The lines of a manifest for calls and scopes, also for a list over several lines.
 _CALLED = re.compile(r"(?m)^(scope|apply)\s*=\s*(\[([^]\"']|\"[^\"]*\"|'[^']*')*\]|.*)$")
 
 
@@ -47,8 +47,8 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
 
 
 def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
-    """The commits in `GOOD..BAD`, oldest first, GOOD included, along first parents; with `paths`
-    only those that change one of them.
+    """The commits in `GOOD..BAD`, oldest first, GOOD included, along first parents. With
+    `paths`, commits after GOOD that change none of these paths are left out.
 
     Raises UsageError with git's words.
     """
@@ -74,7 +74,7 @@ def title_of(commit: str, repository: Path) -> str:
 
 
 def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[str]:
-    """The changes of a commit as `git diff --stat` shows them: `torch/_inductor/ir.py | 8
+    """The changes between two commits as `git diff --stat` shows them: `torch/_inductor/ir.py | 8
     ++++----`.
     """
     lines = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
@@ -131,14 +131,15 @@ def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
         how=loading(patch),
     )
     written = _write_patch(patch, text, "patch.py", folder)
-    if patch.claims.scope or patch.claims.apply:  # entered and called by the text above
+    if patch.claims.scope or patch.claims.apply:  # the text above enters and calls them
         manifest = written / "patch.toml"
         write_atomically(manifest, _CALLED.sub("", manifest.read_text(encoding="utf-8")))
     return written
 
 
 def diff_of(path: Path) -> Path:
-    """The diff at `path`, a file or in a folder. Raises UsageError if there is none."""
+    """The diff at `path`, which is a diff or a folder with one. Raises UsageError if there is none.
+    """
     diff = path / "patch.diff" if path.is_dir() else path
     if diff.suffix == ".py" or not diff.is_file():
         raise UsageError(
@@ -161,7 +162,7 @@ def hunks_of(diff: Path) -> list[str]:
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
-    """Write the diff with only these of its hunks."""
+    """Write a patch with only those hunks of the diff that `names` lists."""
     from unidiff.patch import PatchSet  # slow to import
 
     texts = []

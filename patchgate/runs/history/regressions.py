@@ -25,13 +25,13 @@ _ABSENT = VerdictSummary("green", "", "")
 # as flaky.
 _SILENT, _TURNS = 2, 3
 _BUCKETS = ("new", "still", "newly silent", "closed")
-# WORKLOAD.DEVICE; names of torch have more parts, or begin with it.
+# WORKLOAD.DEVICE; names of torch have more parts, or begin with `torch.`.
 _CASE = re.compile(r"(?!torch\.)\w+\.\w+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 Signature = tuple[str, str]
 Check = tuple[str, str, str]
-# A check and a case, "" for all of them.
+# A check and a case; the case "" stands for all cases of the check.
 CaseOfCheck = tuple[str, str, str, str]
 
 
@@ -48,7 +48,8 @@ def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
 def transitions(before: RunVerdicts, after: RunVerdicts) -> Iterator[Transition]:
     """Every subject that changed colour, or is red for another reason.
 
-    A subject that exists only while it fails was green in each run that judged its case without it.
+    A subject that exists only while it fails counts as green in a run that judged its case and does
+    not list the subject.
     """
     changed = [
         key
@@ -97,7 +98,7 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
     judged = [(run, _judged_cases(run, checks)) for run in runs]
     for signature, keys in gone.items():
         last = max(number for number, run in enumerate(failures) if signature in run)
-        # Only runs that judged all of it again count, since a machine's failure shows nothing.
+        # Only runs that judged all these subjects again count: a machine's failure shows nothing.
         silent = sum(all(_was_judged(key, *run) for key in keys) for run in judged[last + 1 :])
         groups.append(_group(_BUCKETS[1 + min(silent, _SILENT)], signature, keys))
     return sorted(
@@ -117,7 +118,9 @@ def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, b
 
 
 def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
-    """By case, and with the case "" by whole check: True if all of it was judged."""
+    """For each case of the checks, and for each whole check as the case "": True if all of its
+    subjects were judged.
+    """
     judged: dict[CaseOfCheck, bool] = {}
     for key, verdict in run.items():
         check = key[:3]
@@ -138,8 +141,7 @@ def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]
     failures: dict[Signature, list[VerdictKey]] = {}
     for key, verdict in run.items():
         if verdict.colour == "red":
-            # The code and the wording without figures and addresses, which failures with one cause
-            # share.
+            # Failures with one cause share the code, and the wording without figures and addresses.
             wording = _NUMBERS.sub("N", verdict.actual.splitlines()[0] if verdict.actual else "")
             failures.setdefault((verdict.code, wording), []).append(key)
     return failures

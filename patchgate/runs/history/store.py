@@ -41,9 +41,9 @@ CREATE TABLE IF NOT EXISTS cost (
 """
 _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
-# Seconds that another process may write for.
+# Seconds for which another process may keep the file locked.
 _PATIENCE = 60
-# The limit of one content, unpacked.
+# The most bytes of one unpacked content.
 _CONTENT_BYTES = 256 << 20
 # (patch, torch, check)
 _Check = tuple[str, str, str]
@@ -172,8 +172,8 @@ class History:
     def series(
         self, workload: str, device: str, fact: str, patch: str | None = None
     ) -> list[Point]:
-        """Each value of a fact, oldest first; without `patch`, those of every patch and of
-        unpatched torch.
+        """Each value of a fact, oldest first; without `patch`, the values for every patch
+        and for unpatched torch.
         """
         query = (
             "SELECT run.at, torch, patch, facts FROM observed JOIN run ON run.id = observed.run"
@@ -189,7 +189,7 @@ class History:
         ]
 
     def past(self, workload: str, device: str, runs: int) -> dict[tuple[str, str, str], list[str]]:
-        """(torch, patch, fact) -> its values in the last so many runs, oldest first."""
+        """(torch, patch, fact) -> its values in the last `runs` runs, oldest first."""
         query = (
             "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
         )
@@ -243,7 +243,7 @@ class History:
         }
 
     def merge(self, other: Path) -> None:
-        """Add every row of another machine's history; rows that are here already stay single."""
+        """Add every row of another machine's history; rows that exist here are not added again."""
         if not other.is_file():
             raise UsageError(
                 "no history to merge",
@@ -251,7 +251,7 @@ class History:
                 got="nothing there",
                 next="patchgate history --merge FILE",
             )
-        History(other).close()  # its tables, and that it is a history at all
+        History(other).close()  # makes its tables; refuses a file that is no history
         self._file.execute("ATTACH ? AS other", (str(other),))
         with self._file as file:
             for table in _NAMES:
