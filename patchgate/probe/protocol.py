@@ -63,7 +63,7 @@ class Question(_Question, total=False):
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
     libraries: str  #: A folder with compiled C++; the child starts with copies of it in its own.
     import_path: list[str]  #: Folders of the project to import from.
-    foreign: bool  #: The workload comes with a patch or a project; it is trusted no more than these.
+    foreign: bool  #: The workload comes with a patch or a project: trust it as little as a patch.
     confined: bool  #: Refuse to answer if a child that runs a patch cannot be confined in full.
     fresh: bool  #: Answer in a new process, not in a fork, which cannot use a real device.
 

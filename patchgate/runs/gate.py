@@ -185,7 +185,7 @@ def judge_patch(
 
 
 class RedAsRead:
-    """Notes if a cell was red before a file was `edited`: its verdict holds for the text as read."""
+    """Notes if a cell was red before a file was `edited`: its verdict holds for that text."""
 
     def __init__(self, edited: Callable[[], list[str]], before: Iterable[JudgedCell]) -> None:
         self._edited, self.found = edited, any(cell.red for cell in before)
@@ -415,7 +415,7 @@ def judge_runs(
                 raise
             except (KeyboardInterrupt, Exception) as error:
                 failed(error)
-                if not (Path(run.folder) / VERDICTS).is_file():  # the verdicts were not written either
+                if not (Path(run.folder) / VERDICTS).is_file():  # no verdicts were written
                     sys.exit(MACHINE)
                 judged.append(JudgedRun(run, patch, load_verdicts(Path(run.folder))))
                 rest = runs[len(judged) :]

@@ -50,7 +50,7 @@ from patchgate.runs.gate import Environments, syntax_failure
 
 #: Gets a line for each environment that is made.
 Say = Callable[[str], None]
-# Each driver of a GPU has one of these files: NVIDIA's, AMD's, and the driver of Windows below Linux.
+# Files of the drivers of GPUs: NVIDIA's, AMD's, and the driver of Windows below Linux.
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _REQUIRES = "--requires 'transformers>=4.50'"
 _FORM = "--row 2.11.0=path/to/python"

@@ -40,7 +40,7 @@ def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResult
 
 def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
     golden_of = cache(partial(load_golden, folder=run.project.golden_folder))
-    profile_named = cache(partial(profile_of, own=run.project.profiles))  # the call reads all profiles
+    profile_named = cache(partial(profile_of, own=run.project.profiles))  # reads all profiles
     observed = {(o.case.torch, o.case.device, o.case.workload, o.case.patch): o for o in run.store}
     for (torch, device, workload, name), patched in observed.items():
         if name != patch.id:

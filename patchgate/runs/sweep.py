@@ -160,8 +160,8 @@ class Sweep:
         return JobResult(job=job, verdicts=[stopped], has_results=False)
 
     def _known(self, job: Job, key: str) -> JobResult | None:
-        """The result in a job's folder, if it was judged with this key. None if the machine prevented
-        a verdict, so that the job is judged again.
+        """The result in a job's folder, if it was judged with this key. None if the machine
+        prevented a verdict, so that the job is judged again.
         """
         folder = self.folder_of(job)
         verdicts = (

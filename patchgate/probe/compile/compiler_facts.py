@@ -1,5 +1,5 @@
-"""The facts of one compile from the compiler's own objects; those of its code are in
-`generated_code`.
+"""The facts of one compile from the compiler's own objects. `generated_code` has the facts of the
+code.
 
 Names are flat and dotted, by stage; docs/golden.md lists them. Each count of a stage wraps one
 function of torch, and does not change its behaviour.
@@ -52,7 +52,7 @@ class Lowered:
     bytes_written: int
     bytes_total: int
     peak_memory: int
-    cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
+    cudagraph_refusal: str  #: why the graph cannot be a CUDA graph; empty if it can
 
 
 @dataclass(kw_only=True)
@@ -62,8 +62,8 @@ class CompileTrace:
     breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
     symbolic_guards: int = 0  #: guards on symbolic sizes
     #: Prefix of facts -> counts by name: named guards by kind, calls in the graphs of a partition,
-    #: matches by pattern pass, stored values by the function that asked for it, fusions that were
-    #: refused by the scheduler's reason.
+    #: matches by pattern pass, stored values by the function that had them stored, refused fusions
+    #: by the scheduler's reason.
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
@@ -81,8 +81,8 @@ class Captured:
 
 
 def graph_facts(captured: Captured, *, triton: bool) -> Facts:
-    """The facts of the compiler's own objects in one compile; `triton` adds those of a GPU's
-    code.
+    """The facts of the compiler's own objects in one compile; `triton` adds the facts of CUDA
+    graphs.
     """
     trace, lowered = captured.trace, captured.lowered
     fx: Counter[str] = sum(captured.fx, Counter())
@@ -113,7 +113,7 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
 
 
 def _peaks(captured: Captured) -> Iterator[int]:
-    """The peak of each graph by the compiler's plan, and what its code frees later than planned."""
+    """The peak of each graph by the compiler's plan, plus the bytes that its code frees too late."""
     for graph, code in zip(captured.lowered, captured.code, strict=True):
         yield graph.peak_memory + late_bytes(code)
 
@@ -204,8 +204,8 @@ def trace_compile(trace: CompileTrace) -> Iterator[None]:
 
 
 def _counting(original: Function, count: Function, trace: CompileTrace) -> Function:
-    """Wrap a function of torch, so that `count` calls it: with the trace, the original call, and
-    the arguments.
+    """Wrap a function of torch, so that `count` is called in its place: with the trace, a function
+    that makes the original call, and the arguments.
     """
 
     @functools.wraps(original)
@@ -234,8 +234,8 @@ def _is_of_patch(guarded: str) -> bool:
     """True if a guard is about the patch's module, or about a default of a function by which the
     patch replaces an operator.
 
-    To Dynamo, torch's own functions are operators, without guards on their defaults; it traces a
-    function in place of one.
+    Dynamo takes torch's own functions as operators, and sets no guards on their defaults. It traces
+    a function in place of an operator, and sets such guards.
     """
     default = _DEFAULT.match(guarded)
     return is_patch_module(guarded) or any(
@@ -265,7 +265,7 @@ def _count_matches(trace: CompileTrace, call: _Call, self: Any, *_: Any) -> Any:
 
 
 def _pass_name(pattern_pass: Any) -> str:
-    """The pass's own name, or that of the variable that holds it."""
+    """The pass's own name, or the name of the variable that holds it."""
     if pattern_pass.pass_name:
         return str(pattern_pass.pass_name)
     for stage, module in (("joint_graph", joint_graph), ("post_grad", post_grad)):
@@ -282,7 +282,7 @@ def _count_realized(trace: CompileTrace, call: _Call, self: Any) -> Any:
     was_buffer = isinstance(self.data, _BUFFERS)
     result = call()
     if not was_buffer and isinstance(self.data, _BUFFERS):
-        # The caller of `counted`, which stands for `realize`.
+        # The function that called `counted`, which is in the place of `realize`.
         caller = sys._getframe(2).f_code.co_name.strip("_<>")
         trace.counts["lowering.realized_by"][caller] += 1
     return result

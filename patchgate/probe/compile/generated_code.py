@@ -1,7 +1,7 @@
 """The facts of the code that Inductor generated: its kernels, their kinds and loads, and what it
 allocates and frees.
 
-The text is parsed with `ast`; nothing of it runs.
+The text is parsed with `ast`, and never run.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _TRITON_KINDS = {
     "user_autotune": "triton_user",
     "fixed_config": "triton_user",
 }
-# A comment with the file of a kernel. The name of the file depends on its content, its folder on
-# the process.
+# A comment with the file of a kernel. The name of the file depends on its content, and the folder
+# depends on the process.
 _PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
 _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One definition in the wrapper."""
+    """A kernel that the wrapper defines."""
 
     name: str
     kind: str  #: "triton_pointwise" and so on, "cpp", or what follows `async_compile.`
     body: str  #: its source with the name taken out
-    loads: int | None = None  #: `tl.load` calls; None where it is no Triton kernel
+    loads: int | None = None  #: `tl.load` calls; None if this is no Triton kernel
     stores: int | None = None  #: `tl.store` and `tl.atomic_add` calls
-    hint: str = ""  #: what Inductor tells Triton of a reduction's shape
-    grid: str = ""  #: and of the launch
+    hint: str = ""  #: the hint that Inductor gives Triton about a reduction's shape
+    grid: str = ""  #: the type of the grid in which the kernel is launched
     source: str = ""  #: a Triton kernel's own module
-    function: str = ""  #: the kernel's name in it
+    function: str = ""  #: the kernel's name in `source`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Wrapper:
 
     kernels: tuple[Kernel, ...]
     calls: Counter[str] = field(default_factory=Counter)  #: calls by kind of kernel
-    lines: int = 0  #: of its `call`, but for blank ones and comments
+    lines: int = 0  #: lines of its `call`, without blank lines and comments
     allocations: int = 0  #: buffers allocated in `call`
     reused: int = 0  #: buffers that take the place of an earlier one
 
@@ -120,12 +120,13 @@ class _Buffer:
     size: int  #: in bytes
     allocated: int
     used: int  #: the last use
-    freed: int  #: the last name that is deleted, or the end
+    freed: int  #: when its last name is deleted, or the end
 
 
 def late_bytes(source: str) -> int:
-    """Bytes by which the peak of a wrapper's buffers is above what it would be if each buffer was
-    freed after its last use. Buffers of symbolic sizes, and those of other operators, have none.
+    """Bytes by which the peak of a wrapper's buffers exceeds the peak that it would have if each
+    buffer was freed after its last use. Buffers of symbolic sizes, and buffers that other operators
+    allocate, do not count.
     """
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     calling = (function for function in functions if function.name not in _NOT_THE_CALL)
@@ -213,8 +214,8 @@ def _triton_kernel(name: str, source: str) -> Kernel:
     ]
     heuristic = heuristics[-1] if heuristics else "other"
     calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    # The name in the source is a placeholder of Inductor, or the kernel's own, which equal kernels
-    # may not share.
+    # The name in the source is a placeholder of Inductor, or the kernel's own name, which differs
+    # between kernels with equal code.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
@@ -225,7 +226,7 @@ def _triton_kernel(name: str, source: str) -> Kernel:
         hint=_first_group(r"reduction_hint=ReductionHint\.(\w+)", source),
         grid=_first_group(r"'grid_type': '(\w+)'", source),
         source=source,
-        function=re.findall(r"(?m)^def (\w+)\(", source)[-1],  # those before are its own helpers
+        function=re.findall(r"(?m)^def (\w+)\(", source)[-1],  # functions before it are helpers
     )
 
 
@@ -257,7 +258,7 @@ def digest_of_code(text: str) -> str:
 
 
 def without_places(text: str) -> str:
-    """Generated code without the folder of the process in which a kernel lies, so that it is equal
-    in each.
+    """Generated code without the folders in which a process keeps its kernels, so that the code is
+    the same in every process.
     """
     return _PLACE.sub(r"\1\2", text)

@@ -30,7 +30,7 @@ class _Refused(Exception):
 
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
-    """Lists over the distinct Triton kernels, in order of definition.
+    """Facts that are lists over the distinct Triton kernels, in order of definition.
 
     Call it within `device_context`.
     """
@@ -53,8 +53,8 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
 
 
 def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """SHA-256 of a Triton kernel's source -> that of its machine code, or the reason why it has
-    none.
+    """SHA-256 of a Triton kernel's source -> SHA-256 of its machine code, or the reason why there
+    is no machine code.
 
     Call it within `device_context`.
     """
@@ -99,8 +99,8 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _compile(kernel: Kernel) -> tuple[Any, Any]:
-    """Compile a kernel's first configuration; return it with Triton's result, which may come from
-    its cache.
+    """Compile a kernel's first configuration. Return the configuration and Triton's result, which
+    may come from Triton's cache.
 
     Raises _Refused.
     """
@@ -115,8 +115,8 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     try:
         with inductor_config.patch(options):
-            # A module of its own, because on a real device torch has compiled its one and dropped
-            # the configurations.
+            # The source is loaded as another module, because on a real device torch has compiled
+            # the first module and dropped its configurations.
             tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
             return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
     except CompilationError as error:

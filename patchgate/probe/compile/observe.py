@@ -1,6 +1,7 @@
 """Answers about one compile: its facts, its machine code, the stage at which it fails.
 
-It also gives other answers the workload of a request, and the environment that figures depend on.
+For other answers, it also loads the workload of a request, and names the environment on which
+figures depend.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def observe(request: Observe, stage: Stage) -> Observed:
     try:
         with tracing(patch_to_cover(request)) as coverage:
             captured = capture(workload.build, **capture_options(request))
-            # Before the workload compiles anything itself, which would count in Inductor's
-            # counters.
+            # The facts are read before the workload compiles anything itself, which Inductor's
+            # counters would count.
             facts = graph_facts(captured, triton=triton) if captured.lowered else {}
             if hasattr(workload, "facts"):  # a workload may state facts that no compile shows
                 facts |= workload.facts(profile["backend"], getattr(torch, request["dtype"]))
@@ -135,7 +136,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
     if not captured.lowered:
         raise RuntimeError(_nothing_compiled())
-    # The next graph of the process would be compiled with the remaining options.
+    # Options that stay changed would apply to the next graph of the process.
     after = _options(request)
     facts |= {
         f"left.{name}": f"{old} -> {after[name]}"
@@ -164,8 +165,8 @@ def _nothing_compiled() -> str:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as text, if a patch may change them during a compile: a value may change
-    in place.
+    """The options of torch as texts, because a value may change in place. Empty without a patch,
+    which could change them during a compile.
     """
     values = config_values() if request.get("patch") else {}
     return {name: value_text(value) for name, value in values.items()}
@@ -184,7 +185,7 @@ def patch_to_cover(request: Request) -> str | None:
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
-    """The facts of code that another process has generated; nothing of it is run."""
+    """The facts of code that another process has generated; the code is not run."""
     stage("read")
     triton = generates_triton({"backend": request["backend"]})
     return {"facts": code_facts(request["code"], triton=triton), "environment": environment()}
@@ -200,8 +201,8 @@ def compile_before(request: Observe, stage: Stage) -> None:
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
-    """The machine code of the workload's Triton kernels, by their source; it may come from Triton's
-    own cache.
+    """The machine code of the workload's Triton kernels, by their source. The code may come from
+    Triton's own cache.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -221,11 +222,11 @@ STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
 def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
-    """The first backend with which an `observe` of the same request fails; leaves a trace for
-    tlparse.
+    """Find the first backend with which an `observe` of the same request fails, and leave a trace
+    for tlparse.
 
-    It is "build" if the workload could not be made. The last backend is not tried: it is the answer
-    if the others succeed.
+    The answer is "build" if the workload could not be made. The last backend is not tried: it is
+    the answer if the others succeed.
     """
     # From here on torch writes the structured trace that tlparse reads.
     with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):

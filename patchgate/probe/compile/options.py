@@ -54,7 +54,7 @@ def call_hooks(request: Patched, stage: Stage) -> Hooks:
     """
     calls: Counter[str] = Counter()
     hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}
-    for name, hook in hooks.items():  # as by a user before the patch
+    for name, hook in hooks.items():  # as a user would, before the patch
         setattr(config, name, hook)
     apply_patch(request, stage)
     stage("compile")

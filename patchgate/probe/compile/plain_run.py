@@ -31,15 +31,17 @@ _PASSED_ON = (
 )
 # Beginnings of the names of a user's files; the rest is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"
-# The most bytes of a file that it writes, of its last words, and of those that are shown.
+# The most bytes of a file that the script writes, the most bytes of its output that are read as its
+# last words, and the most characters of these that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
-# Its exit status on success, which no success, exception or signal has otherwise.
+# The script's exit status on success. No other success, exception or signal has such a status.
 _STATUS = range(3, 100)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
-    """The outputs of the script. Raises RuntimeError with its last words if it failed."""
+    """The outputs of the script. Raises RuntimeError with the script's last words if it failed.
+    """
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     # One core, so that torch takes one thread and Inductor starts no workers.
@@ -54,7 +56,7 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         tree = ast.parse(text.replace(pasted + "{}", pasted + repr(settings)))
         del tree.body[0]  # its docstring
         (home / f"{script}.py").write_text(ast.unparse(tree), encoding="utf-8")
-        # Its own folder may name the gate.
+        # The model is copied, because the path of its own folder may name the gate.
         (home / f"{model}.py").write_bytes(Path(request["workload_path"]).read_bytes())
         variables = {name: os.environ[name] for name in _PASSED_ON.split() if name in os.environ}
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -83,12 +85,12 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 
 
 def share_headers(folder: str) -> None:
-    """Link existing precompiled headers to the folder in which the script's torch looks for them,
-    as in a user's cache.
+    """Make the place in which the script's torch looks for precompiled headers a link to the folder
+    that has them, as in a user's cache.
     """
     user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
-    for each in (place.parent, Path(folder)):  # a link to none would be in torch's way
+    for each in (place.parent, Path(folder)):  # a link without a target would block torch
         each.mkdir(parents=True, exist_ok=True)
     place.symlink_to(folder)
 
@@ -133,8 +135,8 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that it printed, without torch's advice; else its last line, or its
-    status.
+    """The last exception that the script printed, without torch's advice; else its last line, or
+    its exit status.
     """
     if ended.returncode == 0:
         return "it ended as a success, with another status than its own"

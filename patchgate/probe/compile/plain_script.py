@@ -21,7 +21,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._config_module import ConfigModule
 
-# Its values are pasted into the copy.
+# The values of these settings are pasted into the copy.
 SETTINGS: dict[str, Any] = {}
 
 
@@ -113,6 +113,6 @@ if __name__ == "__main__":
     # a last search for garbage among all modules takes longer than the rest of the interpreter's
     # end
     gc.freeze()
-    # The status differs in each run, so that a patch that ends the process with another one is
+    # The status differs in each run, so that a patch that ends the process with another status is
     # noticed.
     sys.exit(SETTINGS["status"])

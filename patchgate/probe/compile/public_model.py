@@ -1,7 +1,7 @@
 """Builds a public model from its published configuration, without weights, and the inputs of a
 call.
 
-A region is one of its layers: the network is run once for the layer's real inputs.
+A region is one layer of a model: the network is run once to get the layer's real inputs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build, default_dtype
 from patchgate.probe.protocol import Function
 
-#: A file of `fixtures/models`, without keys for the host; `region` is the layer that is compiled
-#: alone, empty for the whole network.
+#: The content of a file of `fixtures/models`, without the keys for the host. `region` names the
+#: layer that is compiled alone; it is empty for the whole network.
 Model = dict[str, Any]
 
 
@@ -56,7 +56,7 @@ def model_builder(model: Model) -> Build:
     def build(
         device: torch.device, dtype: torch.dtype, size: str
     ) -> tuple[Function, tuple[Any, ...]]:
-        # As libraries load weights; other buffers keep their dtype.
+        # The weights get the dtype as libraries load them; other buffers keep their own dtype.
         with default_dtype(dtype), device:
             network, arguments = _network(model)
             inputs = {
@@ -68,7 +68,7 @@ def model_builder(model: Model) -> Build:
         network.train(model["entry"] == "training")
         whole = _Network(network, arguments)
         if model["entry"] == "decode":
-            whole.forward(inputs)  # fills the cache, as the tokens before do
+            whole.forward(inputs)  # fills the cache, as earlier tokens would
         if not model["region"]:
             return whole, (inputs,)
         layer = network.get_submodule(model["region"])
@@ -93,7 +93,7 @@ def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
 
 
 def _member(library: str, name: str) -> Any:
-    """A class of the library; a dotted name has a module below it and its class."""
+    """A class of the library; a dotted name names a module of the library and a class in it."""
     module, _, member = f"{library}.{name}".rpartition(".")
     return getattr(importlib.import_module(module), member)
 

@@ -56,8 +56,8 @@ INSTANCES = 3
 
 
 def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
-    """Graphs compiled in several calls of several instances of a workload, and those with symbolic
-    sizes.
+    """Count the graphs that are compiled in several calls of several instances of a workload, and
+    the graphs among them with symbolic sizes.
 
     Under "uncompiled" the workload is called without torch.compile, to count the graphs that a
     patch compiles itself.
@@ -124,8 +124,8 @@ def _counts_by_step(
     count("other instances", *others)
     # Another instance than the first, to show if instances share compiled code.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
-    # The same lines may give another dtype. Only the guard on the state of the process notices:
-    # under autocast, guards on tensors fail too.
+    # The same lines may give another dtype, and only the guard on the state of the process notices
+    # it. Under autocast, guards on tensors would fail too.
     with default_dtype(torch.float64):
         count("another state", (first, args))
     return counts
@@ -140,11 +140,11 @@ def _is_symbolic(module: torch.fx.GraphModule) -> bool:
     return any(isinstance(size, torch.SymInt) for size in sizes)
 
 
-# Sizes of the first dimension, call by call: one twice, three others, and 1, which torch
-# specializes.
+# Sizes of the first dimension, call by call: the same size twice, three other sizes, and 1, which
+# torch specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)
-# Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the
-# others stay below it.
+# Torch's own limit is 8. Static shapes reach this lower limit, which shows that reaching it is
+# counted; the other modes stay below it.
 LIMIT = 4
 # Name -> `dynamic` of torch.compile.
 MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
@@ -158,7 +158,7 @@ class ScriptRun:
 
     trace: CompileTrace = field(default_factory=CompileTrace)
     compiled: list[int] = field(default_factory=list)  #: frames that each call compiled
-    reasons: list[str] = field(default_factory=list)  #: of each recompile
+    reasons: list[str] = field(default_factory=list)  #: the reason for each recompile
     eager: int = 0  #: calls that ran no compiled graph
     limit: int = 0  #: times that the recompile limit was reached
 
@@ -238,7 +238,7 @@ def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRu
 
 
 def _repeated(size: int, rows: Tensor) -> Tensor:
-    """Repeat rows up to a number."""
+    """Repeat the rows until there are `size`."""
     return rows[torch.arange(size) % len(rows)].clone()
 
 

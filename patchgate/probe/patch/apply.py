@@ -88,8 +88,8 @@ _LIBRARY_ENTRY = re.compile(r"\.library\._impls\['(\w+)/([\w.]+)/\w+'\]$")
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, if it has one, after the patches named by `after`.
 
-    It meets a fake device if one is simulated, and Triton's driver of one if code is generated for
-    a CPU: the devices of this machine must not matter.
+    The patch meets a fake device if a device is simulated, and Triton's driver of a fake device if
+    code is generated for a CPU: the devices of this machine must not matter.
     """
     if request.get("patch"):
         stage("patch")
@@ -112,7 +112,9 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """The replacements by the patches of `after` that no name leads to after `patch` has run."""
+    """The names that the patches of `after` replaced, and that no longer lead to the replacements
+    once `patch` has run.
+    """
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
@@ -130,7 +132,7 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 
 
 def apply(request: Apply, stage: Stage) -> Applied:
-    """Run the patch twice; return the changes, and those that the second run adds."""
+    """Run the patch twice. Return its changes, and the changes that the second run adds."""
     path, scope = request["patch"], request.get("scope")
     dotted = place_of(path, request)[0] or ""
     recorder = effects.Recorder(path, in_package=bool(dotted))
@@ -212,18 +214,22 @@ def _note_changes_in_a_fork(now: Snapshot, recorder: effects.Recorder) -> None:
 
 
 def _held_since(module: ModuleType, held: Collection[int]) -> snapshot.Changes:
-    """The objects of the patch's package that torch holds now, without those held before."""
+    """The objects of the patch's package that torch holds now, and did not hold before."""
     now = held_by_torch(top_level(module.__name__))
     return {name: (None, value) for at, (name, value) in now.items() if at not in held}
 
 
 def _leaks(patched: AppliedPatch, before: Snapshot, imported: effects.Settings) -> list[str]:
-    """Leave the scope, and name what is changed outside of it: settings since the import."""
+    """Leave the scope, and name everything that is changed outside of it. Settings count as changed
+    only since the import.
+    """
     return [*patched.leaks(before), *effects.Settings().names_unlike(imported)]
 
 
 def _other_ends(patched: AppliedPatch, made: list[Effect]) -> dict[str, Any]:
-    """The changes that other ends of the scope leave, and those that a block inside takes back."""
+    """The changes that remain after other ends of the scope, and the changes that the end of a
+    block inside it takes back.
+    """
     ended = _in_fork(partial(_ended_early, patched)).get("names", [])
     return {"leaks_by": _leaks_by(patched, made), "ended": ended}
 
@@ -245,8 +251,8 @@ def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]
 
 
 def _ended_early(patched: AppliedPatch) -> dict[str, list[str]]:
-    """The names that a scope changes, and that are as before after a block inside has ended; none
-    if the scope refuses to be nested.
+    """The names that a scope changes, and that are unchanged again after a block inside it has
+    ended. Empty if the scope refuses to be nested.
     """
     before, settings = take_snapshot(), effects.Settings()
 
@@ -266,16 +272,16 @@ def _ended_early(patched: AppliedPatch) -> dict[str, list[str]]:
 
 
 def _kernels(name: str) -> str:
-    """The kernels of the operator that an entry of a library is for, as the dispatcher has them: of
-    two entries for one kernel the first that goes takes the name away. Empty for other names.
+    """The kernels that the dispatcher has for the operator of a library's entry; empty for other
+    names. If two entries are for one kernel, the name disappears with the first of them.
     """
     entry = _LIBRARY_ENTRY.search(name)
     return str(torch._C._dispatch_dump(f"{entry[1]}::{entry[2]}")) if entry else ""
 
 
 def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
-    """The names that are changed after the scope ends; a user has set each setting of `made` to
-    another value before.
+    """The names that are changed after the scope ends. Before it begins to end, each setting of
+    `made` gets another value, as a user may set it.
     """
     effects.set_by_user(made)
     before, settings = take_snapshot(), effects.Settings()
@@ -342,7 +348,9 @@ def _applied_again(
     changed: snapshot.Changes,
     written: list[Effect],
 ) -> dict[str, Any]:
-    """Run the patch once more, after a user's changes of its settings; return further answers."""
+    """Change the patch's settings as a user may, run the patch once more, and return further
+    answers.
+    """
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
     twice = wrapped_twice(changed)
@@ -410,8 +418,8 @@ def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
 
 
 def _in_fork(answer: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a fork of this process, empty if it raises; a failure if it ends
-    without one.
+    """The answer of a fork of this process. Empty if the fork raises; a failure if the fork ends
+    without an answer.
     """
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
@@ -468,9 +476,10 @@ def _changes(
 
 
 def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:
-    """The names, and those under which other modules have imported the same originals.
+    """The names, and the names under which other modules have imported the same originals.
 
-    There a function may have another replacement; any other value must have the same.
+    Under the other names, a function may have another replacement, but any other value must have
+    the same replacement.
     """
 
     def key(name: str) -> tuple[int, ...]:

@@ -16,13 +16,13 @@ from typing import Any
 from patchgate.probe.patch.coverage import first_line
 from patchgate.probe.process.reply import DoesNotApply
 
-#: (first line in the old file, from 1; its expected lines; their replacement; line in the diff)
+#: (first line in the old file, from 1; the expected lines; their replacement; line in the diff)
 Hunk = tuple[int, list[str], list[str], int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
-    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path for an error.
+    """Change the modules of these files (`torch/_inductor/ir.py`); an error names `diff`.
 
     All or nothing: every hunk is placed before a module is changed. Raises DoesNotApply.
     """

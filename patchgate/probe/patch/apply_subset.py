@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"\[\d{6,}\]$")
 
 
 def name_of(dotted: str, key: Any) -> str:
-    """The name of a change in `snapshot.changes`; for an item without a name, that of its list."""
+    """The name of a change in `snapshot.changes`; for an item without a name, the list's name."""
     name = f"{dotted[:-1]}{key}]" if dotted.endswith("[]") else f"{dotted}.{key}"
     return _ADDRESS.sub("[]", name)
 
@@ -32,8 +32,8 @@ def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
     before = take_snapshot()
     run_patch(path, how, "patch_subset")
     after = take_snapshot()
-    # Entries of containers first: reverting the container itself would lose those that stay.
-    # What is registered with C++ stays.
+    # Entries of containers are reverted first: reverting the container itself would lose the
+    # entries that stay. Registrations with C++ are not reverted.
     names = before.keys() & after.keys() - {OPERATORS}
     for dotted in sorted(names, key=lambda name: not name.endswith("[]")):
         old, new = before[dotted], after[dotted]

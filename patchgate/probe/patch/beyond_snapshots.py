@@ -18,7 +18,7 @@ from typing import Any
 
 from patchgate.probe.patch.module_name import top_level
 
-# How deep an object is searched: a handler of a pattern of a list of passes is the sixth.
+# How deep an object is searched: the handler of a pattern in a list of passes lies six deep.
 _DEPTH = 7
 _TORCH = ("torch", "triton")
 _LEAVES = (int, float, str, bytes, complex, type(None), ModuleType, BuiltinFunctionType)
@@ -51,8 +51,8 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
 
 
 def _of_the_standard_library() -> set[int]:
-    """Objects of the standard library's modules, by identity. torch.fx has all of `typing`, which
-    knows the overloads of every package.
+    """Objects of the standard library's modules, by identity. They must not be searched: torch.fx
+    holds all of `typing`, which knows the overloads of every package.
     """
     modules = list(sys.modules.items())
     owners = (module for name, module in modules if top_level(name) in sys.stdlib_module_names)
@@ -74,7 +74,8 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 
 @contextmanager
 def recording_calls(path: str | None) -> Iterator[list[str]]:
-    """Record each function of torch that the patch calls for its effect; none without a path.
+    """Record each function of torch that the patch calls for its effect. Without a path,
+    record nothing.
 
     A call is for its effect if the patch drops the result, or uses it as a decorator or a context.
     """

@@ -1,7 +1,7 @@
 """Records which lines of one file run, the jumps between them within a frame, and the outcomes of
 conditions and loops that the jumps show.
 
-Only conditions whose body has lines of its own count, since runs are known by their lines.
+Only conditions whose body has lines of its own count, since nothing but lines shows what ran.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unittest import mock
 
 from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, ReadPatch, Stage
 
-#: From a line to the next that ran in the same frame; to 0 at the end of the frame.
+#: A line, and the next line that ran in the same frame; 0 stands for the end of the frame.
 Jump = tuple[int, int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Kind -> outcome when the body runs, and when it does not.
@@ -73,7 +73,7 @@ def _frame_tracer(ran: LinesRun) -> Function:
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal last
         if event == "exception":
-            last = None  # where it goes from here is no outcome of a condition
+            last = None  # the next line is no outcome of a condition
             return trace
         ran.lines.add(frame.f_lineno)
         if last is not None and event in ("line", "return"):
@@ -140,7 +140,7 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Branch:
-    """A condition: its lines, those of its body, and whether it is of an "if" or a "loop"."""
+    """A condition: its own lines, the lines of its body, and its kind, "if" or "loop"."""
 
     lines: range
     body: range
@@ -204,7 +204,7 @@ def _end(node: ast.stmt | ast.expr) -> int:
 
 
 def first_line(node: ast.stmt) -> int:
-    """The line on which a statement begins to run: that of its first decorator."""
+    """The line on which a statement begins to run: its first decorator, if it has any."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -219,8 +219,8 @@ def _header_lines(node: ast.stmt) -> range:
 
 
 def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
-    """The lines of a patch that ran while it was installed, and those that can still run because of
-    them.
+    """The lines of a patch that ran while it was installed, and the lines that can still run
+    because of these.
 
     A function can run if a line that ran, or a line of a function that can run, names it: as a
     name, an attribute or in a text. Lines behind the gate of another release are left out.
@@ -249,8 +249,8 @@ def _named(node: ast.AST) -> object:
 
 @contextmanager
 def tracing(path: str | None) -> Iterator[Coverage]:
-    """Return the lines of the file `path` that run in this thread, complete once the context ends;
-    none without a path.
+    """Yield the lines of the file `path` that run in this thread. They are complete once the
+    context ends; without a path, there are none.
 
     Python reports the functions that it calls. Dynamo reads the code that it inlines and does not
     call it, so its reader is watched too.

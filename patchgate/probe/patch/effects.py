@@ -64,8 +64,8 @@ def _random_seed() -> int | str:
     return f"{seed}, drawn from ({zlib.crc32(bytes(state.tolist())):08x})"
 
 
-# States of torch that are no config options: the function that sets one -> its name, how it is
-# read, its values.
+# States of torch that are no config options: the function that sets a state -> the state's name,
+# the function that reads it, and values for it.
 _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_float32_matmul_precision": (
         "float32_matmul_precision",
@@ -91,7 +91,7 @@ _NO_STATE = re.compile(
 )
 _READS_A_STATE = re.compile(r"_get_\w+|_?is_\w+_enabled")
 _PLAIN = (bool, int, str, list, tuple, type(None))
-# A patch meets stand-ins for these, and may replace them.
+# State -> its setter. It is kept, because a patch meets a stand-in for it, and may replace it.
 _SETTERS: dict[str, Callable[[Any], None]] = {
     name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
 }
@@ -99,7 +99,9 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Recorder:
-    """Collects effects while the patch's module runs; each once, with its first line."""
+    """Collects effects while the patch's module runs. An effect is kept once, with the line that
+    first had it.
+    """
 
     def __init__(self, path: str, *, in_package: bool = False) -> None:
         self._path, self._in_package = path, in_package
@@ -174,7 +176,7 @@ class Recorder:
         return frame.f_lineno if frame is not None else None
 
     def _imports(self) -> bool:
-        """True if the patch itself imports, and not a module that it imports."""
+        """True if the present import is the patch's own, and not of a module that it imports."""
         frame = sys._getframe(2)
         while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
             frame = frame.f_back
@@ -253,8 +255,8 @@ class Recorder:
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
         """Note calls of `owner.name` until the end of the block.
 
-        If a patch has replaced it by then, the replacement stays. If the patch has kept the noting
-        function as its original, that calls the real one directly after the block.
+        If a patch has replaced the function by then, the replacement stays. If the patch has kept
+        the noting function as its original, this only calls the real function after the block.
         """
         original = vars(owner)[name]
 
@@ -277,8 +279,8 @@ _USERS = ("environment", "config", "state")
 
 
 class Settings:
-    """The settings now: environment, torch's options and states, those of the process and of
-    Python.
+    """The present settings: the environment, torch's options and states, and the settings of the
+    process and of Python.
     """
 
     def __init__(self) -> None:
@@ -293,7 +295,7 @@ class Settings:
             recorder.note(kind, name, what, recorder.written.get(name), old)
 
     def add_changes(self, old: Settings, new: Settings) -> None:
-        """Give each setting that differs between two states its value in the later one."""
+        """Give each setting that differs between `old` and `new` its value in `new`."""
         for kind, name, _, now in new._changes(old):
             values = getattr(self, kind)
             values[name] = now
@@ -346,12 +348,12 @@ def _readers() -> dict[str, Callable[[], Any]]:
 def _read(read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except RuntimeError:  # torch refuses to tell one precision where several were set
+    except RuntimeError:  # torch refuses to give one precision if several were set
         return "mixed"
 
 
 def unseen(written: list[Effect]) -> list[Effect]:
-    """The config options whose value in a new thread differs from that in this one."""
+    """The config options whose value in a new thread differs from the value in this thread."""
     here = config_values()
     there: dict[str, Any] = {}
     thread = threading.Thread(target=lambda: there.update(config_values()))

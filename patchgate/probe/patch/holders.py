@@ -34,7 +34,8 @@ from patchgate.probe.patch.snapshot import (
     with_wrapped,
 )
 
-# A table that is replaced as a whole stays where another module has imported it.
+# Kinds of tables. If a table is replaced as a whole, a module that has imported it keeps the old
+# one.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
 # The kinds of objects that call something.
 _CODE = (FunctionType, type, staticmethod, classmethod, partial, property, ModuleType)
@@ -57,7 +58,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """
     originals = _originals(changes)
     new = {identity(now) for old, now in changes.values() if old is not None}
-    # The patch itself saved this original, and calls it.
+    # Names that the patch itself added, to save an original that it calls.
     added = {name for name, (old, _) in changes.items() if old is None}
     leading: dict[str, list[str]] = defaultdict(list)
     # The changed names that an entry leads to, by its identity: many tables have the same entries.
@@ -77,8 +78,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             replaced = inside[at] if is_table else originals.get(at, [])
             if not replaced or at in new or is_saved_original(key):
                 continue
-            # An entry whose key is the function is about it, as a handler of its overrides, and
-            # does not call it.
+            # An entry whose key is the function itself is about the function, such as a handler of
+            # its overrides, and does not call it.
             if identity(key) in new or identity(key) in originals:
                 continue
             if not is_table and _is_put_there(aliases[0], key):
@@ -127,10 +128,10 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 
 
 def _is_left_out(owner: str, has_original: bool) -> bool:
-    """True if nothing of an owner is a holder.
+    """True if nothing in an owner can be a holder.
 
-    The test of membership in a set calls no code, and makes no tensor of a legacy class. A list of
-    classes and functions says what is supported; its entries are not called.
+    A set only serves to test membership, and no tensor has the type of a legacy class. A list of
+    classes and functions only says what is supported; its entries are not called.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
@@ -147,7 +148,7 @@ def _lists_kinds(table: Any) -> bool:
 
 
 def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
-    """True if a table has all methods of the class of a replaced one, each by its name.
+    """True if a table holds all other methods of a replaced method's class, each by its name.
 
     Such a table lists a class, as `all_tensor_attrs` of Dynamo does; a method is called through its
     class.
@@ -161,7 +162,8 @@ def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapsho
 def _is_put_there(module: str, name: str) -> bool:
     """True if other code put a private name into a module whose source never says it.
 
-    So a decorator of torch.optim writes a function into the globals of its own module, for scripts.
+    A decorator of torch.optim, for example, writes a function into the globals of its own module,
+    for scripts.
     """
     if not name.startswith("_") or module not in sys.modules:
         return False
@@ -172,8 +174,8 @@ def _is_put_there(module: str, name: str) -> bool:
 
 
 def _is_imported(name: str) -> bool:
-    """True if a module has imported the name from another one; such a module keeps its binding when
-    the other is replaced.
+    """True if a module has imported the name from another module. The module then keeps its binding
+    when the name is replaced in the other.
     """
     owner, _, last = name.rpartition(".")
     tree = _source_of(owner)
@@ -206,8 +208,8 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
 
 
 def _origin(value: Any, changes: Changes) -> str:
-    """The module that defines an object. Its `__module__` may be the public one that it is exposed
-    in, as `torch.func` for `vmap`.
+    """The module that defines an object. The object's `__module__` may name the public module that
+    exposes it, such as `torch.func` for `vmap`.
     """
     home = getattr(value, "__globals__", {}).get("__name__", "")
     name = getattr(value, "__name__", "")
@@ -225,8 +227,8 @@ def _reads(module: str, name: str) -> bool:
 
 
 def _siblings(name: str, now: Any) -> Iterator[str]:
-    """The classes that still inherit another function of the name, if `now` was added to a class
-    that inherited it.
+    """The names under which other classes still inherit the old method, if `now` was added to a
+    class that inherited it.
     """
     owner, attribute = _class_of(name), name.rpartition(".")[2]
     if owner is None:
@@ -266,7 +268,7 @@ def unreachable(changes: Changes) -> list[str]:
 
 
 def _class_of(name: str) -> type | None:
-    """The class that has the name."""
+    """The class to which the name belongs; None if it does not belong to a class."""
     with suppress(LookupError):
         owner = resolve(name.rpartition(".")[0])
         return owner if isinstance(owner, type) else None
@@ -285,8 +287,8 @@ def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str
     up.
 
     A new entry of a table counts: a patch that registers a backend, or an implementation of an
-    operator, replaces nothing. So does a table that is replaced by one with further entries, as in
-    `torch.serialization`.
+    operator, replaces nothing. A table that is replaced by a table with further entries, as in
+    `torch.serialization`, counts too.
     """
     torchs = {name: pair for name, pair in changed.items() if name.startswith("torch.")}
     grown = {name for name, (old, now) in torchs.items() if _is_extended(old, now)}

@@ -29,10 +29,10 @@ def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, 
     """(dotted name of the file's module, folder from which it is imported); no name if it is in no
     package.
 
-    A folder of `paths` around the file decides its name. Otherwise the name has every folder around
-    the file with an `__init__.py`, and namespaces: folders without one that the file itself imports
-    from, or that its relative imports need. A confined process no longer sees the folders around a
-    file, and keeps the earlier answer.
+    A folder of `paths` around the file decides its name. Otherwise the name contains every folder
+    around the file with an `__init__.py`, and namespaces: folders without an `__init__.py` from
+    which the file itself imports, or which its relative imports need. A confined process no longer
+    sees the folders around a file, and keeps the earlier answer.
     """
     return _place(os.path.abspath(path), tuple(paths))
 
@@ -66,7 +66,7 @@ def _namespace_root(path: str, root: str) -> str | None:
     else None.
     """
     names, level = _imports(path)
-    # The folders around it up to that of the project, or to the top if there is none.
+    # The folders around the file up to the project's, or to the top if there is no project.
     around = [Path(root)]
     while not any(around[-1].joinpath(mark).exists() for mark in _PROJECT):
         if around[-1] == around[-1].parent:
@@ -111,17 +111,17 @@ def _parsed(path: str | Path, *words: str) -> ast.Module:
 
 
 def missing_imports(path: str, root: str) -> list[str]:
-    """The modules that are not installed, among those of other projects that the file needs."""
+    """The modules of other projects that the file needs, and that are not installed."""
     first = dict.fromkeys(map(top_level, foreign_imports(path, root)))
     return [name for name in first if not _is_found(name)]
 
 
 def foreign_imports(path: str, root: str, *, leading: bool = False, own: bool = False) -> list[str]:
     """The dotted names that the file, and the files of the project that it imports, import from
-    other projects, and also from its `own`; of each file those before its first other statement,
-    if they are `leading`.
+    other projects.
 
-    `root` is the folder from which the project is imported.
+    With `own`, names from the project itself are included. With `leading`, only the imports before
+    the first other statement of each file count. `root` is the folder from which the project is imported.
     """
     names: dict[str, None] = {}
     files = [Path(path)]
@@ -141,7 +141,7 @@ def foreign_imports(path: str, root: str, *, leading: bool = False, own: bool = 
 
 
 def _is_import(node: ast.stmt) -> bool:
-    """True for an import, and for a text, as that of the module."""
+    """True for an import, and for a text such as the module's docstring."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return is_text or isinstance(node, (ast.Import, ast.ImportFrom))
 
@@ -168,8 +168,8 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     """A `file:line` of the package, or of the scripts beside it, that runs a file once more; empty
     if there is none.
 
-    Such a line reloads the module, or imports it by another name than `dotted`: Python then has it
-    twice.
+    Such a line reloads the module, or imports it by another name than `dotted`: Python then has
+    the module twice.
     """
     files = [*Path(root).glob("*.py")]
     files += Path(root, top_level(dotted)).rglob("*.py") if dotted else ()
@@ -183,8 +183,8 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
 
 
 def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
-    """A `file:line` of a function of the project, outside of the file, that calls one of these;
-    empty if there is none.
+    """A `file:line` of a function of the project, outside of the file, that makes one of the
+    `calls`; empty if there is none.
     """
     names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
     files = Path(root, top_level(dotted)).rglob("*.py") if dotted else Path(root).glob("*.py")

@@ -37,8 +37,8 @@ from patchgate.probe.simulate.needs_device import missing_answer
 _REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
 # Names that a parameter without a type has if it takes a graph module.
 _UNTYPED = ("gm", "graph_module")
-# Texts with these words are about graphs of ATen operators, or of modules; other graphs are those
-# of Dynamo.
+# A source with these words is about graphs of ATen operators, or of modules. Any other source is
+# about Dynamo's graphs.
 _OF_ATEN = re.compile(r"\b(aten|prims)\b|\[[\"']val[\"']\]")
 _OF_MODULES = re.compile(r"\b(call_module|get_submodule|named_modules)\b")
 # A line that refuses a graph on purpose.
@@ -51,8 +51,8 @@ _TEXT_LENGTH = 300
 def offers(
     module: ModuleType, changed: Changes, entry_points: Iterable[str], *, passes: bool
 ) -> list[str]:
-    """`backend NAME` for each registered backend, `function NAME` for an entry point, `pass NAME`
-    if passes are wanted.
+    """`backend NAME` for each registered backend, `function NAME` for each entry point, and with
+    `passes` also `pass NAME` for each pass.
     """
     found = [
         f"backend {name[len(_REGISTRY) : -1]}"
@@ -160,7 +160,7 @@ def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Function:
 
 def _is_idempotent(found: Any, module: GraphModule) -> bool:
     try:
-        again = copy.deepcopy(module)  # also of the weights, which a pass may fold
+        again = copy.deepcopy(module)  # with the weights, which a pass may fold
         return _operations(_after(found, again)) == _operations(module)
     except Exception:
         return False
@@ -214,7 +214,8 @@ def _layout(tensor: Tensor) -> str:
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
     """False if not even one product compiles, as with a backend for a device that is not here, or a
-    pass for another graph. An exception that only a mistake raises still counts against the offer.
+    pass for other graphs. True after an exception that only a mistake raises: such an exception
+    counts against the offer.
     """
     torch._dynamo.reset()
     try:

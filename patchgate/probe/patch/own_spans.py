@@ -1,7 +1,6 @@
-"""Tells the changes by a patch from those of its package, while the package is imported.
+"""Tells the changes by a patch from the changes by its package, while the package is imported.
 
-The patch's own are those of its file, and of the functions that install it, if the package calls
-them.
+The patch's own code is its file, and the functions that install it if the package calls them.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class OwnSpans:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Until the end of the block, calls of the functions that install the patch are its own."""
+        """Until the end of the block, the functions that install the patch count as its own code."""
 
         def profile(frame: FrameType, event: str, _: Any) -> None:
             if event in ("call", "return") and self._is_own(frame):
@@ -53,7 +52,7 @@ class OwnSpans:
             sys.setprofile(before)
 
     def add_others(self, before: Snapshot, settings: Settings) -> None:
-        """Add the changes outside of the patch's own code to a state before it."""
+        """Add the changes that other code made to the state before the patch."""
         states = [*self._states, _state()]
         for (old, was), (new, now) in zip(states[::2], states[1::2], strict=True):
             add_changes(before, old, new)

@@ -61,7 +61,9 @@ def process_settings() -> dict[str, str]:
 
 
 def python_settings() -> dict[str, str]:
-    """Each setting of Python, which packages that a patch imports may have reasons to change."""
+    """Each setting of Python by its name. Packages that a patch imports may have reasons to change
+    these.
+    """
     context = decimal.getcontext()
     traced = sys.gettrace(), getattr(threading, "_trace_hook", None)
     return {
@@ -77,7 +79,9 @@ def python_settings() -> dict[str, str]:
 
 
 def variables_of_c() -> dict[str, str]:
-    """The variables that child processes of this one get; `os.putenv` changes only these."""
+    """The environment variables that child processes get. `os.putenv` changes these, and not
+    `os.environ`.
+    """
     variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     texts = itertools.takewhile(bool, map(variables.__getitem__, itertools.count()))
     parts = (os.fsdecode(text).partition("=") for text in texts)
@@ -98,14 +102,14 @@ def _umask() -> int:
 
 
 def _stack_size() -> int:
-    """The stack size of threads; reading it sets the default."""
+    """The stack size of threads. Reading it sets the default, so it is set again."""
     size = threading.stack_size()
     threading.stack_size(size)
     return size
 
 
 def _are_warnings_ignored() -> bool:
-    """True if a filter ignores every warning that no filter before it knows."""
+    """True if a filter ignores every warning that no earlier filter matches."""
     return any(
         action == "ignore" and category is Warning and (text, module, line) == (None, None, 0)
         for action, text, category, module, line in warnings.filters
@@ -120,7 +124,7 @@ def _text(value: Any) -> str:
 
 def names_of_python() -> dict[str, Any]:
     """The functions and classes of Python's own modules, and the methods of these classes; without
-    the builtins, which snapshots have.
+    the builtins, which snapshots contain.
     """
     return dict(_names_of_python())
 

@@ -42,7 +42,7 @@ IGNORED = {
 _MODULES = "sys.modules[]"
 #: Packages whose names a patch can change; generated code finds a name among the builtins too.
 CHANGEABLE = {"torch", "triton", "builtins"}
-# Characters of an item of a list that name it.
+# The most characters of the text that names an item of a list.
 _ENTRY_LENGTH = 60
 _CONSTANT = (str, bytes, tuple, type)
 # Starts of names under which originals are saved.
@@ -70,7 +70,7 @@ Changes = dict[str, tuple[Any, Any]]
 class Snapshot(dict[str, dict[Any, Any]]):
     """Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 
-    It shares unchanged dicts with the snapshot before it, so they are copied before they are
+    It shares unchanged dicts with the previous snapshot, so a dict must be copied before it is
     changed.
     """
 
@@ -80,7 +80,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
         self.inner: dict[str, dict[str, Any]] = {}
 
     def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
-        """The owners, with all names of each table, because other modules may have imported it."""
+        """The names of each owner. A table has several names if other modules have imported it."""
         tables = {name: table for inner in self.inner.values() for name, table in inner.items()}
         grouped: dict[int, list[str]] = defaultdict(list)
         for name in owners:
@@ -88,7 +88,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
         return grouped.values()
 
 
-# A child starts with the server's snapshot, so that it copies little.
+# The last snapshot. A child starts with the server's, so that it copies little.
 _last = Snapshot()
 
 
@@ -136,7 +136,7 @@ def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
     interpreters = set(map(identity, vars(sys).values()))
     inner = {}
     for key, value in attributes.items():
-        # The type answers faster than an object that is no class.
+        # Asking the type is faster than asking an object that is no class.
         kind = type(value)
         dotted = f"{module}.{key}"
         if issubclass(kind, (dict, list, set)):
@@ -160,13 +160,13 @@ def _copy(dotted: str, now: Any) -> dict[Any, Any]:
 
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
-    """The attributes that are another object now.
+    """The attributes and entries that are another object now.
 
     Modules that only the patch imported are new, not changed. If a module replaces another one,
-    `sys.modules[torch...]` is listed, and only names that both have. An operator that the patch
-    defines replaces none, and neither do its registrations. An entry of a registry is named
-    `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the
-    registry.
+    `sys.modules[torch...]` is listed, and of the module's names only those that both have. An
+    operator that the patch defines replaces nothing, and neither do its registrations. An entry of
+    a registry is listed once, as `torch._inductor.lowering.lowerings[aten.silu.default]`, however
+    many modules import the registry.
     """
     changed: Changes = {}
     own = set(defined_operators(before, after))
@@ -221,12 +221,12 @@ def contents(taken: Snapshot) -> Contents:
     return found
 
 
-# A class has these in place of functions.
+# Objects in which a class keeps functions.
 _METHODS = {staticmethod, classmethod, property}
 
 
 def _function(value: Any) -> Any:
-    """The function of a method as it lies in its class."""
+    """The function inside a method, as the class keeps it."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
     return value.fget if type(value) is property else value
@@ -264,7 +264,9 @@ def edited(before: Contents, taken: Snapshot) -> list[str]:
 
 
 def _is_same_list(was: list[Any], now: list[Any]) -> bool:
-    """True for equal parts, and for another function at the address of one that was freed."""
+    """True for the same parts, and if another function has the address of a function that was
+    freed.
+    """
     return was[0] is not now[0] or (len(was) == len(now) and all(map(operator.is_, was, now)))
 
 
@@ -306,8 +308,8 @@ def _assigns(table: str) -> bool:
 
 
 def _operator(key: Any) -> str | None:
-    """The operator of a key, `aten::silu` for `aten/silu/CPU`, for the operator and any overload;
-    None for a key of another kind.
+    """The operator that a key is about: `aten::silu` for `aten/silu/CPU`, for the operator itself
+    and for any overload. None for a key of another kind.
     """
     if isinstance(key, torch._ops.OpOverload):
         return str(key._schema.name)
@@ -360,7 +362,7 @@ def _wrapped_by(value: Any) -> list[Any]:
 def reaches(outer: Any, inner: Any) -> bool:
     """True if calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
 
-    It detects the wrapper of a second import, which holds that of the first.
+    It detects the wrapper of a second import, which holds the wrapper of the first.
     """
     return outer is not inner and any(each is inner for each in _reachable(outer, _called_by))
 
@@ -377,8 +379,8 @@ def _called_by(value: Any) -> list[Any]:
 def saved_after_replacing(changed: Changes) -> list[str]:
     """The changed names whose replacement was saved as its own original, so that a call never ends.
 
-    It was saved under a name of the module or closure other than the function's own; or as a new
-    attribute whose name shows a saved original, or that the replacement itself reads.
+    The replacement was saved under a name of the module or closure other than the function's own;
+    or as a new attribute whose name shows a saved original, or which the replacement itself reads.
     """
     added = {name: now for name, (old, now) in changed.items() if old is None}
     # Identity of what was saved -> its owners.

@@ -29,7 +29,7 @@ def torch_imports_added_to(before: Snapshot) -> WatchedImports:
         nonlocal depth
         outermost = take_snapshot() if depth == 0 else None
         if outermost is not None:
-            # It is among the loaded modules already, and still empty.
+            # The module is among the loaded modules already, and still empty.
             del outermost[module.__name__]
         depth += 1
         try:
@@ -56,8 +56,8 @@ def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
 
 
 def add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
-    """Copy the differences between two snapshots into `before`; earlier changes of the patch stay
-    changes.
+    """Copy the differences between two snapshots into `before`. Earlier changes by the patch still
+    count as changes.
     """
     for owner, attributes in new.items():
         was: dict[Any, Any] = old.get(owner, {})
