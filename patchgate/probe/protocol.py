@@ -360,9 +360,7 @@ class Operators(Completed, Coverage):
 class Compared(TypedDict):
     #: As documented by the functions of `patchgate.probe.numerics` that compare.
     metrics: dict[str, Any]
-    unreadable: (
-        str  #: Why the patched file cannot be compared, although the unpatched file can.
-    )
+    unreadable: str  #: Why the patched file cannot be compared, although the unpatched file can.
 
 
 class Times(Completed):

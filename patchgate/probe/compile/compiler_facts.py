@@ -113,7 +113,7 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
 
 
 def _peaks(captured: Captured) -> Iterator[int]:
-    """The peak of each graph by the compiler's plan, plus the bytes that its code frees too late."""
+    """The peak of each graph by the compiler's plan, plus the bytes that the code frees late."""
     for graph, code in zip(captured.lowered, captured.code, strict=True):
         yield graph.peak_memory + late_bytes(code)
 

@@ -40,8 +40,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
-    """The outputs of the script. Raises RuntimeError with the script's last words if it failed.
-    """
+    """The outputs of the script. Raises RuntimeError with the script's last words."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     # One core, so that torch takes one thread and Inductor starts no workers.

@@ -149,8 +149,8 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
     """The finding on a missing target, revised after the patch, which may have added it.
 
-    The target may be misspelt if the patch adds its own function. It is meant if the patch adds an
-    operator, or an object that torch had under another name.
+    If the patch adds a function of its own, the target may be misspelt. If the patch adds an
+    operator, or an object that torch had under another name, the target is meant.
     """
     target = missing["subject"].partition(" ")[2]
     (after,) = _check_targets([target])
@@ -194,7 +194,7 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
     line = getattr(getattr(replacement, "__code__", None), "co_firstlineno", None)
     kinds = {parameter.kind for parameter in written.parameters.values()}
     renamed = _taken_by_position(old, written.parameters)
-    # `**options` is not the parameter `options` of the original: it takes that one, too.
+    # `**options` is not the parameter `options` of the original: it takes that parameter too.
     new = {key: each for key, each in written.parameters.items() if each.kind not in _VARIADIC}
     faults = [
         f"parameter `{key}` is missing"
@@ -286,7 +286,7 @@ def _check_forwarding(
     function: ast.FunctionDef, name: str, original: Any, replacement: Any
 ) -> Iterator[Finding]:
     """PG102 for a keyword that a replacement passes to the original next to its own `**kwargs`,
-    which may contain it too.
+    which may contain the same keyword.
     """
     if function.args.kwarg is None:
         return
@@ -344,7 +344,7 @@ def _returns_a_value(function: Any) -> bool:
 
 
 def _gives(node: ast.AST) -> bool:
-    """True for a `return` of something else than None."""
+    """True for a `return` of something other than None."""
     return (
         isinstance(node, ast.Return)
         and node.value is not None
@@ -353,7 +353,7 @@ def _gives(node: ast.AST) -> bool:
 
 
 def _of_its_own(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes in a function, those of functions and classes in it left out."""
+    """The nodes in a function, without the nodes of functions and classes inside it."""
     for node in ast.iter_child_nodes(function):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             yield node
@@ -449,8 +449,8 @@ def _where_defined(owner: type, name: str) -> str | None:
 
 
 def _check_imports(tree: ast.Module) -> Iterator[Finding]:
-    """PG104 for each torch import, and PG103 for each attribute chain on one, that does not
-    resolve.
+    """PG104 for each import from torch, and PG103 for each chain of attributes on such an import,
+    that does not resolve.
 
     Imports under `try` or `if` are left out: there the patch checks by itself.
     """
@@ -470,7 +470,7 @@ def _check_imports(tree: ast.Module) -> Iterator[Finding]:
                     yield _finding(f"import {dotted}", line, "importable", actual, "PG104")
     seen: set[str] = set()
     for node in nodes:
-        # A name that is assigned need not be there before.
+        # A name that is assigned need not exist before.
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         chain = ast.unparse(node)
@@ -529,7 +529,7 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
         if (value is torch.ops and not _has_operators(name)) or (
             value is torch and _is_device(name)
         ):
-            return  # what the project defines later, or a package for its device
+            return  # the project, or a package for its device, defines the rest later
         try:
             value = getattr(value, name)
         except AttributeError:

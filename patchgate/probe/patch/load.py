@@ -1,6 +1,6 @@
 """Imports a patch under its name in the project, and calls its installers.
 
-A file in a package is imported under its own dotted name, so that all importers, also its package,
+A file in a package is imported under its own dotted name, so that all importers, even its package,
 get the same module. Any other file is run as a module of ours.
 """
 
@@ -52,7 +52,7 @@ from patchgate.probe.protocol import Loading
 MODULE = "patch_module"
 AGAIN = f"{MODULE}_again"
 # Path of each patch that was run -> its place, noted because a patch may replace functions that
-# find it.
+# find the place.
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, ModuleType] = {}
@@ -61,7 +61,7 @@ _READ_AS_SOURCES: set[str] = set()
 _PARTS: dict[str, str] = {}
 # The patches whose scopes are entered; a scope without a reference would be collected, and so left.
 _ENTERED: list[AppliedPatch] = []
-# The originals, as a patch may have replaced these functions.
+# The originals, because a patch may replace these functions.
 _DEFAULT_DTYPE = torch.get_default_dtype()
 _set_default_dtype = torch.set_default_dtype
 
@@ -89,8 +89,8 @@ class AppliedPatch:
             scope.__exit__(type(error) if error else None, error, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope, and name the changes outside it: by the import, or still there after
-        leaving.
+        """Leave the scope, and name the changes outside it: changes by the import, and changes that
+        remain after leaving.
         """
         self.leave()
         left = names_left(changes(before, take_snapshot()))
@@ -114,7 +114,7 @@ class AppliedPatch:
         self.leave()
 
     def nest(self) -> bool:
-        """Enter and leave a second block of the scope. False if it refuses to be nested."""
+        """Enter and leave a second block of the scope. False if the scope refuses to be nested."""
         inner = copy.copy(self)
         try:
             inner.enter()
@@ -136,12 +136,13 @@ def built_outside() -> Iterator[None]:
     """Leave every scope until the end of the block, in which a workload is built.
 
     A scope may be meant to change modules that are made in it (no memory, no initial values,
-    another dtype); only its effect on their compile can be compared with torch without it.
+    another dtype). Only the scope's effect on their compile can be compared with torch without the
+    scope.
     """
     entered, generator = list(_ENTERED), torch.get_rng_state()
     for patched in reversed(entered):
         patched.leave()
-    torch.set_rng_state(generator)  # a scope may put back the seed of before it
+    torch.set_rng_state(generator)  # a scope may restore an earlier seed
     try:
         yield
     finally:  # a module of a sample may refuse to be made: what follows is judged in the scope too
@@ -159,7 +160,7 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
 
 def blamed_module(path: str, how: Loading) -> dict[str, str]:
     """The first module of the project, other than the patch, that cannot be imported here, and the
-    reason; none if all can.
+    reason. Empty if all modules can be imported.
 
     A package around the patch is not run if it needs a module that is not installed; other modules
     have stand-ins. The reason may be a missing name of torch, `torch.npu`, perhaps of a device that
@@ -207,7 +208,8 @@ def is_about_torch(error: BaseException) -> bool:
 def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
     """Import the file once, and call the functions that install it; raises whatever they raise.
 
-    As `AGAIN` the file is run once more; if functions install it, they are called again instead.
+    With the name `AGAIN`, the file is run once more. If functions install the patch, only these
+    functions are called again.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
@@ -227,7 +229,7 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> ModuleType:
         packages = missing_packages()
         said = "not installed: " + ", ".join(packages) if packages else "its project has stand-ins"
         raise StandsIn(said, packages) from error
-    # Run code of collected objects now, because a child collects less often than a user's process.
+    # Collect garbage now, which may run code: a child collects less often than a user's process.
     gc.collect()
     return module
 
@@ -236,7 +238,8 @@ def import_others(path: str, how: Loading) -> None:
     """Import the modules of other projects that the file imports: their changes are not the
     patch's.
 
-    For a scope, also those of its own project, because no import enters the scope.
+    For a scope, modules of the patch's own project are imported too, because no import enters the
+    scope.
     """
     _prepare(path, how)
     left_out = {"torch", "triton", *sys.stdlib_module_names, *how.get("stubs", ())}
@@ -299,7 +302,7 @@ def _name_of_part(path: str, dotted: str) -> str:
 
 
 def place_of(path: str, how: Loading) -> tuple[str | None, str]:
-    """The place of the patch in its package, found before anything of it ran."""
+    """The place of the patch in its package, found before any of its code ran."""
     if path not in _PLACES:
         _PLACES[path] = place_in_package(how.get("part_of") or path, how.get("paths", ()))
     return _PLACES[path]
@@ -318,7 +321,7 @@ def is_patch_module(guarded: str) -> bool:
 
 
 def held_by_patches(name: str) -> list[Any]:
-    """Functions of that name that patches which ran hold as their originals."""
+    """The functions of that name that the modules of run patches hold as originals."""
     values = itertools.chain(*(vars(module).values() for module in _MODULES.values()))
     return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 

@@ -121,7 +121,8 @@ def foreign_imports(path: str, root: str, *, leading: bool = False, own: bool = 
     other projects.
 
     With `own`, names from the project itself are included. With `leading`, only the imports before
-    the first other statement of each file count. `root` is the folder from which the project is imported.
+    the first other statement of each file count. `root` is the folder from which the project is
+    imported.
     """
     names: dict[str, None] = {}
     files = [Path(path)]

@@ -47,7 +47,9 @@ _WRITERS = {"setdefault", "putenv", "setenv", "unsetenv", "delenv", "pop"}
 
 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
-    """The replacements that the patch makes here, and the variables that it sets without effect."""
+    """The requested names that the patch does not replace here, and the variables that it sets
+    without effect.
+    """
     stage("new interpreter")
     # Variable -> the modules of torch and Triton that were loaded when it was first set.
     loaded: dict[str, set[str]] = {}
@@ -155,8 +157,8 @@ def _why_without_effect(name: str, loaded: Collection[str] | None, patch: str) -
 
 
 def _unknown(name: str) -> str | None:
-    """The message on a name that nothing reads; None if it resembles none of torch's or
-    Triton's.
+    """The message on a name that nothing reads; None if the name resembles none of torch's or
+    Triton's names.
     """
     is_torchs = name.startswith(_PREFIXES)
     # Names in capitals in quotes, in files that read the environment.
@@ -253,7 +255,7 @@ def _reads(path: Path, name: str) -> bool:
 
 
 def _is_written(around: tuple[ast.AST, ...]) -> bool:
-    """True if the place of the string is one that sets or removes the variable."""
+    """True if the code around the string only sets or removes the variable."""
     nearest = around[0]
     if isinstance(nearest, ast.Subscript):
         return not isinstance(nearest.ctx, ast.Load)

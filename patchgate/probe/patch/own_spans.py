@@ -38,7 +38,7 @@ class OwnSpans:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Until the end of the block, the functions that install the patch count as its own code."""
+        """Until the end of the block, functions that install the patch count as its own code."""
 
         def profile(frame: FrameType, event: str, _: Any) -> None:
             if event in ("call", "return") and self._is_own(frame):

@@ -24,13 +24,13 @@ from unittest import mock
 from patchgate.probe.patch.module_name import missing_imports, top_level
 from patchgate.probe.protocol import StubUse
 
-# The use of each name: by the patch if there is one, else the first by another file.
+# The use of each name: the patch's use if there is one, else the first use by another file.
 _USED: dict[str, StubUse] = {}
 _OBJECTS: dict[str, Stub] = {}
 _PATCHES: set[str] = set()
 #: Modules that a project imports and that are not installed, in the order of their first import.
 MISSING: dict[str, None] = {}
-# Files whose frames never use a stub themselves: those of the import system and this one.
+# Files whose frames never use a stub themselves: the import system's files, and this file.
 _PASSED_THROUGH = (
     __file__,
     "<frozen importlib",
@@ -62,7 +62,7 @@ class StandsIn(Exception):
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
-    """Replace each module of `names`, and all below it, by a stub, even if it is installed.
+    """Replace each module of `names`, and all modules below it, by stubs, even if it is installed.
 
     A package of the patch's own project, a folder below `root`, runs no code; the modules in it
     stay. A stub also replaces each missing module that a file below `root` imports and needs. A

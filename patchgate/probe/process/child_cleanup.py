@@ -16,9 +16,9 @@ from patchgate.probe.process.cpu_wait_clock import children_of
 from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
 
-#: Keys of a request with such files: outputs, and a folder with a trace for tlparse.
+#: Keys of a request that name files for the host: outputs, and a folder with a trace for tlparse.
 NAMED = ("outputs", "trace")
-# A patch may have closed folders to their owner.
+# A patch may have removed the owner's permissions from folders.
 _REMOVE = 'rm -rf "$0" || { chmod -R u+rwX "$0"; rm -rf "$0"; }'
 
 
@@ -75,8 +75,8 @@ def remove_folder(folder: str) -> subprocess.Popen[bytes]:
 
 
 def kill_children(known: set[int]) -> None:
-    """End every child of this process except the `known`, and the orphans that become its children
-    by that.
+    """End every child of this process except the `known`, and the orphans that thereby become its
+    children.
     """
     for _ in range(100):
         orphans = set(children_of(os.getpid())) - known

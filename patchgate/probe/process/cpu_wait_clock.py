@@ -28,7 +28,7 @@ class CpuWaitClock:
         self._waited = 0.0
 
     def seconds(self) -> float:
-        """Seconds since the start, without those in which the child or a descendant waited for a
+        """Seconds since the start, without the time in which the child or a descendant waited for a
         core.
         """
         now = time.monotonic()

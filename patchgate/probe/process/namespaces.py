@@ -41,7 +41,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 #: Folders that every program may write to: a child gets empty ones.
 SHARED = ("/tmp", "/dev/shm")
-# The size of each of them.
+# The size of each such folder.
 _SHARED_BYTES = 256 << 20
 # The most links on the way to one path, as in Linux.
 _LINKS = 40
@@ -94,14 +94,14 @@ def enter(level: Sequence[str], ended: int | None) -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-        # None inside: its root could change these mounts.
+        # No namespace of users may be made inside: its root could change these mounts.
         with suppress(OSError):
             Path("/proc/sys/user/max_user_namespaces").write_text("0")
     if "net" in level:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
             fcntl.ioctl(loopback, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP))
     if "pid" in level:
-        # Asks the innermost process for its traceback.
+        # The signal asks the innermost process for its traceback; the outer processes ignore it.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         for is_init in (False, True):
             pid = os.fork()
@@ -112,7 +112,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 def _await(pid: int, ended: int | None) -> NoReturn:
     """Wait for a process while others end, and end with its status."""
-    libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
+    libc.prctl(_PR_SET_DUMPABLE, 0)  # processes inside must not see its memory
     while True:
         found, status = os.waitpid(-1, 0)
         if found == pid:
@@ -131,8 +131,8 @@ def change_root(
     """In a mount namespace of its own, change to a root that has only these paths, all read-only
     except for `writable`.
 
-    It is made over the folder `base`, with the links that are `known`. Paths that do not exist, or
-    that this user cannot reach, are left out.
+    The root is made over the folder `base`, with the links that are `known`. Paths that do not
+    exist, or that this user cannot reach, are left out.
     """
     _mount(b"none", "/", b"", _RECURSIVE | _PRIVATE)
     links = dict(known)
@@ -141,7 +141,7 @@ def change_root(
     reads = [resolved(path, links) for path in (*kernel, *readable)]
     held = [(path, _held(path)) for path in sorted({*writes, *without_inner(reads)}, key=len)]
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
-    if held[0][0] == "/":  # all may be read, but for what is shared and for devices
+    if held[0][0] == "/":  # everything may be read, except shared folders and devices
         _bind(held.pop(0)[1], f"{base}/")
     # Only its owner may have made what is opened for writing in a folder that is shared.
     for place, mode in (("/dev", "755"), *((place, "1777") for place in SHARED)):
@@ -185,7 +185,7 @@ def resolved(path: str, links: dict[str, str]) -> str:
 
 
 def without_inner(paths: Iterable[str]) -> list[str]:
-    """The paths that are not below another one."""
+    """The paths that are not below another of these paths."""
     outer: list[str] = []
     for path in sorted(set(paths), key=len):
         if not any(path.startswith(f"{other.rstrip('/')}/") for other in outer):

@@ -1,8 +1,8 @@
 """Notes the files that a child reads in addition to its environment: a kept answer depends on them
 too.
 
-Python reports each file that it opens, but not those of C code and other processes. If the patch
-itself starts a process or loads a library without a path, that is noted as a file without a name.
+Python reports each file that it opens, but not files that C code and other processes open. If the
+patch itself starts a process or loads a library without a path, a file without a name is noted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-#: In place of a path that is not known.
+#: The note in place of a path that is not known.
 UNSEEN = "?"
 # The most bytes of all paths that are read.
 _BYTES = 1 << 16
@@ -35,7 +35,8 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
     """From now on, note in `file` each file that this process, or a fork of it, opens to read or
     loads as a library, and each folder that it lists.
 
-    Those below `own`, folders of the child, and of the interpreter and its packages are left out.
+    Files below `own`, which are folders of the child, and files of the interpreter and its packages
+    are left out.
     """
     places = (*_packages(), *_KERNEL, *own)
     covered = tuple(

@@ -85,7 +85,7 @@ def failure(cause: str, signature: str, stage: str = "", **known: Any) -> dict[s
 
 
 def exit_failure(status: int) -> dict[str, str]:
-    """Cause and signature for a process that ended without a reply; `status` is that of
+    """Cause and signature for a process that ended without a reply; `status` comes from
     `os.waitpid`.
     """
     if os.WIFSIGNALED(status):
@@ -100,7 +100,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     """The failure for an exception, without its stage.
 
     `where` is the innermost line of the patch in the traceback, or the patch if there is none;
-    `raised_at` is the innermost line of all, if that is another one. Both avoid `traceback` and
+    `raised_at` is the innermost line of all, if it differs from `where`. Both avoid `traceback` and
     `linecache`, which a patch may replace.
     """
     chain = list(_chain(error))
@@ -143,13 +143,13 @@ def _missing(root: BaseException, stood_in: StandsIn | None, is_missing: bool) -
     """The packages that are not installed, or the name that torch lacks."""
     if stood_in is not None and stood_in.missing:
         return list(stood_in.missing)
-    with suppress(Exception):  # a patch may have replaced what it takes
+    with suppress(Exception):  # a patch may have replaced functions that this needs
         return missing_packages() if is_missing else _missing_of_torch(root)
     return []
 
 
 def _missing_of_torch(error: BaseException) -> list[str]:
-    """The name that torch lacks, if that is the error.
+    """The name that torch lacks, if the error is about such a name.
 
     An exception of a class of the patch's own is not examined.
     """
@@ -159,8 +159,8 @@ def _missing_of_torch(error: BaseException) -> list[str]:
 
 
 def lacks_a_module(error: BaseException) -> bool:
-    """True if a missing module may be the reason for the error: a stand-in decided, or the
-    project's own code failed.
+    """True if a missing module may be the reason for the error: a stand-in had to decide
+    something, or the project's own code failed.
     """
     if not are_used():
         return False

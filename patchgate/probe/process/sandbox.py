@@ -38,8 +38,8 @@ from patchgate.probe.process.namespaces import (
 )
 from patchgate.probe.protocol import Limits, Request
 
-# Bytes of the largest file that a child may write, and on a real device, where inputs are larger.
-# The output of a patch is such a file.
+# Bytes of the largest file that a child may write: in general, and on a real device, where inputs
+# are larger. The output of a patch is such a file.
 _FILE_BYTES, _DEVICE_FILE_BYTES = 512 << 20, 8 << 30
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -47,9 +47,9 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-# Remove and make files of every kind.
+# The rights to remove and to make files of every kind.
 _CHANGES = sum(1 << bit for bit in range(4, 13))
-# Known since version 2 (link and rename) and version 3.
+# Rights that the kernel knows since version 2 (link and rename) and since version 3.
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _TCP = 1 << 0 | 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
@@ -66,13 +66,13 @@ _ETC = """
 _SYSTEM = "/usr /lib /lib64 /lib32 /bin /sbin /nix/store /gnu/store /proc /sys"
 # The place of programs that were installed by hand; only used ones are read.
 _INSTALLED = "/opt"
-# Folders next to a folder of programs that belong to them.
+# Folders that belong to programs, next to the folder of the programs.
 _PREFIX = ("lib", "lib64", "libexec", "include")
-# The comment by which a patch that a search has written names its whole.
+# The line by which a patch that a search has written names the whole patch.
 _PART = re.compile(r"^run_subset\('(/[^']+\.py)'", re.MULTILINE)
 # Keys of a request that name files to read.
 _NAMED = ("unpatched", "patched", "libraries", "queue")
-# How the compiler is tried.
+# The arguments with which the compiler is tried.
 _COMPILE = ("-E", "-x", "c++", "-o", "/dev/null", "-")
 
 
@@ -85,14 +85,14 @@ def version() -> int:
 class Sandbox:
     """The parts of the sandbox that confine a child here."""
 
-    namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
-    landlock: int = 0  #: the kernel's version, 0 for none
-    reads: bool = False  #: whether reading is confined too
+    namespaces: tuple[str, ...] = ()  #: the child's own namespaces; one of `LEVELS`
+    landlock: int = 0  #: the kernel's version of Landlock, 0 for none
+    reads: bool = False  #: true if reading is confined too
     #: what every child reads: the interpreter, torch, programs and libraries; no links
     system: tuple[str, ...] = ()
     links: dict[str, str] = field(
         default_factory=dict
-    )  #: link on the way to one of them -> where it leads
+    )  #: link on the way to one of these paths -> its target
     #: folder of precompiled C++ headers, shared by all cache folders of a machine
     headers: str = ""
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
@@ -108,8 +108,8 @@ class Sandbox:
     def confine(
         self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool
     ) -> None:
-        """Limit this process to these paths and take root's privileges from it; `base` is its own
-        folder.
+        """Limit this process to these paths, and take root's privileges from it. A new root is made
+        over the folder `base`.
         """
         writes = [*writable, *self.devices]
         reads = [*self.system, *readable] if self.reads else ["/"]
@@ -190,8 +190,8 @@ def _restrict(known: int, writable: Iterable[str], readable: Iterable[str], *, t
     """Have Landlock let this process write only below `writable`, and read only there and below
     `readable`.
 
-    From the kernel's version 4 on, TCP is closed unless `tcp`; from 6 on, also signals and sockets
-    without a file to other processes.
+    From the kernel's version 4 on, TCP is closed unless `tcp` is true. From version 6 on, signals
+    to other processes and sockets without a file are closed too.
     """
     reads = _READ_FILE | _READ_DIR
     handled = reads | _WRITE_FILE | _CHANGES
@@ -252,14 +252,14 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     of precompiled headers, to which only trusted children write.
     """
     readable = list(_read_by(request))
-    # Each child has its own caches unless the request names them, because what a patch leaves there
-    # would be found by its source.
+    # Each child has its own caches unless the request names them, because later children would find
+    # there, by its source, what a patch has left.
     use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
     headers = headers_of(request, sandbox)
     writable += [headers] if is_trusted(request) else []
-    # one for all children: what each mounts there no other sees
+    # one folder for all children: no child sees the mounts of another
     base = f"{os.path.dirname(folder)}/root"
     for path in (base, headers, *writable):
         os.makedirs(path, exist_ok=True)
@@ -340,13 +340,13 @@ def _homes() -> set[str]:
 def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
     """The file, or the file's package, of which a patch says that it is a part.
 
-    A search, or `patchgate parts`, writes such patches; but any other may say so too.
+    A search, or `patchgate parts`, writes such patches, but any other patch may say so.
     """
     wholes = [str(loaded.get("part_of") or "")]
     if loaded.get("patch"):
         with open(loaded["patch"], encoding="utf-8", errors="replace") as file:
             wholes += re.findall(_PART, file.read(1 << 20))[:1]
-    for path in map(os.path.realpath, filter(None, wholes)):  # a link is what it leads to
+    for path in map(os.path.realpath, filter(None, wholes)):  # a link counts as its target
         if path.endswith(".py") and os.path.isfile(path):
             module, folder = place_in_package(path)
             yield os.path.join(folder, top_level(module)) if module else path
@@ -373,7 +373,7 @@ def _system() -> Iterator[str]:
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    # Also of torch where it is not loaded yet; it may be built in its own checkout.
+    # torch is included even if it is not loaded yet; it may be built in its own checkout.
     specs = map(importlib.util.find_spec, ("torch", "triton"))
     modules = filter(None, (*files, *(spec.origin for spec in specs if spec)))
     real = map(os.path.realpath, modules)

@@ -14,8 +14,8 @@ Execute = Callable[[ModuleType], None]
 class WatchedImports(MetaPathFinder):
     """Until the context ends, the other finders find modules, and `execute` runs them.
 
-    Its arguments are the module, the function that runs it, and true if an import statement asked
-    for it: a patch may ask too, and then change the loader.
+    The arguments of `execute` are the module, the function that runs it, and true if an import
+    statement asked for it: a patch may ask too, and then change the loader.
     """
 
     def __init__(
@@ -48,6 +48,6 @@ class WatchedImports(MetaPathFinder):
             def exec_module(module: ModuleType) -> None:
                 self._execute(module, execute, is_import)
 
-            # On the loader itself: tools that read sources ask the loader what it is.
+            # The loader itself stays: tools that read sources ask the loader what it is.
             vars(spec.loader)["exec_module"] = exec_module
         return spec

@@ -13,8 +13,8 @@ from patchgate.probe.protocol import Operators, RunOperators, Stage
 
 
 def run_operators(request: RunOperators, stage: Stage) -> Operators:
-    """Results of samples of operators, written to a file; without a patch the samples are made
-    too.
+    """Write the results of samples of operators to a file. If the request names no earlier file,
+    make the samples too.
     """
     answer: Operators = {
         "operators": {},

@@ -52,8 +52,8 @@ class Ends(NamedTuple):
 
 
 def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: str) -> NoReturn:
-    """Answer `request` in the folder of the child, and end; `loaded` is what this process has of
-    torch, as in `Exchange`.
+    """Answer `request` in the folder of the child, and end; `loaded` says how much of torch this
+    process has loaded, as in `Exchange`.
     """
     _detach(ends)
 
@@ -75,13 +75,14 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
     except Exception as error:  # nothing of the patch has run
         _blame_machine("no sandbox", error, ends)
     try:
-        # After the confinement: torch starts threads, and one Landlock confines one thread.
+        # This comes after the confinement, because torch starts threads, and Landlock confines only
+        # the thread that asks for it.
         try:
             handler = _prepare(request, folder, headers)
         except OSError as error:  # other children use the same folders
             _blame_machine("not prepared", error, ends)
-        # Last, so that no module of the project stands in for one of Python's; and not in the
-        # unconfined server.
+        # The project's folders come last, so that no module of the project takes the place of one
+        # of Python's. The unconfined server does not get them.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):
             os.environ.update(variables_of(how))
@@ -181,7 +182,8 @@ def _compare(
 def renew_thread_pool() -> None:
     """Have one thread make torch's pool of threads anew, because a fork does not keep it.
 
-    The threads of a backward would all make it at once; some then find none, and abort.
+    Otherwise the threads of a backward would all make the pool at once, and some would find none
+    and abort.
     """
     import torch
 
@@ -191,8 +193,8 @@ def renew_thread_pool() -> None:
 def copy_missing_libraries(source: Path, target: Path) -> None:
     """Copy each library below `source` to the same place below `target` if there is none.
 
-    The child copies and not the host: links that a patch may have left in `target` lead nowhere in
-    a child.
+    The child copies, and not the host, because links that a patch may have left in `target` lead
+    nowhere in a child.
     """
     for library in _finished(source, "*.so"):
         place = target / library.relative_to(source)

@@ -33,7 +33,7 @@ from patchgate.probe.simulate.device_context import device_context
 
 # Seconds within which a compiler reads the headers.
 _PATIENCE = 60
-# Seconds that making a header takes, also on a busy machine.
+# Seconds that making a header takes, even on a busy machine.
 _MAKING = 20
 # Variables by which g++ and clang++ find programs, headers and settings.
 _COMPILER = (
@@ -64,7 +64,7 @@ def make_header(request: Request, folder: str) -> set[int]:
     pid = os.fork()
     if pid == 0:
         end_with_parent()
-        close_all_but(writing)  # it has nothing else of the server's
+        close_all_but(writing)  # it keeps nothing else of the server's
         with suppress(BaseException):
             _make(request, folder, writing)
         os._exit(0)
@@ -139,7 +139,7 @@ def _is_made(folder: str, name: str) -> bool:
 
 def builds_kernels(request: Request) -> bool:
     """True if a child builds C++ in a folder that others use too."""
-    # The caches of that question are used once, and no kernel is built.
+    # The caches of the question "cached" are used once, and it builds no kernel.
     is_shared = CACHES[0] in request.get("env", {}) and request["do"] != "cached"
     return is_shared and request["profile"]["kind"] == "codegen"
 
@@ -161,7 +161,7 @@ namespace unit_{place} {{
 #undef PyInit_kernel
 }}
 """
-# The library is stored under the name of every kernel, and returns the one of the name by which it
+# The library is stored under the name of every kernel, and returns the kernel under whose name it
 # was loaded.
 _ENTRY = """
 #include <dlfcn.h>
@@ -181,10 +181,10 @@ _CHOICE = """
 
 
 def write_apart() -> None:
-    """From now on a temporary file of Inductor's has a name that no other file has.
+    """From now on, give each temporary file of Inductor's a name that no other file has.
 
-    Torch names it by its process and thread. In their namespaces all children have the same
-    numbers: two that write one kernel would take away each other's.
+    Torch names such a file by its process and thread, which have the same numbers in all children's
+    namespaces. Two children that write one kernel would take away each other's file.
     """
 
     def write_atomic(path_: str, content: str | bytes, make_dirs: bool = False, **_: Any) -> None:
@@ -271,8 +271,8 @@ def _has_directives(text: str) -> bool:
 
 
 def _unit(libraries: Iterable[Path]) -> str:
-    """The source of all: their includes, each kernel in a namespace, and the code that chooses
-    among them.
+    """The source of the unit: the includes of all kernels, each kernel in a namespace, and the code
+    that chooses a kernel.
     """
     includes: dict[str, None] = {}
     kernels, choices = "", ""

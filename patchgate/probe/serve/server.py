@@ -50,9 +50,9 @@ class _Child:
     folder: str  #: The only folder that it may write to.
     request: Request  #: As it came from the host.
     connection: socket.socket  #: To the host.
-    ends: Ends  #: As the child's own, but for the reading end of the pipe.
+    ends: Ends  #: The child's ends, with the reading end of the pipe in place of the writing end.
     clock: CpuWaitClock
-    killed_for_memory: int  #: Processes that the kernel had killed when it began.
+    killed_for_memory: int  #: `_killed_for_memory()` when the child began.
     sandbox: Sandbox
     reply: bytearray = field(default_factory=bytearray)
     is_late: bool = False
@@ -89,7 +89,7 @@ class Server:
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
         self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
-        self._helpers = {*helpers}  # those, and makers of a header, also when they have ended
+        self._helpers = {*helpers}  # also makers of headers, even if they have ended
         self._selector.register(control, selectors.EVENT_READ, self._start)
         for pid in helpers:
             self._watch(os.pidfd_open(pid), lambda _: False)
@@ -129,7 +129,7 @@ class Server:
         return True
 
     def _sandbox(self, request: Request) -> Sandbox:
-        """The sandbox for the child of a request; tried once and remembered."""
+        """The sandbox for the child of a request, which is chosen once and remembered."""
         gpu = request.get("profile", {}).get("kind") == "real"
         if gpu not in self._sandboxes:
             headers = f"{self._home}/headers"
@@ -152,7 +152,7 @@ class Server:
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
-        # Without a name: no link can lead elsewhere.
+        # The files have no names, so no link can lead elsewhere.
         files = [_unnamed_file(folder) for _ in range(5)]
         sandbox = self._sandbox(request)
         if self._loaded == "compiler":
@@ -176,8 +176,8 @@ class Server:
     def _become_child(
         self, request: Request, folder: str, ends: Ends, sandbox: Sandbox
     ) -> NoReturn:
-        # The child inherits nothing else from the server: no channel, and no end of another
-        # child's.
+        # The child inherits nothing else from the server: no channel, and no file of another
+        # child.
         close_all_but(*ends)
         variables = request.get("env", {})
         for name, value in variables.items():
@@ -231,7 +231,7 @@ class Server:
         self._selector.unregister(pidfd)
         os.close(pidfd)
         self._read(child)
-        self._end_reading(child)  # a process that it left may hold the other end
+        self._end_reading(child)  # a process that the child left may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status, used = os.wait4(child.pid, 0)
         # A process that a patch has detached from its group becomes this process's child (see
@@ -262,7 +262,8 @@ class Server:
         """True if a child's reply shows that the machine has failed: the disk is full, or no
         sandbox can be entered any more.
 
-        It is asked after the child's own files are deleted, because they may be the reason.
+        The disk is checked after the child's own files are deleted, because they may have filled
+        it.
         """
         for process in self._removing:
             process.wait()

@@ -83,7 +83,8 @@ def import_compiler() -> None:
     gc.disable()
     _import_and_compile()
     gc.collect()
-    # A compile makes many objects that stay, and looks through them after every 700 new ones.
+    # A compile makes many objects that stay, and Python looks through them after every 700 new
+    # ones.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     _keep_objects()
     _use_huge_pages()
@@ -91,7 +92,7 @@ def import_compiler() -> None:
 
 def _keep_objects() -> None:
     """Exclude imported objects from garbage collection: a collection in a child would write to
-    every page that it shares with this process, and so copy it.
+    every page that it shares with this process, and so copy the page.
     """
     gc.freeze()
     gc.enable()
@@ -116,7 +117,7 @@ def _import_and_compile() -> None:
 
     if cpu_build.is_cpu_only():
         cpu_build.register_cuda()
-    gc.freeze()  # torch collects garbage as it compiles: not among all that was imported
+    gc.freeze()  # torch collects garbage as it compiles: imported objects need no search
     torch.set_num_threads(1)
     # Torch 2.10 takes no device here, later releases take one.
     parameters = inspect.signature(joint_graph.lazy_init).parameters
@@ -170,6 +171,6 @@ def _use_huge_pages() -> None:
     for start, end, used in _MAPPING.findall(mappings):
         first, last = int(start, 16), int(end, 16)
         if int(used) * 2048 >= last - first:
-            # One by one: memory may be too scattered for some of them.
+            # Pages are moved one by one, because memory may be too scattered for some of them.
             for page in range(-(-first // size) * size, last // size * size, size):
                 madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _COLLAPSE)

@@ -250,7 +250,7 @@ def _aligned_mask(mask: Any, call: Attention) -> Any:
     """
     length = mask.shape[-1]
     if mask.stride(-1) != 1 or any(stride % _MASK_ALIGNMENT for stride in mask.stride()[:-1]):
-        # A mask without a gap is filled up by a whole 16.
+        # A mask whose length is a multiple of 16 gets 16 more columns.
         missing = _MASK_ALIGNMENT - length % _MASK_ALIGNMENT
         mask = torch.ops.aten.constant_pad_nd(mask, [0, missing], 0.0)[..., :length]
     return mask.expand(*call.query.shape[:-1], call.key.shape[-2])

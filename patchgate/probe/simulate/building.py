@@ -26,7 +26,7 @@ from patchgate.probe.protocol import Function
 
 # Elements of the largest tensor whose values are computed, on the CPU: a batch of masks.
 _SMALL = 1 << 16
-# Products of matrices -> the places of the two that must have one dtype.
+# Products of matrices -> the places of the two arguments that must have the same dtype.
 _PRODUCTS = {
     torch.ops.aten.mm.default: (0, 1),
     torch.ops.aten.addmm.default: (1, 2),
@@ -90,13 +90,14 @@ def as_on_a_device() -> Iterator[None]:
 
 
 class _SmallValues(TorchDispatchMode):
-    """Also carries out on the CPU every operation whose only inputs are small constants, and draws
-    the random numbers that a device's host draws: layers are left out by them.
+    """Carries out every operation whose inputs are all small constants on the CPU too, and draws
+    the random numbers that a device's host draws. Such numbers decide which layers are left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # False once numbers of the host were not drawn: the next would not be those of a device.
+        # False once random numbers of the host were not drawn: later numbers would differ from a
+        # device's.
         self._in_step = True
         # Storage -> a fake tensor that keeps it, its values.
         self._known: dict[int, tuple[Any, Any]] = {}
@@ -125,7 +126,7 @@ class _SmallValues(TorchDispatchMode):
         return result
 
     def _draws(self, outputs: list[Tensor], known: bool) -> bool:
-        """True if random numbers are the host's, and all before them were drawn here too."""
+        """True if random numbers are the host's, and all earlier ones were drawn here too."""
         if any(each.device.type != "cpu" for each in outputs):
             return False
         self._in_step = self._in_step and known and _are_small(outputs)

@@ -35,7 +35,7 @@ def generates_triton(profile: Profile) -> bool:
 
 
 def device_name(profile: Profile) -> str:
-    """The name that the driver reports; without a device, that of the profile."""
+    """The name that the driver reports; without a device, the profile's name."""
     return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
 
 
@@ -44,8 +44,8 @@ def device_context(profile: Profile) -> AbstractContextManager[Any]:
     contexts: dict[str, Callable[[Profile], AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
-        # Tracing patterns on a plugin's device would run its kernels; those of the CPU are traced
-        # already.
+        # Tracing patterns on a plugin's device would run its kernels; the patterns of the CPU are
+        # traced already.
         "plugin": lambda profile: mock.patch.object(
             joint_graph, "lazy_init", lambda *_, **__: None
         ),
@@ -80,7 +80,7 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
     """Until the context ends, a workload is built and called without a device: fake tensors,
     attention, backward.
 
-    On a real device nothing changes, and a plugin registers its own. `reads` are the values that
+    On a real device nothing changes, and a plugin registers its device. `reads` are the values that
     `.item()` returns, call by call.
     """
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
 
     ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
     original = implementations[ops[0]]
-    # Otherwise 2.10 compiles this function too, and its breaks count as the workload's.
+    # Otherwise torch 2.10 compiles this function too, and counts its breaks as the workload's.
     uncompiled: Any = torch._dynamo.disable(item)
     return (
         mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else nullcontext()

@@ -154,7 +154,7 @@ def _constants_on_cpu(backend: str) -> Iterator[None]:
             yield mode
 
     with (
-        # As where torch finds no device: nothing is run on it to learn a constant's value.
+        # Torch acts as if it found no device, and runs nothing on it to learn a constant's value.
         mock.patch.object(FakeTensorMode, "avoid_device_init", property(lambda mode: True)),
         mock.patch.object(proxy_tensor, "unset_fake_temporarily", on_cpu),
     ):
@@ -171,8 +171,8 @@ def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_fo
 
 
 def _without_host_copies(fold: Function) -> Function:
-    """A constant that a call makes on the device itself has no copy on the host there: one that
-    folding left without a use goes.
+    """Wrap constant folding, so that copies of constants on the host that it leaves unused are
+    removed: on a real device, a call makes such a constant on the device itself.
     """
 
     @functools.wraps(fold)
@@ -207,7 +207,7 @@ def _clear_device_caches() -> None:
 
     for module in (triton_support, inductor, triton_codegen, scheduler):
         for value in list(vars(module).values()):
-            # Exact types: Inductor's op handlers answer any attribute.
+            # Exact types are tested first: Inductor's op handlers answer any attribute.
             if isinstance(value, _CACHED) and hasattr(value, "cache_clear"):
                 value.cache_clear()
     create = hints.DeviceProperties.__dict__["create"]

@@ -1,8 +1,8 @@
 """Decides which matrix products Inductor pads to aligned sizes. Inductor times both forms on a
 device and takes the faster.
 
-A simulated device has the decisions of the real one of its profile, by product; any other product
-is unknown.
+The profile of a simulated device has the decisions of the real device, by product. The decision
+about any other product is unknown.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def product_name(key: str) -> str:
     """The name of a product in facts and profiles, from the key of Inductor's cache:
     `mm:bfloat16[4,768|768,1]:...:FT`.
 
-    It has dtype, sizes and strides of each operand; then, for the first and the second, if padding
-    costs nothing.
+    The name states dtype, sizes and strides of each operand. Then it states, for the first and the
+    second operand, if padding costs nothing.
     """
     (operation,) = re.findall(r"op='aten\.(\w+)'", key)
     operands = re.findall(r"Size\(\[([^\]]*)\]\), \(([^)]*)\), torch\.(\w+)", key)
@@ -39,7 +39,7 @@ def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[Non
     """Until the context ends, each product that is timed, or would be, is added to `decided`:
     "padded" or "kept". On a real device equal products are timed once.
 
-    Raises NeedsDevice at the end if the profile of a simulated device lacks one.
+    Raises NeedsDevice at the end if the profile of a simulated device lacks a decision.
     """
     known: dict[str, str] = profile.get("padding", {})
     unknown: list[str] = []

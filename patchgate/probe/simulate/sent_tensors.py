@@ -1,6 +1,6 @@
 """Sends tensors as `torch.multiprocessing` does, also from one of two simulated GPUs.
 
-A patch may send the name of a device instead of its number. With one GPU every name is right.
+A patch may send the name of a device instead of its number. With one GPU every name would be right.
 """
 
 from __future__ import annotations
@@ -115,5 +115,5 @@ def _index(device: Any, current: int) -> int:
     return current if index is None else index
 
 
-#: Functions that programs call by their names. A program that does needs more than torch.
+#: Functions that programs call by their names. A program that calls them needs more than torch.
 OF_SENDING = (sent, device_after_sending)

@@ -1,8 +1,8 @@
 """Stands in for Triton's driver if there is no device: a patch may ask for it when it is imported.
 
 Without it Triton's answer depends on the machine: "0 active drivers", "libcuda.so cannot found", or
-that of a real device. `import torch` alone does not import Triton: if a patch is the first to do
-that, the driver is replaced then.
+a real device's answer. `import torch` alone does not import Triton: if a patch is the first to
+import it, the driver is replaced then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BESIDE_THE_CPU: Profile = {
     "properties": {"major": 9, "minor": 0, "warp_size": 32, "multi_processor_count": 132}
     | {"regs_per_multiprocessor": 65536, "shared_memory_per_block_optin": 232448},
 }
-# Triton asks its driver for these where it loads, launches or times a kernel.
+# Triton asks its driver for these when it loads, launches or times a kernel.
 _RUNS_KERNELS = {
     "assemble_tensormap_to_arg",
     "clear_cache",
@@ -100,8 +100,8 @@ class _Driver:
         return True
 
     def get_benchmarker(self) -> Any:
-        """Needed as in the driver of a real device: an autotuner calls it before it knows that it
-        has only one candidate.
+        """The benchmarker, as in the driver of a real device: an autotuner asks for it before it
+        knows that it has only one candidate.
         """
         from triton.testing import do_bench
 
@@ -115,7 +115,7 @@ class _Driver:
 
 @contextmanager
 def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Until the context ends, Triton's active and default driver is that of the device that
+    """Until the context ends, Triton's active and default driver is one for the device that
     `profile` describes.
     """
     driver, holder = _Driver(profile, log), None
@@ -128,7 +128,7 @@ def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None
             setattr(holder, name, driver)
 
     if _MODULE in sys.modules:
-        # Not set_active: its counterpart would look for a real driver on the way out.
+        # set_active is not used: its counterpart would look for a real driver on the way out.
         held: dict[str, Any] = dict.fromkeys(_HELD, driver)
         with mock.patch.multiple(sys.modules[_MODULE].driver, **held):
             yield

@@ -64,8 +64,8 @@ _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.a
 
 
 def warm_up(medians: Iterator[float]) -> str:
-    """Take blocks, each given as its median time, until two in a row are the same; return a text on
-    that.
+    """Take blocks, each given as its median time, until two in a row are the same. Return a text
+    about the outcome.
     """
     deadline = time.perf_counter() + _SECONDS
     before = next(medians)

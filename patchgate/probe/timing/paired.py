@@ -151,8 +151,8 @@ class Pair:
         function = torch.compile(with_own_code(self._module, side), dynamic=False, mode=self._mode)
         codes: list[GeneratedCode] = []
         started = time.perf_counter()
-        # Other code is pinned when it is loaded again. Tuned code never is: a new tuning may choose
-        # otherwise.
+        # Code that is not tuned is pinned when it is loaded again. Tuned code is never loaded
+        # again, because a new tuning may choose otherwise.
         with collect_code(codes, self._configs if self.tuned else {}), self._kernels[side].use():
             function(*self._args)
         self._synchronize()
@@ -176,9 +176,9 @@ class Pair:
         """Paired times of `rounds` rounds, `seconds` in all; code, inputs and buffers are placed
         anew in each.
 
-        The effect of a side's place in memory is noise, so it must vary from round to round. Take
-        an even number, so that each side is placed first in half of them. Raises RuntimeError when
-        a side was compiled again.
+        The effect of a side's place in memory is noise, so it must vary from round to round. Give
+        an even number of rounds, so that each side is placed first in half of them. Raises
+        RuntimeError if a side was compiled again.
         """
         rng = random.Random(seed)
         measure = self._on_gpu if self._gpu else self._on_cpu
@@ -329,7 +329,7 @@ def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
 
 
 def _recorded_call(compiled: Function, args: Sequence[Any]) -> Callable[[], Any]:
-    """A call that torch replays by itself, once it has recorded it."""
+    """A call that torch has recorded, and replays by itself."""
 
     def call() -> None:
         # Otherwise the other side's last outputs count as alive, and torch records a graph for each

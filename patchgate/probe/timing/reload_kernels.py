@@ -30,8 +30,8 @@ class GeneratedCode:
         self._call: Function = module.call
 
     def reload(self, configs: dict[str, str]) -> None:
-        """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose
-        one when called.
+        """Load the module again. Kernels in `configs` (file -> launch config) keep their config;
+        other kernels choose a config when they are called.
         """
         CompiledTritonKernels.cache_clear()
         module = self._load()

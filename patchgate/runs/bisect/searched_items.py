@@ -138,8 +138,7 @@ def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
 
 
 def diff_of(path: Path) -> Path:
-    """The diff at `path`, which is a diff or a folder with one. Raises UsageError if there is none.
-    """
+    """The diff at `path`, a diff or a folder with a diff. Raises UsageError if there is none."""
     diff = path / "patch.diff" if path.is_dir() else path
     if diff.suffix == ".py" or not diff.is_file():
         raise UsageError(
