@@ -175,7 +175,7 @@ def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
 
 def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | None) -> list[Answer]:
     """The fresh answers that contradict a kept answer: two if they agree with each other, otherwise
-    only the second. None if a fresh answer equals the kept answer, or failed in a way that another
+    only the second. Empty if a fresh answer equals the kept answer, or failed in a way that another
     try might not repeat.
     """
     measured = [_comparable(known, outputs)]

@@ -58,9 +58,10 @@ _held: set[Path] = set()
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing results there until the context ends.
+    """Keep other processes from writing results in a folder until the context ends.
 
-    Raises UsageError if another process, which it names, holds the folder, or if it is a link.
+    Raises UsageError if another process, which the error names, holds the folder, or if there are
+    links among its results.
     """
     folder = folder.resolve()
     if folder in _held:

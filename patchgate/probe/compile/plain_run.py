@@ -1,7 +1,7 @@
 """Compiles a workload as a user's script does, in an interpreter without any module of the probe.
 
-No module, argument, variable or path of it names the gate, and its seed differs. This process has
-imported neither the patch nor torch: it only reads the script's files.
+No module, argument, variable or path of the interpreter names the gate, and its seed differs. The
+process that starts it has imported neither the patch nor torch, and only reads the script's files.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ class _Finder(MetaPathFinder, _Loader):
 
 
 class _Missing(MetaPathFinder, _Loader):
-    """Provides a stub for a module that no other finder has, if a file of the project fails without
-    it.
+    """Provides a stub for a module that no other finder finds, if a file of the project fails
+    without the module.
     """
 
     is_on = True
@@ -166,8 +166,8 @@ class _Missing(MetaPathFinder, _Loader):
         return ModuleSpec(fullname, self, is_package=True)
 
     def _is_needed(self, fullname: str) -> bool:
-        """True if a file of the project imports it, and no handler around that line goes on without
-        it.
+        """True if a file of the project imports the module, and no handler around the import goes
+        on without it.
         """
         if fullname.partition(".")[0] in _INSTALLED:
             return False
@@ -290,7 +290,7 @@ class Stub:
         return False
 
     def __eq__(self, other: object) -> bool:
-        # An annotation such as `Optional[stub]` compares it: it is a type like any other.
+        # An annotation such as `Optional[stub]` compares the stub, which is a type like any other.
         if sys._getframe(1).f_code.co_filename != typing.__file__:
             _decides(self)
         return self is other
