@@ -36,7 +36,7 @@ class Profile:
     )
     backend: str | None = None  #: torch's device type
     source: str | None = None  #: where the figures come from
-    #: as `torch.cuda.get_device_properties` has them on the device
+    #: as `torch.cuda.get_device_properties` reports them on the device
     properties: dict[str, Any] | None = None
     #: the most thread blocks that one multiprocessor holds at a time
     blocks_per_multiprocessor: int | None = None
@@ -44,19 +44,19 @@ class Profile:
     padding: dict[str, str] | None = None
     isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
     threads: int | None = None  #: threads of the generated C++
-    #: a Python file that makes the device known to torch, seen from the profile
+    #: a Python file that makes the device known to torch; its path is relative to the profile
     plugin: str | None = None
 
 
 def device_names(own: Mapping[str, str] = _NONE) -> list[str]:
-    """The sorted names of all profiles; `own` are the project's, name -> file."""
+    """The sorted names of all profiles. `own` maps the names of the project's profiles to files."""
     return sorted({*own, *(path.stem for path in DEVICES.glob("*.toml"))})
 
 
 def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     """A device profile in the form that the probe takes.
 
-    Raises UsageError with the names of all profiles.
+    Raises UsageError if there is no such profile.
     """
     path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
@@ -69,7 +69,7 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     at = path.stat()
     profile = deepcopy(
         _read_profile(path, at.st_mtime_ns, at.st_size)
-    )  # whoever asks may change it
+    )  # callers may change their copy
     if "plugin" in profile:
         plugin = (path.parent / profile["plugin"]).resolve()
         if leaves_project(plugin, path.parent):  # a patch may read the folder around it

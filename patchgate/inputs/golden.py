@@ -28,9 +28,9 @@ from patchgate.model.records import Case, Expectation, Facts, FactValue, Observa
 from patchgate.model.versions import ReleaseRange, Value, in_order, parse_range
 
 SCHEMA = 1
-# The only fact of a patch in the file of accepted patches.
+# The fact of a patch in the file of accepted patches; it may end with a workload and a device.
 _ACCEPTED = "accepted"
-# Characters of a line that an error shows.
+# An error shows at most this many characters of a line.
 _SHOWN = 200
 
 Ranges = dict[ReleaseRange, FactValue]
@@ -43,10 +43,11 @@ class GoldenFile:
 
     workload: str
     device: str  #: the name of a profile
-    #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its
-    #: differences alone.
+    #: "unpatched", or a patch's id -> fact -> range of releases -> value. The section of a patch
+    #: has only the differences from "unpatched".
     sections: dict[str, Section] = field(default_factory=dict)
-    #: A project's folder states facts of torch itself: its own workloads', or other ones than ours.
+    #: True if a project's folder has facts of torch itself: facts of the project's own workloads,
+    #: or facts that differ from the shipped facts.
     states_torch: bool = False
 
 
@@ -89,11 +90,13 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
 
 
 def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
-    """The recorded facts. Torch's own come with patchgate, and those of `folder` override them."""
+    """The recorded facts. Facts of torch itself come with patchgate; facts in `folder` override
+    them.
+    """
     golden = read_golden(golden_path(workload, device, folder), workload, device)
     shipped = _shipped(workload, device, folder)
     own = golden.sections.get(UNPATCHED, {})
-    # If two ranges hold one release, the later counts.
+    # If two ranges contain the same release, the later range counts.
     both = {fact: shipped.get(fact, {}) | own.get(fact, {}) for fact in {**shipped, **own}}
     sections = {**golden.sections, **({UNPATCHED: both} if both else {})}
     return GoldenFile(workload, device, sections, states_torch=bool(own and folder != GOLDEN))
@@ -110,15 +113,15 @@ def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> Golde
         )
         own = {torch: value for torch, value in after.items() if before.get(torch) != value}
         if fact.startswith(HISTOGRAMS):
-            own |= dict.fromkeys(before.keys() - after.keys(), 0)  # a name that is listed no more
+            own |= dict.fromkeys(before.keys() - after.keys(), 0)  # a name that is no longer listed
         if own:
             section[fact] = values_by_range(own, releases)
     return GoldenFile(golden.workload, golden.device, {**golden.sections, UNPATCHED: section})
 
 
 def _shipped(workload: str, device: str, folder: Path) -> Section:
-    """The facts of torch that come with patchgate; none if `folder` is the place where they are
-    kept.
+    """The facts of torch that come with patchgate; empty if `folder` itself is the folder of these
+    facts.
     """
     if folder.resolve() == GOLDEN:
         return {}
@@ -128,8 +131,8 @@ def _shipped(workload: str, device: str, folder: Path) -> Section:
 
 
 def _add(ranges: Ranges, span: ReleaseRange, value: FactValue) -> None:
-    """Add a range. Raises ValueError if it shares a release with another one: the value would be
-    ambiguous.
+    """Add a range. Raises ValueError if it shares a release with another range, because the value
+    would be ambiguous.
     """
     for other in ranges:
         if span.first in other or span.last in other or other.first in span:
@@ -163,8 +166,8 @@ def _at(section: Section, torch: str) -> Facts:
 
 
 def release_for(golden: GoldenFile, torch: str) -> str:
-    """The release whose record a torch is compared with: its own, or for a build before a newer
-    release the newest one.
+    """The release whose record a torch is compared with: the release of the torch itself, or, for a
+    pre-release build that is newer than all recorded releases, the newest recorded release.
     """
     version = Version(torch)
     ends = [
@@ -177,13 +180,15 @@ def release_for(golden: GoldenFile, torch: str) -> str:
 
 
 def accepted_path(folder: Path) -> Path:
-    """The file that names the patches whose facts were accepted, also those that change none."""
+    """The file that names the patches whose facts were accepted, including patches that change no
+    facts.
+    """
     return folder / "accepted.txt"
 
 
 def load_accepted(folder: Path) -> GoldenFile:
-    """The patches whose facts were accepted, each with one fact whose ranges are the releases; one
-    fact for each workload on a device, where only these were.
+    """The patches whose facts were accepted. Each patch has one fact whose ranges are the releases;
+    if only some workloads were accepted, a fact for each workload on a device.
     """
     return read_golden(accepted_path(folder), "accepted patches", "each release")
 
@@ -191,8 +196,8 @@ def load_accepted(folder: Path) -> GoldenFile:
 def is_accepted(
     accepted: GoldenFile, patch: str, release: str, workload: str = "", device: str = ""
 ) -> bool:
-    """True if facts of a patch were accepted on a release: those of all workloads, or those of this
-    one on this device.
+    """True if facts of a patch were accepted on a release: the facts of all workloads, or the facts
+    of this workload on this device.
     """
     section = accepted.sections.get(patch, {})
     names = (_ACCEPTED, _accepted_name(workload, device))
@@ -204,8 +209,8 @@ def _accepted_name(workload: str, device: str) -> str:
 
 
 def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -> str | None:
-    """The id of another patch whose record equals the observations of this one, if nothing of this
-    one is accepted.
+    """The id of another patch whose record equals the observations of `patch`, if no facts of
+    `patch` are accepted.
     """
     accepted = load_accepted(folder).sections
     others, same = {*accepted} - {patch}, set[str]()
@@ -228,8 +233,8 @@ def with_accepted(
     releases: Sequence[str],
     narrow: Collection[str] = (),
 ) -> GoldenFile:
-    """`accepted` and the patches that were observed, on their releases: of `narrow` patches only
-    the workloads that were observed.
+    """`accepted`, with the observed patches added on their releases. For `narrow` patches, only the
+    observed workloads are added.
     """
     sections = {name: dict(section) for name, section in accepted.sections.items()}
     found = GoldenFile(accepted.workload, accepted.device, sections)
@@ -253,7 +258,7 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
     recorded = bool(facts)
     own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
     if own:
-        facts.pop(FAILURE, None)  # a patch with facts of its own does not fail as torch does
+        facts.pop(FAILURE, None)  # a patch with its own facts does not fail where torch fails
     facts |= own
     failure = facts.pop(FAILURE, None)
     known = failure if isinstance(failure, str) else None
@@ -311,8 +316,8 @@ def _put(
     releases: Sequence[str],
     keep: Collection[str],
 ) -> None:
-    """Make `facts` the only content of section `name` for `torch`, except for the facts
-    `to_keep`.
+    """Make `facts` the only content of section `name` for `torch`. Facts that `keep` names are left
+    as they are.
     """
     section = golden.sections.setdefault(name, {})
     for fact in dict.fromkeys([*section, *facts]):

@@ -33,15 +33,15 @@ from patchgate.model.serialization import (
 )
 from patchgate.model.text import nearest
 
-#: Effects that the probe reports of a module; `thread-local` is an option that is meant for one
-#: thread only.
+#: Kinds of effects that the probe reports for a module; `thread-local` means an option that is set
+#: for one thread only.
 _EFFECTS = (
     "compile", "config", "device", "environment", "files", "network", "process", "processes",
     "python", "overwrite", "state", "thread-local", "threads",
 )  # fmt: skip
 
 
-#: Characters of an id: files of results have it in their names.
+#: The most characters of an id, because the names of result files contain it.
 LONGEST_ID = 100
 
 # Prefixes of variables that decide how a process starts, or that are read when torch is imported.
@@ -51,12 +51,12 @@ _RESERVED = (
 )  # fmt: skip
 
 
-# A dotted name in a module, at the start of a target: a table may have a key in brackets.
+# The start of a target: a dotted name in a module. A key in brackets may follow for a table.
 _TARGET = re.compile(r"[^\W\d]\w*\.[^\W\d]")
 
 
 class Target(str):
-    """The dotted name of a target; with a specifier, it is replaced on these releases only."""
+    """The dotted name of a target. With `applies_to`, it is replaced only on these releases."""
 
     applies_to: str = ""
 
@@ -67,7 +67,9 @@ def _read_calls(value: Any) -> tuple[str, ...]:
 
 
 def _read_targets(value: Any) -> tuple[Target, ...]:
-    """Read targets: names, and tables of `names` with the releases on which these are replaced."""
+    """Read targets: names, and tables of `names` with the releases on which the patch replaces
+    these names.
+    """
     if not isinstance(value, list) or not all(isinstance(entry, (str, dict)) for entry in value):
         raise Invalid("not a list of strings")
     targets = []
@@ -93,7 +95,7 @@ def _read_id(value: Any) -> str:
 
 
 def is_id(name: str) -> bool:
-    """True if golden files can have it as the heading of a section."""
+    """True if a section of a golden file can have this name."""
     is_short = len(name) <= LONGEST_ID
     return is_short and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and name != UNPATCHED
 
@@ -121,7 +123,7 @@ def read_call(value: Any) -> str:
 
 
 def _is_literal_call(text: str) -> bool:
-    """True for a dotted name, or a call of one whose arguments are literals."""
+    """True for a dotted name, or for a call of a dotted name whose arguments are literals."""
     try:
         node = ast.parse(text, mode="eval").body
         if isinstance(node, ast.Call):
@@ -193,7 +195,7 @@ class Claims:
     """
 
     title: str = key(example='title = "..."')
-    #: its name in golden files and in a history, in place of that of its folder; inputs/patch.py
+    #: its name in golden files and in a history, in place of its folder's name; inputs/patch.py
     id: str | None = key(None, read=_read_id, example='id = "vllm-42686"')
     source: str = ""
     #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
@@ -209,17 +211,17 @@ class Claims:
     error_factor: float | None = key(None, read=_read_factor, example="error_factor = 1.1")
     #: how far rounding may move one element; checks/parity.py
     largest_ulps: float | None = key(None, read=_read_factor, example="largest_ulps = 8.1")
-    #: the defect that it cures; checks/symptom.py
+    #: the defect that the patch fixes; checks/symptom.py
     symptom: Symptom | None = key(None, example=_SYMPTOM)
-    #: its context manager, outside of which it changes nothing; checks/scope.py
+    #: its context manager; outside of it the patch changes nothing; checks/scope.py
     scope: str | None = None
-    #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
+    #: the calls that install it: `function`, `module:function(arguments)`; probe/patch/load.py
     apply: tuple[str, ...] = key(
         (),
         read=_read_calls,
         example='apply = "install"   (or ["install", "package.module:other(True)"])',
     )
-    #: variables, `NAME=value`, that are set before; probe/protocol.py
+    #: variables, `NAME=value`, that are set before the patch is imported; probe/protocol.py
     environment: tuple[str, ...] = key(
         (), read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'
     )
@@ -227,17 +229,17 @@ class Claims:
     stubs: tuple[str, ...] = key(
         (), read=list_of(_read_module), example='stubs = ["my_package._C"]'
     )
-    #: what importing it does besides: "compile", "config NAME"; checks/effects.py
+    #: further effects of importing it: "compile", "config NAME"; checks/effects.py
     effects: tuple[str, ...] = key(
         (), read=list_of(_read_effect), example='effects = ["environment NAME", "compile"]'
     )
-    #: file of which it is a part: it is imported in its place; probe/patch/load.py
+    #: the file of which it is a part, and in whose place it is imported; probe/patch/load.py
     part_of: str = ""
     #: By metric; checks/compile_cost.py, latency.py, kernels.py.
     budgets: dict[str, Budget] = key(dict, **BUDGETS)
 
     def targets_on(self, torch: str) -> list[str]:
-        """The targets on a release."""
+        """The targets that are replaced on a release."""
         bounds = {
             target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()
         }
@@ -246,8 +248,8 @@ class Claims:
 
 @record
 class Patch:
-    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any),
-    and claims.
+    """A patch: an id, claims, and the Python file that changes torch when it is run. If there is a
+    `diff`, the Python file is made from it.
     """
 
     id: str
@@ -289,7 +291,7 @@ class Patch:
 
     @property
     def stated_numerics(self) -> str:
-        """`numerics = "rounding"`, and whether it is stated or the default."""
+        """`numerics = "rounding"`, followed by `(by default)` if the manifest does not state it."""
         default = "" if self.states_numerics else " (by default)"
         return f'numerics = "{self.claims.numerics.value}"{default}'
 

@@ -28,7 +28,7 @@ from patchgate.model.text import did_you_mean
 
 ENTRIES = ("forward", "decode", "training")
 _CHECKS = ("kernels",)
-# The probe does not read these fields of a file.
+# The probe does not get these fields of a file.
 _OF_THE_HOST = ("requires", "source", "dtype", "reads", "regions")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
@@ -44,7 +44,7 @@ class Input:
     """A tensor that the model is called with."""
 
     shape: tuple[int, ...]
-    #: as torch names it; the model's own when empty
+    #: the dtype as torch names it; if empty, the model's own dtype
     dtype: str = key("", example='dtype = "int64"')
     value: float = 0.0  #: of every element
 
@@ -57,7 +57,7 @@ class Region:
     module: str = key(example='module = "model.layers.0"')
     #: how many layers of the published network are equal to it
     count: int = key(example="count = 32")
-    #: what its workload is called after the model's name; empty where it is the only one
+    #: the end of its workload's name, after the model's name; empty for the only region
     name: str = ""
 
 
@@ -71,7 +71,7 @@ class Model:
     requires: tuple[str, ...] = key(
         read=list_of(read_requirement), example='requires = ["transformers>=5.17,<5.18"]'
     )
-    #: of the network; dotted where it lies deeper in the library
+    #: the class of the network; dotted if it lies deeper in the library
     class_: str = key(name="class", read=_read_name, example='class = "LlamaForCausalLM"')
     #: where the configuration is published
     source: str = key(example='source = "https://huggingface.co/meta-llama/Meta-Llama-3-8B"')
@@ -82,15 +82,15 @@ class Model:
     inputs: dict[str, Input] = key(
         example='inputs.input_ids = { shape = [1, 2048], dtype = "int64" }'
     )
-    #: of the configuration; where empty, the network's class takes its keys
+    #: the class of the configuration; if empty, the network's class takes the keys
     config_class: str = key("", example='config_class = "LlamaConfig"')
     built: dict[str, Any] = field(
         default_factory=dict
     )  #: keys of the configuration that are built smaller
     #: keys of the configuration that are published as null, which TOML cannot say
     null: tuple[str, ...] = ()
-    arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
-    #: "decode": with a static cache; "training": the backward graph too
+    arguments: dict[str, Any] = field(default_factory=dict)  #: further arguments of the network
+    #: "decode": with a static cache; "training": with the backward graph
     entry: str = key("forward", read=one_of(ENTRIES, "entry"), example='entry = "forward"')
     cache: int = 0  #: tokens that the static cache of "decode" holds
     reads: tuple[float, ...] = ()  #: what `.item()` gives, call by call
@@ -103,7 +103,7 @@ def model_names() -> list[str]:
 
 
 def models_of(workloads: Iterable[str]) -> list[str]:
-    """The models that come with patchgate and may have one of these workloads."""
+    """The models that come with patchgate and to which one of these workloads may belong."""
     workloads = tuple(workloads)
     return [
         model
@@ -113,7 +113,8 @@ def models_of(workloads: Iterable[str]) -> list[str]:
 
 
 def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
-    """The file of a model: one that comes with patchgate, by name, or a project's own below `root`.
+    """The file of a model: a model that comes with patchgate, by its name, or a project's own file
+    below `root`.
 
     Raises UsageError if there is no such model; `where` is the place that names it.
     """
@@ -144,7 +145,7 @@ def load_model(path: Path) -> Model:
 
 
 def _check(model: Model) -> None:
-    """Raises Invalid for keys that contradict each other."""
+    """Raise Invalid for keys that contradict each other."""
     names = [region.name for region in model.regions]
     if len(names) > 1 and (len({*names}) < len(names) or not all(map(_NAME.fullmatch, names))):
         raise Invalid(
@@ -181,7 +182,7 @@ def _check(model: Model) -> None:
 
 
 def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Workload]:
-    """The workloads of these models, by name: one each, or one for each of a model's regions."""
+    """The workloads of these models, by name. A model has one workload, or one for each region."""
     return {w.name: w for entry in entries for w in _workloads(model_path(entry, root))}
 
 

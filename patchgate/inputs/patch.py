@@ -86,7 +86,7 @@ def load_claims(manifest: Path) -> Claims:
 
 
 def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
-    """Raises UsageError for a workload, device or fact that neither patchgate, the project nor the
+    """Raise Invalid for a workload, device or fact that neither patchgate, the project nor the
     patch has.
 
     The facts of a workload that comes with patchgate are known; another workload may have any fact.
@@ -108,7 +108,7 @@ def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
 
 
 def _shipped_like(name: str) -> set[str]:
-    """The workloads of the files that may define this name; other files are not read."""
+    """The shipped workloads in the files that may define this name; other files are not read."""
     files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
     return {each for file in files for each in load_workloads(file)}
 
@@ -124,8 +124,8 @@ def _recorded_facts(path: Path) -> frozenset[str]:
 
 
 def patch_id(path: Path, own: str | None = None) -> str:
-    """The id of the patch at `path` in golden files and in the history; `own` is the id in its
-    manifest.
+    """The id of the patch at `path` in golden files and in the history. `own` is the id that its
+    manifest states.
     """
     path, entry = split_entry(path)
     name = own or (path.resolve().name if path.is_dir() else path.stem)
@@ -142,9 +142,9 @@ def _as_id(name: str) -> str:
 
 
 def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
-    """The claims, with the function that installs a patch if its import does not.
+    """The claims, completed by the function that installs the patch if its import does not.
 
-    Raises UsageError if several functions could.
+    Raises UsageError if several functions could install it.
     """
     try:
         text = read_source(file)
@@ -164,7 +164,7 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """The claims of one entry point, without effects that are claimed for all entry points
+    """The claims of one entry point. Effects are left out if they are claimed for all entry points
     together.
     """
     try:
@@ -184,8 +184,8 @@ def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
 
 
 def _refuse_missing(text: str, call: str) -> None:
-    """Raises UsageError if the file certainly has no function of this name, Unreadable if it is
-    not Python.
+    """Raise UsageError if the file certainly has no function of this name, and Unreadable if the
+    file is not Python.
     """
     name = re.split(r"[.(]", call, maxsplit=1)[0].strip()
     if ":" in call.partition("(")[0]:
@@ -204,7 +204,7 @@ def _refuse_missing(text: str, call: str) -> None:
 
 
 def backend_entry_points(patch: Patch) -> list[str]:
-    """The functions of the patch that the metadata of its project's package names as backends of
+    """The functions of the patch that the files of its project's package declare as backends of
     torch.compile.
     """
     path = Path(patch.path)

@@ -1,6 +1,6 @@
 """The file of a patch: its place, its text and its syntax tree as Python itself would read it.
 
-The encoding is that of a byte order mark or a coding line, else UTF-8.
+A byte order mark or a coding line decides the encoding; otherwise it is UTF-8.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
 
 
 def refuse_empty(source: Path) -> None:
-    """Raises UsageError for a file that cannot change torch: it is empty, or has nothing except
-    comments, texts and imports of torch and the standard library.
+    """Raise UsageError for a file that cannot change torch: an empty file, or a file with nothing
+    except comments, texts and imports of torch and the standard library.
     """
     try:
         text = read_source(source)
@@ -131,7 +131,7 @@ def _is_idle(node: ast.stmt) -> bool:
 def read_source(path: Path) -> str:
     """The text of a patch; a diff is read as UTF-8.
 
-    Raises Unreadable if Python refuses it, UsageError if there is no file.
+    Raises Unreadable if Python refuses the text, and UsageError if there is no file.
     """
     data = _bytes(path)
     if path.suffix != ".py":
@@ -140,7 +140,7 @@ def read_source(path: Path) -> str:
         return _universal(data.decode(_encoding(data)))
     except UnicodeDecodeError as error:
         raise Unreadable(data.count(b"\n", 0, error.start) + 1, str(error)) from None
-    except (LookupError, ValueError) as error:  # a codec that is none of texts, `rot13` for one
+    except (LookupError, ValueError) as error:  # a codec not for text, such as `rot13`
         raise Unreadable(1, str(error)) from None
 
 
@@ -153,7 +153,7 @@ def read_lossy(path: Path) -> str:
 
 
 def parse(source: str) -> ast.Module:
-    """The syntax tree; anything that Python refuses becomes one kind of error, with its line."""
+    """The syntax tree. Raises Unreadable, with the line, for everything that Python refuses."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -174,9 +174,9 @@ def nodes_in(tree: ast.AST, kind: type[Node]) -> Iterator[Node]:
 def mentioned_operators(tree: ast.Module) -> list[str]:
     """The names of torch's functions (`torch.nn.functional.dropout`), of functions of the module
     `operator`, and of possible methods of tensors (`torch.Tensor.view`) that a source writes, calls
-    or has in a text.
+    or quotes in a text.
 
-    They only show where to look.
+    The names are only hints where to look.
     """
     known = _imported(tree)
     nodes = sorted(nodes_in(tree, ast.expr), key=lambda node: (node.lineno, node.col_offset))
@@ -199,8 +199,8 @@ def mentioned_operators(tree: ast.Module) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def line_of_change(source: str) -> int:
-    """The first line that assigns to something of torch; without one, the first that calls a
-    function of torch as a statement or as a decorator. 1 if there is neither.
+    """The number of the first line that assigns to something of torch. If no line does, the first
+    line that calls a function of torch as a statement or as a decorator; otherwise 1.
     """
     try:
         tree = parse(source)
@@ -234,14 +234,14 @@ def _called_alone(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _owner(node: ast.expr) -> ast.expr:
-    """The name or attribute below all subscripts: `a.b` of `a.b[key]`."""
+    """The name or attribute without its subscripts: `a.b` for `a.b[key]`."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Imported name -> the full name that it stands for, below torch or `operator`."""
+    """Imported name -> the full name below torch or `operator` for which it stands."""
     known: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -260,8 +260,8 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _dotted(node: ast.AST, known: Mapping[str, str]) -> str:
-    """The full name, `torch.ops.aten.add` for `aten.add`; empty if it is not below an imported
-    name.
+    """The full name, `torch.ops.aten.add` for `aten.add`; empty if the first name is not
+    imported.
     """
     if isinstance(node, ast.Name):
         return known.get(node.id, "")

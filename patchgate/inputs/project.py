@@ -42,7 +42,7 @@ _TABLE = ("tool", "patchgate")
 _PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
-# No name of a package: setuptools refuses a project with two folders that may be packages.
+# Not a valid name of a package: setuptools refuses two folders that may be packages.
 _GOLDEN, _OLD_GOLDEN = "patchgate-golden", "patchgate/golden"
 # Files at the root of a project without a table.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
@@ -60,7 +60,7 @@ def _read_path(value: Any) -> str:
 
 
 def _read_label(value: Any) -> str:
-    """Read a label. It must be one line, because pipelines write it between the lines of others."""
+    """Read a label. It must be one line, because pipelines write it among other lines."""
     if not re.fullmatch(r"[\w.:/=-]+( [\w.:/=-]+)*|", read_string(value), re.ASCII):
         raise Invalid("not a label of machines: letters, digits, blanks and . : / = _ - alone")
     return str(value)
@@ -72,30 +72,30 @@ class Project:
 
     root: str = key(".", name=None)  #: the folder of the table
     table: str | None = key(None, name=None)  #: the file that has the table
-    #: torch releases to judge on; those of pre-merge when empty
+    #: torch releases to judge on; when empty, the pre-merge releases
     releases: tuple[str, ...] = key(
         (), read=list_of(lambda value: full_release(read_version(value))), example=_RELEASES
     )
-    #: PEP 440 specifier of the torch that the project supports; any when empty
+    #: PEP 440 specifier of the torch that the project supports; when empty, any torch
     torch_range: str = key("", read=read_specifier, example='torch_range = ">=2.9"')
-    #: files, folders and patterns of them
+    #: files and folders, or patterns for their names
     patches: tuple[str, ...] = key(
         (), read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'
     )
-    #: the project's own files of workloads, or folders of them; names of ours choose
+    #: the project's own files or folders of workloads, and names to choose from patchgate's
     workloads: tuple[str, ...] = key(
         (), read=list_of(_read_path), example='workloads = ["tests/workloads"]'
     )
     #: folder of the facts that are accepted
     golden: str = key("", read=_read_path, example=f'golden = "{_GOLDEN}"')
-    #: names of profiles, or the project's own profile files; h200 and cpu when empty
+    #: names of profiles, or the project's own profile files; when empty, h200 and cpu
     devices: tuple[str, ...] = key(
         (),
         read=list_of(_read_path),
         example='devices = ["h200", "cpu", "tests/npu.toml"]',
     )
-    budgets: dict[str, Budget] = key(dict, **BUDGETS)  #: of every patch whose manifest has no other
-    #: public models that are judged too: names of ours, or files of the project's own
+    budgets: dict[str, Budget] = key(dict, **BUDGETS)  #: of patches whose manifests state none
+    #: public models that are judged too: names of patchgate's models, or the project's own files
     models: tuple[str, ...] = key(
         (), read=list_of(_read_path), example='models = ["llama-3-8b", "tests/own.toml"]'
     )
@@ -103,11 +103,11 @@ class Project:
     requires: tuple[str, ...] = key(
         (), read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'
     )
-    #: folder of a package that is installed beside torch, with what it depends on
+    #: folder of a package that is installed beside torch, with its dependencies
     install: str = key("", read=_read_path, example='install = "."')
     #: folders to import from
     path: tuple[str, ...] = key((), read=list_of(_read_path), example='path = ["src"]')
-    #: label of the pipeline's machines with a GPU; none when empty
+    #: label of the pipeline's machines with a GPU; when empty, there are none
     gpu_runner: str = key("", read=_read_label, example='gpu_runner = "gpu"')
 
     def at(self, name: str) -> Path:
@@ -140,7 +140,7 @@ class Project:
 
     @property
     def golden_folder(self) -> Path:
-        """The folder of golden files; by default the first that is there."""
+        """The folder of golden files; by default the first of two names that exists."""
         there = (name for name in (_GOLDEN, _OLD_GOLDEN) if self.at(name).is_dir())
         return self._inside("golden", self.golden or next(there, _GOLDEN))
 
@@ -150,8 +150,8 @@ class Project:
         return tuple(str(self._inside("path", name)) for name in self.path)
 
     def check_profiles(self) -> None:
-        """Raises UsageError for a profile file that does not exist, and for one with the name of a
-        device of patchgate: a result would not tell which of the two it is of.
+        """Raise UsageError for a profile file that does not exist, and for a profile file with the
+        name of a device of patchgate: a result would not show which of the two devices it is for.
         """
         for name, path in self.profiles.items():
             if name == "cuda" or (DEVICES / f"{name}.toml").is_file():
@@ -170,9 +170,9 @@ class Project:
                 )
 
     def own_workloads(self) -> list[Path]:
-        """The project's own files of workloads, and folders of them.
+        """The project's own files of workloads, and its folders of such files.
 
-        Raises UsageError for one that does not exist.
+        Raises UsageError for a file or folder that does not exist.
         """
         own = (name for name in self.workloads if "/" in name or name.endswith(".py"))
         paths = [self._inside("workloads", name) for name in own]
@@ -234,7 +234,7 @@ class Project:
                 )
             found |= {self._inside("patches", str(path)): None for path in paths}
         for path in found:
-            if "\n" in str(path):  # a pipeline hands them on one a line
+            if "\n" in str(path):  # a pipeline passes one path on each line
                 raise self.fault(
                     "patches",
                     "a line feed in a path",
@@ -245,7 +245,7 @@ class Project:
 
 
 def _may_be_patch(path: Path) -> bool:
-    """True if a path that fits a pattern may be a patch; an empty `__init__.py` and a README are
+    """True if a path that matches a pattern may be a patch. An empty `__init__.py` or a README may
     not.
     """
     if path.name == "__init__.py":
@@ -258,15 +258,15 @@ def _name_of_device(name: str) -> str:
 
 
 def project_around(place: Path) -> Project:
-    """The project that the place lies in; if nothing around it has a table, the project of the
-    working directory.
+    """The project around `place`; if no folder around it has a table, the project of the working
+    directory.
     """
     return find_project(place, Path.cwd())
 
 
 def find_project(*places: Path) -> Project:
-    """The project with a table around the first of `places` that has one; else a project without a
-    table, in the folder of the first place.
+    """The project of the first of `places` with a table around it; otherwise a project without a
+    table, around the first place.
     """
     for place in places:
         table = table_around(place)

@@ -1,7 +1,7 @@
 """Splits a file that installs several gated patches.
 
-A part is a top-level statement behind a condition, or a call of a function of the file with one, if
-it assigns to something imported. All other lines belong to every part.
+A part is a top-level `if`, or a top-level call of a function of the file that contains an `if`. It
+must assign to something imported. All other lines belong to every part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from patchgate.model.serialization import Invalid
 #: Decorators of a context manager.
 SCOPES = ("contextmanager", "contextlib.contextmanager")
 _TORCH = ("torch", "triton")
-# Prefixes of names of functions that undo another one.
+# Prefixes of the names of functions that undo another function.
 _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
 # Calls that bind names of a module without spelling them.
@@ -28,14 +28,14 @@ _OWN_MODULE = "modules[__name__]"
 
 @record
 class Part:
-    """One gated patch of a file, and the functions of the file that it calls and that assign to
-    something imported.
+    """One gated patch of a file, including the functions of the file that it calls and that assign
+    to something imported.
     """
 
     name: str  #: the last name of the first thing that it replaces
     first: int  #: the first line of the statement
     last: int  #: its last line
-    own: frozenset[int]  #: its lines, those of the functions included
+    own: frozenset[int]  #: the lines of the statement and of the functions
 
 
 def find_parts(text: str) -> list[Part]:
@@ -55,8 +55,8 @@ def find_parts(text: str) -> list[Part]:
 
 
 def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
-    """The file with this part alone: the lines of other parts are empty, so that every line keeps
-    its number.
+    """The file with this part alone. The lines of other parts become empty, so that every line
+    keeps its number.
     """
     gone = {line for other in parts for line in other.own} - part.own
     kept = ["" if number in gone else line for number, line in enumerate(text.splitlines(), 1)]
@@ -66,7 +66,7 @@ def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
 def chosen_installer(text: str) -> dict[str, int]:
     """Name -> line of the functions that may install a patch whose import does not install it.
 
-    Functions that undo another one are left out. Raises Unreadable.
+    Functions that undo another function are left out. Raises Unreadable.
     """
     tree = parse(text)
     _, installing = _installing(tree)
@@ -104,8 +104,8 @@ def _context_managers(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.Class
 
 
 def _scopes(tree: ast.Module) -> dict[str, int]:
-    """Call -> line of the context managers that change torch: as a function of the file enters
-    them, or without arguments if none does.
+    """Call -> line of the context managers that change torch, with the call that a `with` of the
+    file makes. A class that no `with` enters is taken by its name if it needs no arguments.
     """
     torch, found = _torch_names(tree), dict[str, int]()
     managers = {
@@ -126,10 +126,10 @@ def _scopes(tree: ast.Module) -> dict[str, int]:
 
 
 def uncalled_installers(text: str) -> dict[str, int]:
-    """Name -> line of functions that assign to something of torch, directly or by a call, and that
-    nothing in the file names.
+    """Name -> line of the functions that assign to something of torch, directly or by a call, and
+    that nothing in the file names.
 
-    Only functions without required arguments.
+    Functions with required arguments are left out.
     """
     tree = parse(text)
     functions, installing = _installing(tree)
@@ -148,9 +148,9 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
 
 def missing_function(text: str, name: str) -> list[str] | None:
-    """The functions of a file that certainly does not define this name; None if it may.
+    """The functions of a file that certainly does not define this name; None if it may define it.
 
-    Code that makes names from texts, or imports `*`, may define any. Raises Unreadable.
+    Code that makes names from texts, or imports `*`, may define any name. Raises Unreadable.
     """
     tree = parse(text)
     bound = set(_imported(tree)) | {
@@ -165,8 +165,8 @@ def missing_function(text: str, name: str) -> list[str] | None:
 
 
 def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:
-    """The functions of a file, and the names of those that assign to something of torch, directly
-    or by a call.
+    """The functions of a file, and the names of the functions that assign to something of torch,
+    directly or by a call.
     """
     torch, functions = _torch_names(tree), _functions(tree)
     named = {
@@ -179,8 +179,8 @@ def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]
 
 
 def _torch_names(tree: ast.Module) -> set[str]:
-    """The names bound by imports from torch, and names assigned from a part of one: `table =
-    torch.a.table`.
+    """The names that imports from torch bind, and names to which an attribute of such a name is
+    assigned: `table = torch.a.table`.
     """
     names = set(_imported(tree, _TORCH))
     for node in nodes_in(tree, ast.Assign):
@@ -209,8 +209,8 @@ def _lines(node: ast.stmt) -> range:
 
 
 def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """The statements behind a condition: its own body, and the bodies of the file's functions that
-    it calls.
+    """The statements by which `node` may install something under a condition: an `if` itself and
+    the functions of the file that it calls; for a call, the called functions that contain an `if`.
     """
     called = [
         functions[each.func.id]
@@ -225,7 +225,7 @@ def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator
 
 
 def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
-    """The last names of attributes and items of imported things that are assigned."""
+    """The last names of the assigned attributes of imported things; "entry" for an item."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
             if _root(each) in imported:
@@ -247,7 +247,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _imported(tree: ast.Module, projects: Collection[str] = ()) -> Iterator[str]:
-    """The names that imports bind; with `projects`, only those of imports from these."""
+    """The names that imports bind; with `projects`, only the names that come from these."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = getattr(node, "module", None)

@@ -1,7 +1,7 @@
 """TOML files -> tables and records.
 
-A file that is not TOML, or does not fit its record, is refused: with file:line, the value there,
-and what to write instead.
+A file that is not TOML, or does not fit its record, is refused. The error gives file:line, the
+value there, and what to write instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 # The files that may hold the table of a project.
 PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
-# Characters of a value that an error shows.
+# An error shows at most this many characters of a value.
 _SHOWN = 200
 _HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
 
@@ -57,10 +57,10 @@ def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
 
 
 def table_around(place: Path) -> Path | None:
-    """The file with the nearest table of ours in the folders around a place, up to the root of its
-    repository.
+    """The file with the nearest table of patchgate in the folders around a place, up to the root of
+    its repository.
 
-    Raises UsageError if one folder has two.
+    Raises UsageError if a folder has two such files.
     """
     for folder in folders_around(place):
         found = [
@@ -83,13 +83,13 @@ def table_around(place: Path) -> Path | None:
 
 
 def tables_below(folder: Path) -> list[Path]:
-    """The files with a table of ours below a folder, among those that git knows."""
+    """The files with a table of patchgate below a folder, among the files that git knows."""
     names = files_in_git(folder, "--", f"*{OWN_FILE}", f"*{PYPROJECT}") or ()
     return [path for path in map(folder.joinpath, names) if path.is_file() and _has_table(path)]
 
 
 def folders_around(place: Path) -> Iterator[Path]:
-    """The folders around a place, the innermost first; a folder is its own first one."""
+    """The folders around a place, the innermost first. If the place is a folder, it comes first."""
     place = place.resolve()
     if place.is_dir():
         yield place
@@ -97,8 +97,8 @@ def folders_around(place: Path) -> Iterator[Path]:
 
 
 def _has_table(path: Path) -> bool:
-    """True if the file has a table of ours. A pyproject.toml that does not mention patchgate is not
-    parsed: it may be broken, or a template.
+    """True if the file has a table of patchgate. A pyproject.toml that does not mention patchgate
+    is not parsed: it may be broken, or a template.
     """
     if path.name == OWN_FILE:
         return True
@@ -113,13 +113,13 @@ def load_toml_record(
     defaults: Mapping[str, Any] | None = None,
     below: tuple[str, ...] = (),
 ) -> Record:
-    """The record that the file describes, or its table `below`.
+    """The record that the file, or its table `below`, describes.
 
     Raises UsageError with file:line for the first error.
 
     `check` raises `Invalid` for errors that no single key shows: names in other files, keys that
-    contradict each other. `defaults` are values of keys that the file may leave out, in addition to
-    the record's own.
+    contradict each other. `defaults` are values for keys that the file may leave out, in addition
+    to the defaults of the record.
     """
     table = value_at(read_toml(path), below)
     try:
@@ -157,7 +157,7 @@ def line_of(text: str, path: KeyPath) -> int:
     """The 1-based number of the line of a TOML text that sets the key at `path`, or opens the table
     there.
 
-    If the key is not there, the line of its table, else 1.
+    If the key is missing, the number of its table's line; if the table is missing too, 1.
     """
     *tables, key = (step for step in path if isinstance(step, str))
     index = next((step for step in path if isinstance(step, int)), 0)
@@ -177,8 +177,8 @@ def line_of(text: str, path: KeyPath) -> int:
 
 
 def with_item(text: str, path: tuple[str, ...], item: str) -> str | None:
-    """A TOML text with one more item of the list at `path`, and everything else unchanged; None if
-    that cannot be written.
+    """A TOML text with one more item in the list at `path`, and everything else unchanged; None if
+    such a text cannot be written.
     """
     import tomlkit  # only `init` writes
 

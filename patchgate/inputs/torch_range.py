@@ -1,8 +1,8 @@
 """Finds the torch releases that a project supports, from the requirements in its own files, which
 are read and never run.
 
-The nearest folder above a path whose files name torch decides; in it, the first kind of file that
-names torch.
+The nearest folder above a path whose files name torch decides. Within the folder, the first kind
+of file that names torch decides.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _PLATFORMS = (
     ("win32", "Windows", "AMD64"),
 )
 
-# Patterns of the folders of a repository's packages; `_ASIDE` does not decide for them.
+# Patterns for the folders of a repository's packages; folders in `_ASIDE` are no packages.
 _PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py")
 _ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_party"})
 _WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
 
-# Files that have requirements one a line, or as an environment of conda.
+# Files with one requirement on each line, and files of conda environments.
 _REQUIREMENTS = (
     "*requirements*.txt",
     "*requirements*.in",
@@ -61,37 +61,37 @@ _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
 _IN_ENVIRONMENT = re.compile(
     r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M
 )
-# Words of a README before the torch to install.
+# Words of a README that name the torch to install.
 _ADVICE = re.compile(
     r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
     r"(\+(?!\w)| or (?:later|newer|higher|above))?"
 )
-# Names of files of requirements that do not concern the package itself.
+# Names of requirements files that do not concern the package itself.
 _OF_DOCUMENTATION = re.compile(r"(?i)doc|sphinx|rtd")
-# A pin to a nightly or a candidate before a release, which stands for its minor version.
+# A pin to a nightly or a release candidate; it stands for the whole minor version.
 _PRERELEASE = re.compile(r"(===?)\s*v?(\d+\.\d+)(?:\.\d+)*\.?(?:dev|a|b|rc)\d*(?:\+[\w.]+)?")
 
-# Requirements of torch, and the file that has them.
+# Requirements, and the file that states them.
 Stated = Iterator[tuple[Iterable[object], Path]]
 
 
 @record
 class TorchRange:
-    """The releases that one of these specifiers allows; without specifiers all of them.
+    """The releases that at least one of the specifiers allows; without specifiers, all releases.
 
-    `where` is the file that has them.
+    `where` is the file that states the specifiers.
     """
 
     specifiers: tuple[str, ...] = ()
     where: str = ""
-    #: The specifiers are of triton, of which each release of torch requires one version.
+    #: True if the specifiers are for triton; each release of torch requires one version of it.
     by_triton: bool = False
 
     def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
-        """Return the known releases that are allowed; if a pin allows none, the other patches of
-        its minor.
+        """The known releases that are allowed. If a pin allows none of them, the known releases of
+        the same minor version.
 
-        `tritons` has for each release the version of triton that it requires.
+        `tritons` maps each release to the version of triton that it requires.
         """
         if not self.specifiers:
             return list(known)
@@ -120,14 +120,14 @@ def _patches(torch: str) -> Iterator[str]:
 
 
 def torch_range(path: Path) -> TorchRange:
-    """The range of torch that the project around a file or folder requires; every release if it
-    requires none.
+    """The range of torch that the project around a file or folder requires; every release if the
+    project requires no torch.
     """
     place = path.resolve()
     if table_around(place) is not None:
         from patchgate.inputs.project import (
             find_project,
-        )  # only for who has a table: it takes a tenth of a second
+        )  # needed only for a table: the import takes a tenth of a second
 
         project = find_project(place)
         if project.torch_range:
@@ -145,16 +145,16 @@ def torch_range(path: Path) -> TorchRange:
 
 
 def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else the supported rows
-    with the tag.
+    """The releases on which a patch is judged: the releases in the project's table, otherwise the
+    rows of the matrix that have the tag and that the project supports.
 
-    If it supports none of them, the newest supported row.
+    If the project supports no row with the tag, the newest row that it supports.
     """
     return project.releases or _supported_rows(Path(project.root).resolve(), tag)
 
 
 def source_of_releases(project: Project) -> str:
-    """The source of a project's default releases, for a reader, and the releases left out."""
+    """A text on the source of a project's default releases, and on the releases left out."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
@@ -176,15 +176,14 @@ def _supported_rows(root: Path, tag: str) -> tuple[str, ...]:
 
 
 def range_of_folder(folder: Path) -> TorchRange:
-    """The range that a folder's own files state: of a package in a repository with several, or of
-    an example with requirements of its own.
+    """The range that a folder's own files state, as for one of several packages in a repository, or
+    for an example with its own requirements.
     """
     return _around(folder, "", whole=False)
 
 
 def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) -> TorchRange:
-    """The range that a folder states, or else one above it; only the folder's own unless the
-    `whole` project's is wanted.
+    """The range that a folder states; for the `whole` project, a folder above it may state it.
 
     `package` is the folder below, from which the walk came. `named` is a file below that requires
     torch without a version.
@@ -194,7 +193,7 @@ def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) 
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
             found = _required(stated, wanted)
-            if "" in dict(found):  # any can be installed; which one is, a file of pins may say
+            if "" in dict(found):  # any version will do; pins may say more
                 found = _required(pins, wanted) or found
             if not found:
                 continue
@@ -226,10 +225,10 @@ def _kinds(folder: Path, package: str) -> list[list[tuple[list[object], Path]]]:
 
 
 def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
-    """A requirement for each of these modules: that of the project around a file, which knows the
-    name and the versions of the module's package, or else the module's name.
+    """A requirement for each of these modules. The requirements of the project around a file give
+    the name and the versions of the module's package; otherwise the module's name is used.
 
-    The name of a package may add something to the module's, as `onnxruntime-gpu`.
+    The name of a package may be longer than the module's name, as in `onnxruntime-gpu`.
     """
     stated, package = dict[str, str](), ""
     for folder in path.resolve().parents:
@@ -248,7 +247,9 @@ def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
 
 
 def _parsed(text: object) -> Requirement | None:
-    """A requirement without its marker; None if it is none, or not for this machine."""
+    """A requirement without its marker; None if the text is no requirement, or its marker excludes
+    this machine.
+    """
     # Importing it takes longer than linting a small file.
     from packaging.requirements import Requirement
 
@@ -265,7 +266,7 @@ def _parsed(text: object) -> Requirement | None:
 def _required(
     stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Pattern[str]
 ) -> list[tuple[str, Path]]:
-    """The specifiers of these requirements, each with the file that has it."""
+    """The specifiers in these requirements, each with the file that states it."""
     return [
         (each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)
     ]
@@ -305,8 +306,8 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
 
 
 def _has_wheels(marker: str) -> bool:
-    """True if indexed releases have wheels for a platform that a marker allows; there are none for
-    macOS on Intel.
+    """True if a marker allows a platform for which indexed releases have wheels. There are no
+    wheels for macOS on Intel.
     """
     if "platform" not in marker or "extra" in marker:
         return True
@@ -330,7 +331,7 @@ def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
 
 
 def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """The requirements of an installation."""
+    """The requirements that are installed with a package."""
     yield _strings(_at(table, "project").get("dependencies")), folder / "pyproject.toml"
     yield _of_poetry(_at(table, "tool", "poetry")), folder / "pyproject.toml"
     config, setup = folder / "setup.cfg", folder / "setup.py"
@@ -348,7 +349,7 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
             tree = parse(_text(setup))
         except Unreadable:
             return
-        # Every bounded requirement that is written out; a bare "torch" may be the name of anything.
+        # Every requirement that is written with bounds; a bare "torch" may name anything.
         yield (
             [
                 text
@@ -361,7 +362,7 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
 
 
 def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
-    """The requirements of a table of Poetry's: its `^2.6` is `>=2.6,<3`, its `~2.6` is
+    """The requirements in a table of Poetry, where `^2.6` means `>=2.6,<3`, and `~2.6` means
     `==2.6.*`.
     """
     wanted = _at(table, "dependencies").get("torch")
@@ -470,7 +471,7 @@ def _normal(name: str) -> str:
 
 
 def _table(folder: Path) -> dict[str, Any]:
-    """The tables of a folder's pyproject.toml; none if it is missing or broken."""
+    """The tables of a folder's pyproject.toml; empty if the file is missing or broken."""
     file = folder / "pyproject.toml"
     try:
         return read_toml(file) if file.is_file() else {}
@@ -479,7 +480,7 @@ def _table(folder: Path) -> dict[str, Any]:
 
 
 def _at(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """The table below these keys, or an empty one."""
+    """The table below these keys; empty if there is none."""
     for key in keys:
         below = table.get(key)
         table = below if isinstance(below, dict) else {}

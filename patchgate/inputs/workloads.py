@@ -29,8 +29,8 @@ OPTIONS = Workload(
 
 CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity", "recompile")
 _FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
-# The likeness at which a name counts as a misspelt one of ours: `CHECK` to `CHECKS` is 0.91,
-# `CHUNKS` 0.67.
+# From this likeness on, a name counts as a misspelling of a known constant. The likeness of `CHECK`
+# to `CHECKS` is 0.91, that of `CHUNKS` 0.67.
 _MISSPELT = 0.8
 _TUNED = "autotuning runs every candidate kernel on the device and keeps the fastest"
 #: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with
@@ -57,20 +57,20 @@ _read_variants = list_of(one_of(VARIANTS, "variant"))
 
 @record
 class Constants:
-    """The constants that a workload file may have; `Workload` has a field for some, with the same
-    name in small letters.
+    """The constants that a workload file may have. For some of them, `Workload` has a field with
+    the same name in small letters.
     """
 
     #: dtype of the inputs and weights in the plain variant, as torch names it
     DTYPE: str = key(example='DTYPE = "bfloat16"')
-    #: those of CHECKS that run it
+    #: the checks that run the workload
     CHECKS: tuple[str, ...] = key((), read=_read_checks)
-    #: those of VARIANTS that it is compiled in
+    #: the variants in which the workload is compiled
     VARIANTS: tuple[str, ...] = key(("static",), read=_read_variants)
-    #: those of its variants that are judged before a merge
+    #: the variants that are judged before a merge
     PREMERGE: tuple[str, ...] = key((), read=_read_variants)
     READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
-    #: numbers of tokens at which it is timed, in place of its full size
+    #: numbers of tokens with which the workload is timed, in place of its full size
     TOKENS: tuple[int, ...] = ()
 
 
@@ -92,7 +92,7 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
     """The workloads that come with patchgate, all that `own_workloads` finds, and the project's
     models.
 
-    Raises UsageError for a name that comes with patchgate too.
+    Raises UsageError for an own workload with the name of a workload of patchgate.
     """
     shipped = load_workloads()
     own = own_workloads(patch, project) | model_workloads(project.models, Path(project.root))
@@ -107,8 +107,8 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
 
 
 def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> tuple[str, ...]:
-    """The names of the workloads that the gate judges before a merge if no option leaves
-    one out.
+    """The names of the workloads that the gate judges before a merge if no option leaves out
+    any of them.
     """
     listed = project.chosen_workloads
     return tuple(
@@ -120,11 +120,11 @@ def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> t
 
 
 def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
-    """The workloads of the project's table, and those in `workloads` in the patch's folder or next
-    to its file.
+    """The workloads that the project's table names, and the workloads in a folder `workloads` in
+    the patch's folder or next to its file.
 
-    A file without CHECKS is judged by its facts and numbers. A file without PREMERGE has one
-    variant judged before a merge: the plain one, or else the first.
+    A file without CHECKS is judged by its facts and numbers. For a file without PREMERGE, one
+    variant is judged before a merge: the plain variant, or else the first.
     """
     patch, _ = split_entry(patch)
     next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
@@ -217,8 +217,8 @@ def _read_constants(path: Path) -> Constants:
 
 
 def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], path: Path) -> None:
-    """Raises UsageError for a constant whose name is nearly one of ours: it would have no
-    effect.
+    """Raise UsageError for a constant whose name is nearly the name of a known constant: it would
+    have no effect.
     """
     ours = {field.name for field in fields(Constants)} | {"FORMS"}
     for name in own:

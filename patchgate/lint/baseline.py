@@ -1,7 +1,8 @@
-"""A file of the findings that a package had when it began to use lint: they are not red again.
+"""A baseline: a file of the red findings that a package had when it began to use lint.
 
-An entry is identified by its message and the text of its line, not by the line's number. It is red
-again if it hurts sooner than before, or in more places.
+Lint leaves these findings out. An entry is identified by its file, code, message and the text of
+its line, not by the line's number. Its findings are red again if they hurt sooner than before, or
+in more places.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ Text = tuple[str, str, str, str]
 
 @record
 class Known:
-    """Findings of one text; `path` is relative to the folder of the baseline, `when` and `places`
-    are those at the time of writing.
+    """The red findings that share one text, as they were when the baseline was written. `path` is
+    relative to the folder of the baseline.
     """
 
     path: str
@@ -58,7 +59,8 @@ def write_baseline(file: Path, findings: Iterable[Finding]) -> int:
 def without_known(
     file: Path, findings: Sequence[Finding], files: Iterable[str]
 ) -> tuple[list[Finding], list[Known]]:
-    """The remaining findings, and the entries of judged files that no finding matches any more.
+    """The findings that the baseline does not cover, and the entries of judged files that no
+    finding matches any more.
 
     Raises UsageError for a file that is no baseline.
     """
@@ -77,8 +79,8 @@ def without_known(
 
 
 def _by_text(findings: Iterable[Finding], file: Path) -> dict[Text, Known]:
-    """One entry for all red findings of one text: their places, and when the first of
-    them hurts.
+    """Map each text to one entry for all its red findings, with the number of their places and
+    when the first of these findings hurts.
     """
     entries: dict[Text, Known] = {}
     for finding in findings:

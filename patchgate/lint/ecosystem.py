@@ -20,7 +20,7 @@ _READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)(README[^/]*|\.gitmodule
 
 @record
 class Project:
-    """A project at a commit; `below` is the folder that is judged, empty for all of it."""
+    """A project at a commit. Only the folder `below` is judged, or the whole project without it."""
 
     repository: str
     commit: str
@@ -33,10 +33,10 @@ class _List:
 
 
 def judge_projects(file: Path, folder: Path, jobs: int) -> Iterator[tuple[Project, Report, str]]:
-    """Yield each project of the list, its report, and the folder with which paths of findings
-    begin.
+    """Yield each project of the list, its report, and the folder at the start of the paths of its
+    findings.
 
-    Raises UsageError if the folder lacks a project, or a project its commit.
+    Raises UsageError if the folder lacks a project, or a project lacks its commit.
     """
     known = [load(each) for each in releases()]
     for project in load_toml_record(_List, file).project:

@@ -58,11 +58,11 @@ _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
-# The most ranges of folders below a project that are shown.
+# At most this many ranges of folders below a project are shown.
 _SHOWN = 3
-# A range, the releases that it allows, and the newer ones.
+# A range, the releases that it allows, and the known releases that are newer.
 _Judged = tuple[TorchRange, Sequence[str], Sequence[str]]
-# Words that only the manifest of a patch has, and not other tables of the folder.
+# Keys that only the manifest of a patch has; other TOML files of a folder lack them.
 _OF_A_MANIFEST = re.compile(r"^\s*(applies_to|targets|numerics|symptom|fixed_in)\s*=", re.M)
 
 
@@ -73,17 +73,17 @@ class Place:
     file: Path
     releases: Sequence[Release]
     own: OwnFiles
-    #: The releases are stated: by the project, or by the user.
+    #: True if the project or the user states the releases.
     stated: bool = False
-    #: True if the user asked for it.
+    #: True if the user, not the project, states the releases.
     asked: bool = False
-    #: Known releases that its project does not support.
+    #: The other known releases.
     others: Sequence[Release] = ()
-    #: The newer ones of these, if the user has not chosen releases.
+    #: The releases of `others` that are newer than all of `releases`; empty if `asked`.
     ahead: Sequence[Release] = ()
-    #: The specifier of its manifest.
+    #: The `applies_to` of the manifest beside the file.
     claimed: SpecifierSet | None = None
-    #: It was found in a folder, and not named by the user.
+    #: True if the file was found in a folder, not named by the user.
     walked: bool = False
 
     @property
@@ -95,7 +95,7 @@ class Place:
 class Walk:
     """The files at some paths.
 
-    `files` counts all that were looked at; `ranges` are the projects' own ranges, in words.
+    `files` counts all files that were looked at; `ranges` are the projects' own ranges, in words.
     """
 
     places: list[Place] = field(default_factory=list)
@@ -111,8 +111,8 @@ class Walk:
 def walk(
     paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = ""
 ) -> Walk:
-    """Return every patch at `paths` with the releases that its project supports; all releases if
-    `whole`, and none older than `since`.
+    """Return every patch at `paths` with the releases that its project supports. `whole` takes all
+    releases instead; `since` leaves out older releases.
 
     Raises UsageError for a path that does not exist.
     """
@@ -148,7 +148,7 @@ def walk(
 @dataclass(kw_only=True)
 class _Ranges:
     """The releases that the project at a path supports. A folder below with its own range is judged
-    on the releases that both allow, or on its own if there are none.
+    on the releases that both ranges allow. If there are none, its own range alone decides.
     """
 
     path: Path
@@ -189,8 +189,10 @@ class _Ranges:
 
 
 def patch_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """The patches at `path`: itself, or the patch.py and patch.diff of a folder; and every other
-    Python file and diff below it, unless the folder is nothing but a patch.
+    """The patches at `path`, and the other files below it.
+
+    The patches are the file itself, or the patch.py and patch.diff of a folder. The other files are
+    all other Python files and diffs below the folder; a folder that holds only a patch has none.
     """
     if not path.is_dir():
         return [source_and_manifest(path)[0]], []
@@ -212,8 +214,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
             and not (here / each / "pyvenv.cfg").exists()
         ]
         for path in (here / name for name in names if name.endswith((".py", *DIFFS))):
-            # No pipe, no broken link, as some editors leave next to an open file, and no link out
-            # of the project.
+            # Skip pipes, links out of the project, and broken links, which some editors leave next
+            # to an open file.
             if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
                 yield path
 
@@ -229,7 +231,7 @@ def _set_in(texts: Mapping[Path, str]) -> dict[str, set[Path]]:
 
 
 def _touching(texts: Mapping[Path, str]) -> list[Path]:
-    """The files that use torch's compiler, and the files that import its names from them."""
+    """The files that use torch's compiler, and the files that import torch's names from these."""
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {
         file: _NAME.findall(" ".join(map(" ".join, _FROM_TORCH.findall(texts[file]))))
@@ -258,13 +260,15 @@ def _touches(text: str, *, diff: bool) -> bool:
 
 
 def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
-    """Read the claims of the manifest beside a patch; the folder may have other tables."""
+    """Read `applies_to` of the manifest beside a patch. The TOML file beside a walked file may be
+    something else than a manifest.
+    """
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
         return None
     from patchgate.inputs.patch import (
         load_claims,
-    )  # only for who has one: it takes a tenth of a second
+    )  # imported only for a manifest: the import takes a tenth of a second
 
     claims = load_claims(manifest)
     return SpecifierSet(claims.applies_to) if claims.applies_to else None

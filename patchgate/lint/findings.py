@@ -22,13 +22,13 @@ from patchgate.model.versions import show_releases
 
 
 class When(str, Enum):
-    #: On the newest release that the project admits, or on the installed one.
+    #: On the newest release that the project admits, or on the installed release.
     NOW = "broken now"
-    #: On the first release after those that the project admits on which anything breaks.
+    #: On the first release on which anything breaks, of those newer than the project admits.
     NEXT = "breaks next"
-    #: On the oldest releases that it admits, and on no later ones.
+    #: Only on the oldest releases that the project admits.
     LOWER_BOUND = "lower bound too low"
-    #: On others that are not the newest.
+    #: On any other releases without the newest.
     OLDER = "older"
 
 
@@ -54,9 +54,9 @@ def newer(known: Sequence[str], admitted: Sequence[str]) -> list[str]:
     return [each for each in known if admitted and Version(each) > Version(admitted[-1])]
 
 
-# Names that one folded note shows.
+# A folded note shows at most this many names.
 _SHOWN = 4
-# In a rule's fix: the file that is linted, as it is typed.
+# Stands in a rule's fix for the path of the file that is linted, quoted for a shell.
 THIS_FILE = "{this file}"
 
 
@@ -71,9 +71,9 @@ class Severity(str, Enum):
 class Finding:
     """One line of a file, one code, and the releases for which it holds.
 
-    A rule makes one for each release. `merged` joins those that say the same and fills in `path`,
-    `line` (the text of the line) and `shown_releases` (`releases` as ranges); from then on `span`
-    counts characters.
+    A rule makes a finding for each release. `merged` joins the findings that say the same and fills
+    in `path`, `line` (the text of the line) and `shown_releases` (`releases` as ranges). Before
+    `merged`, `span` counts bytes; afterwards it counts characters.
     """
 
     code: str
@@ -88,23 +88,23 @@ class Finding:
     path: str = ""
     line: str = ""
     shown_releases: str = ""
-    #: The name of torch that it is about, and the innermost version check around the place.
+    #: The name of torch that the finding is about, and the innermost version check around it.
     name: str = ""
     gate: Span | None = None
     #: The version check keeps the line from running in these releases.
     outside: bool = False
-    #: Other places in the file of which the same holds.
+    #: Other places in the file that have the same finding.
     also: tuple[Span, ...] = ()
-    #: When a red finding hurts, or one that will be red with the next release.
+    #: When the finding hurts, if it is red or will be red on a newer release.
     when: When | None = None
 
 
 @record
 class View:
-    """One release, the uses of torch in a file, and two answers: is it claimed by the manifest, is
-    it in the matrix?
+    """One release, and the uses of torch in a file as that release sees them.
 
-    `asked`: the user named the releases, not the project.
+    `claimed` is true unless a manifest leaves the release out; `in_matrix` is true if the release
+    is in the matrix; `asked` is true if the user, not the project, states the releases.
     """
 
     release: Release
@@ -149,7 +149,7 @@ class View:
 def finding_in_file(
     code: Code, path: str, span: Span, message: str, source: str, fix: str = ""
 ) -> Finding:
-    """A red finding about the file itself, of no release."""
+    """A red finding about the file itself, for no particular release."""
     line = _line(lines_of(source), span)
     return Finding(code=code.code, path=path, span=span, message=message, fix=fix, line=line)
 
@@ -157,8 +157,8 @@ def finding_in_file(
 def merged(
     findings: Iterable[Finding], path: str, known: Sequence[str], source: str
 ) -> list[Finding]:
-    """Join the findings of a rule at one place into one for all its releases: the text is the
-    newest release's, other texts become details.
+    """Join the findings of a rule at one place into one finding for all its releases. The text of
+    the newest release is kept; other texts become details.
     """
     groups: dict[tuple[object, ...], dict[str, Finding]] = {}
     for finding in findings:
@@ -187,8 +187,8 @@ def merged(
 
 
 def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
-    """Make one finding of those that say the same of several places, and one note of all that a
-    version check excludes.
+    """Join findings that say the same of several places into one finding, and the notes on places
+    that one version check excludes into one note.
     """
     by_gate: dict[Span, list[Finding]] = {}
     alike: dict[tuple[object, ...], list[Finding]] = {}
@@ -231,7 +231,7 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
 def _other_wordings(
     group: Mapping[str, Finding], last: Finding, known: Sequence[str]
 ) -> Iterator[str]:
-    """`message [releases]` for each message that the newest release does not have."""
+    """`message [releases]` for each message that differs from the newest release's."""
     wordings: dict[str, list[str]] = {}
     for version, finding in group.items():
         wordings.setdefault(finding.message, []).append(version)
@@ -240,9 +240,9 @@ def _other_wordings(
             yield f"{message} [{show_releases(versions, known)}]"
 
 
-@lru_cache(maxsize=2)  # each finding of a file asks for them
+@lru_cache(maxsize=2)  # called for each finding of a file
 def lines_of(source: str) -> tuple[str, ...]:
-    """Split lines as Python's parser does, which does not end one at a form feed."""
+    """Split a source into lines as Python's parser does: a form feed does not end a line."""
     return tuple(re.split(r"\r\n|\r|\n", source))
 
 

@@ -13,10 +13,11 @@ from patchgate.lint.interpret.project_files import file_of
 def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
     """The other files of its project that `file` imports, directly or not.
 
-    Files that the packages around it import first are left out: what they change is not its own.
+    Files that the packages around `file` import first are left out: their changes belong to the
+    packages.
     """
     before = _around(file)
-    if file in before:  # then these begin with the file itself
+    if file in before:  # a package around it imports the file: leave out no files
         before = {}
     return {
         path: read
@@ -26,7 +27,9 @@ def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
 
 
 def files_run_by(file: Path, tree: ast.Module) -> set[Path]:
-    """The other files of its project that an import of `file` runs, those of its packages too."""
+    """The other files of its project that an import of `file` runs, including the packages around
+    it and the files that these import.
+    """
     return {*_around(file), *_closure(file, tree)} - {file}
 
 
@@ -79,7 +82,7 @@ def _imports(file: Path, tree: ast.Module) -> Iterator[Path]:
 
 
 def statements_at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that an import may run, those of a condition or a `try` included."""
+    """The statements that an import may run, including those in a condition or a `try`."""
     for node in body:
         yield node
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):

@@ -1,8 +1,8 @@
 """Infer a patch's claims from its text, without running it, and write a manifest of them.
 
-Each claim has the line that suggests it; in the manifest, a comment says which command or code
-verifies it. `applies_to` comes from version checks: the patch is read at each release, at each
-version that it names, and near them.
+Each claim comes with the line that suggests it; a comment in the manifest says which command or
+code verifies the claim. `applies_to` comes from version checks: the patch is read for each release,
+for each version that it names, and for the versions next to these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from patchgate.lint.interpret.values import OwnFiles
 from patchgate.model.records import record
 from patchgate.model.versions import show_releases
 
-# A file's licence, or the page of a function, is not where the patch is from.
+# Only such links show where a patch is from: a link to a licence or a manual does not.
 _URL = re.compile(
     r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
 )
@@ -50,9 +50,9 @@ class Inferred:
 
     value: str
     line: int
-    #: of a target: the releases on which it is replaced, where others are replaced on more
+    #: of a target: the releases on which it is replaced, if other targets are replaced on more
     applies_to: str = ""
-    #: of a target: the file with the line, where it is one that the patch imports
+    #: of a target: the file with the line, if it is a file that the patch imports
     file: str = ""
 
 
@@ -62,8 +62,8 @@ class InferredClaims:
     express.
 
     `unnamed` are lines that change torch under a name that only running the patch would show;
-    `checks` are lines of version checks, `open_checks` lines of those that could not be followed;
-    `apply` are functions that change torch and that nothing in the file calls.
+    `checks` are lines of version checks, and `open_checks` lines of version checks that could not
+    be followed; `apply` are functions that change torch and that nothing in the file calls.
     """
 
     title: Inferred | None
@@ -92,7 +92,7 @@ def infer_claims_of_diff(text: str) -> InferredClaims:
 def infer_claims(
     text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None
 ) -> InferredClaims:
-    """Infer the claims of a Python patch; names of its project's other files are followed."""
+    """Infer the claims of a Python patch. Names from other files of its project are followed."""
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
     apply = chosen_installer(text)
@@ -153,11 +153,11 @@ def _targets(
     usages: Mapping[str, Usage],
     dead: Collection[str],
 ) -> list[Inferred]:
-    """The names that the patch may replace, as the gate names them: a method by the module that
-    defines its class.
+    """The names that the patch may replace, as the gate writes them: the name of a method begins
+    with the module that defines its class.
 
-    A name that no release has is the patch's own and replaces nothing; the functions with `dead`
-    names never run.
+    Names that no release has are the patch's own and are left out. Functions named in `dead` never
+    run.
     """
     functions = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead
@@ -212,7 +212,7 @@ def _targets(
 def _imported_targets(
     tree: ast.Module, releases: Sequence[Release], file: Path, own: OwnFiles
 ) -> Iterator[Inferred]:
-    """The names that are replaced by other files of the project, which the patch imports."""
+    """The names that are replaced by the other files of the project that the patch imports."""
     for path, imported in imported_files(file, tree).items():
         at_import = {
             node.lineno
@@ -228,9 +228,9 @@ def _imported_targets(
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
-    """True if the name is new in torch.
+    """True if the rebinding adds a name to torch and replaces none.
 
-    Names that a class answers by `__getattr__` belong to its instances, not to the class.
+    A name that a class provides by `__getattr__` belongs to its instances, not to the class.
     """
     if rebinding.on_class and hasattr(
         type, rebinding.name
@@ -249,8 +249,8 @@ def _is_added(release: Release, rebinding: Rebinding) -> bool:
 
 
 def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred]:
-    """Options of torch that are assigned, or given to `config.patch`; from 2.12 on an assignment
-    holds for its own thread.
+    """Options of torch that are assigned, or given to `config.patch`. From torch 2.12 on, an
+    assignment holds only for its own thread.
     """
     assigned = {
         (node.lineno, node.end_col_offset)
@@ -304,8 +304,8 @@ def _compiles(tree: ast.Module) -> Iterator[Inferred]:
 
 
 def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
-    """The only context manager of the patch that touches torch, itself or through a function of the
-    file.
+    """The context manager of the patch that touches torch, directly or through a function of the
+    file; None if there are several.
     """
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions}
@@ -330,8 +330,8 @@ def _applies_to(
     """The releases on which a statement of `lines` changes torch, and a specifier for them if a
     version check decides it.
 
-    One release is read under other version numbers, as the gate runs one torch under others: then
-    the version alone decides, not the names that a release has.
+    One release is read under other version numbers, as the gate runs one torch under other version
+    numbers. So the version alone decides, not the names that a release has.
     """
     own = OwnFiles()
 
@@ -384,8 +384,8 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript,
 def manifest_text(
     claims: InferredClaims, file: str, name: str, again: str, known: Sequence[str]
 ) -> str:
-    """Write the manifest of `file`, of the patch called `name`; the command `again` judges it, and
-    `known` are the releases that were looked at.
+    """The text of the manifest for the patch called `name` in `file`. The command `again` judges
+    the patch; `known` are the releases that were looked at.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -441,7 +441,7 @@ def points_around(releases: Sequence[str], named: set[str]) -> list[str]:
 
 
 def _near(version: Version) -> Iterator[str]:
-    """The release after it, and its first nightly, which PEP 440 puts before it."""
+    """The next micro version, and for `x.y.0` its first nightly, which PEP 440 sorts before it."""
     yield f"{version.major}.{version.minor}.{version.micro + 1}"
     if not version.micro:
         yield f"{version.major}.{version.minor}.0.dev0"
@@ -450,10 +450,10 @@ def _near(version: Version) -> Iterator[str]:
 def specifier(
     points: Sequence[str], holds: Callable[[str], bool], releases: Sequence[str]
 ) -> str | None:
-    """The bounds of the only range of `points` (oldest first) on which it holds; "" if it holds on
-    all.
+    """The bounds of the only range of `points` (oldest first) on which `holds` is true; "" if it is
+    true on all points.
 
-    None if it holds nowhere, or on several ranges, which two bounds cannot express.
+    None if it is true nowhere, or on several ranges, which two bounds cannot express.
     """
     answers = [holds(point) for point in points]
     if all(answers):

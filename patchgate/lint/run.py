@@ -55,7 +55,7 @@ from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
 
-# The oldest release that may be asked for, and how many future ones.
+# A version check is also tried on these older releases, and on this many future releases.
 _BEFORE_THE_INDEX = (
     *("2.5.1", "2.5.0"),
     *("2.4.1", "2.4.0"),
@@ -73,7 +73,7 @@ _AFTER_THE_INDEX = 4
 _SECONDS_OF_ALL = 300.0
 # Names that are imported from torch or Triton are judged, also where a fork has its own.
 _IMPORT = re.compile(r"^\s*(?:from\s+(?:torch|triton)\b|import\s+(?:torch|triton)\.)", re.MULTILINE)
-# Numbers of more bits are not written in decimal digits.
+# A number with more bits than this is shortened.
 _BITS = 14_000
 _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 Answer = TypeVar("Answer")
@@ -82,14 +82,14 @@ _FOLDER = re.compile(
     r"(?:\w+_)?_?(?:dynamo|inductor|pt|torch)_?v?"
     r"(?:(\d)[._](\d\d?)(?:[._]\d+)?|(\d)(\d)\d?|(\d)(\d\d)\d)"
 )
-# Bytes of files for which starting another process pays.
+# Starting another process pays for this many bytes of files.
 _WORTH = 200_000
 # New objects until Python collects garbage: a syntax tree has many objects and no garbage.
 _OBJECTS = 300_000
 
 
 class HowFar(NamedTuple):
-    """How many files are judged, and the share of all work that this was."""
+    """The number of judged files, the number of all files, and the share of the work done."""
 
     done: int
     total: int
@@ -104,8 +104,8 @@ class Report:
     """The result of lint: the files and releases that it read, and the findings in the order of the
     files.
 
-    `walked` counts the files that were looked at in folders; `ranges` are those that projects
-    require; `ahead` are newer releases, which were looked at too.
+    `walked` counts the files that were looked at in folders; `ranges` are the ranges of torch that
+    projects state; `ahead` are newer releases, which were looked at too.
     """
 
     files: tuple[str, ...]
@@ -150,13 +150,13 @@ def lint(
     installed: str = "",
     watched: Watched = nullcontext,
 ) -> Report:
-    """Return the findings for every patch at `paths`; `matrix` has the releases of a project
-    without a range.
+    """Return the findings for every patch at `paths`. `matrix` lists the releases of the matrix,
+    which count only for a project without a range.
 
-    A patch is judged on the releases that its project supports and its manifest claims, on all if
-    `whole`, and on none older than `since`. Up to `jobs` processes share large folders, and
-    `watched` is entered while they work. A fault on the `installed` release is broken now. Raises
-    UsageError for a path that does not exist.
+    A patch is judged on the releases that its project supports and its manifest claims. `whole`
+    takes all releases instead; `since` leaves out older releases. Up to `jobs` processes share
+    large folders, and `watched` is entered while they work. A fault on the `installed` release
+    counts as broken now. Raises UsageError for a path that does not exist.
     """
     found = walk(paths, releases, whole=whole, since=since)
     judge = partial(
@@ -209,7 +209,7 @@ def _lint_place(
             if process_time() < until
             else out_of_time(_SECONDS_OF_ALL, name, source, "all files")
         ]
-    if place.walked:  # a template, or an example of what does not parse
+    if place.walked:  # the file may be a template, or an example of invalid code
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each
             for each in findings
@@ -224,7 +224,7 @@ def _lint_place(
 
 
 def _for_its_folder(findings: list[Finding], place: Place) -> list[Finding]:
-    """Turn findings about other releases into notes below a folder that is named after one."""
+    """In a folder that is named after a release, turn findings about other releases into notes."""
     named = next(filter(None, map(_FOLDER.fullmatch, _folders_in_project(place.file))), None)
     if named is None:
         return findings
@@ -292,8 +292,8 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
-    """The lines whose check may have another outcome on some release, also on releases before the
-    index.
+    """The `lines` whose check may have an outcome other than `holds` on some release. Releases
+    before and after the index are tried too.
     """
     if not lines:
         return set()
@@ -313,7 +313,7 @@ def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
     for _, usage in _readings(
         tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines
     ):
-        # A test that depends on more than the version there is no gate, and may hold.
+        # A test that depends on more than the version is no gate; its outcome may differ.
         otherwise |= lines - {gate.span.line for gate in usage.gates if gate.holds is holds}
         if lines <= otherwise:
             break
@@ -328,9 +328,10 @@ def lint_source(
     matrix: Collection[str] = (),
     place: Place | None = None,
 ) -> tuple[list[Finding], list[View]]:
-    """The findings of one Python file, after ignore comments, and its view in each release.
+    """The findings of one Python file, after its ignore comments are applied, and its view in each
+    release.
 
-    With `place`, names that it imports from its project's other files are followed.
+    With `place`, names that the file imports from other files of its project are followed.
     """
     try:
         views = views_of(source, releases, claimed, matrix, place)
@@ -405,8 +406,8 @@ def views_of(
 
 
 def _shorten_numbers(tree: ast.Module) -> None:
-    """Shorten long numbers: Python reads hexadecimal digits of any length, but refuses to write
-    that many decimal ones.
+    """Shorten long numbers: Python reads any number of hexadecimal digits, but refuses to write
+    as many decimal digits.
     """
     for node in nodes_in(tree, ast.Constant):
         if isinstance(node.value, int) and node.value.bit_length() > _BITS:
@@ -419,9 +420,9 @@ def _readings(
     place: Place | None,
     lines: Collection[int] | None = None,
 ) -> Iterator[tuple[str, Usage]]:
-    """Yield the usage in each release.
+    """Yield each release's version and the usage in it.
 
-    A release with the same answers to all questions of an earlier reading shares it.
+    A release that answers all questions of an earlier reading alike shares that reading's usage.
     """
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []
@@ -444,7 +445,7 @@ def _readings(
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let Python collect garbage seldom, which takes half of the time of reading otherwise."""
+    """Let Python collect garbage rarely. Otherwise collections take half of the reading time."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS, 5, 10)
     try:
@@ -459,8 +460,8 @@ def shared_out(
     jobs: int,
     watched: Watched = nullcontext,
 ) -> list[Answer]:
-    """Return `judge(place)` for each place, in order. Processes share the work: as many as are
-    allowed and worth their start. `watched` is entered while they work.
+    """Return `judge(place)` for each place, in order. Up to `jobs` processes share the work, if it
+    is worth starting them. `watched` is entered while they work.
     """
     weights = [each.file.stat().st_size + _WORTH // 20 for each in places]
     shares = _shares(weights, jobs)
@@ -491,7 +492,7 @@ def shared_out(
         for worker, (_, into) in zip(workers, ends, strict=True):
             worker.start()
             into.close()
-        with watched(how_far):  # it may start a thread, which no fork may meet
+        with watched(how_far):  # after all forks, as it may start a thread
             answers.update((at, judge_at(at)) for at in shares[0])
             for share, (out_of, _) in zip(shares[1:], ends, strict=True):
                 told: list[Answer] = []
@@ -520,8 +521,8 @@ def _shares(weights: Sequence[int], jobs: int) -> list[list[int]]:
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """Judge a place; all objects of a large file are dropped before the next one, and those that
-    were there before are not looked at.
+    """Judge a place. The objects of a large file are freed at once; the garbage collector does not
+    examine the objects that existed before.
     """
     if place.file.stat().st_size <= _WORTH:
         return judge(place)

@@ -22,10 +22,10 @@ from patchgate.model.records import record
 class UsedName:
     """One private name of torch.
 
-    `since` and `until` are the first and the last release that has it, "" for the oldest and the
-    newest known; `lacking` are the releases of the project that do not have it, `maybe` those where
-    a `__getattr__` or a subclass may answer. `places` are file:line, `ungated` those that run on a
-    release that lacks it.
+    `since` and `until` are the first and the last release that has the name; "" stands for the
+    oldest and the newest known release. `lacking` are the project's releases without the name, and
+    `maybe` the releases where a `__getattr__` or a subclass may provide it. `places` are file:line;
+    `ungated` are the places that run on a release without the name.
     """
 
     name: str
@@ -40,10 +40,10 @@ class UsedName:
 
 @record
 class UsageReport:
-    """The names in alphabetical order, the files that have them, and the releases that the projects
+    """The names in alphabetical order, the files that use them, and the releases that the projects
     support.
 
-    `unreadable` are file:line and the reason of each file that Python refuses.
+    `unreadable` gives file:line and the reason for each file that could not be parsed.
     """
 
     names: tuple[UsedName, ...]
@@ -57,8 +57,8 @@ class UsageReport:
 def usage(
     paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None
 ) -> UsageReport:
-    """Return the private names in the patches at `paths`, on `chosen` releases or those that their
-    projects support.
+    """Return the private names that the patches at `paths` use on the `chosen` releases. Without
+    `chosen`, the releases are those that their projects support.
 
     Raises UsageError for a path that does not exist, or a file that is not Python.
     """

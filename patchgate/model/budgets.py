@@ -1,5 +1,5 @@
-"""Budgets: how far a metric may move under a patch, how a manifest writes that, and if a change
-stays within it.
+"""Budgets: how far a metric may move under a patch, how a manifest writes a budget, and if a change
+stays within its budget.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from patchgate.model.records import Budget
 from patchgate.model.serialization import Invalid
 from patchgate.model.text import nearest
 
-# The metrics that a manifest or a project can give a budget for. The default is the limit in
-# `COSTS`, or of the check that times.
+# The metrics for which a manifest or a project can state a budget. The default is the limit in
+# `COSTS`, or the limit of the check that takes the times.
 METRICS = tuple(sorted({"compile_calls", "cpu_latency", "latency", *COSTS}))
 _PERCENT = r"([+-]?\d+(?:\.\d+)?)\s*%"
 _FORM = re.compile(rf"\s*{_PERCENT}(?:\s*\.\.\s*{_PERCENT})?\s*")
@@ -77,8 +77,9 @@ def budget_for(low: float, high: float) -> str:
 def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Kind:
     """Judge a change that was measured to be between `low` and `high` (equal if it is exact).
 
-    OVER and UNDER only if the whole interval lies outside; AMBIGUOUS if it straddles an end. A gain
-    beyond a budget that a manifest or a project has `stated` contradicts it, and is OVER as well.
+    The answer is OVER or UNDER only if the whole interval lies outside the budget, and AMBIGUOUS if
+    the interval straddles an end. A gain beyond a budget that a manifest or a project has `stated`
+    contradicts the budget, so it is OVER as well.
     """
     if not low <= high:
         return Kind.UNMEASURED  # NaN included

@@ -1,15 +1,13 @@
-"""The one error that a user of patchgate causes and reads; the command line turns it into exit code
-2.
-"""
+"""The error for mistakes of a user, who reads its text. The command line turns it into exit code 2."""
 
 from __future__ import annotations
 
-# Characters of each part that are shown: enough for the names of all workloads.
+# At most this many characters of each part are shown: enough for the names of all workloads.
 _LENGTH = 3000
 
 
 class UsageError(Exception):
-    """Bad input. `where` is file:line or the option's name, `next` a Command, or an edit in
+    """Bad input. `where` is file:line or the name of an option; `next` is a Command, or an edit in
     words.
     """
 

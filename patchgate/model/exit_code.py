@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from patchgate.model.policy import Colour, Kind
 from patchgate.model.records import Verdict
 
-# Exit code where only the machine, or patchgate itself, is to blame: try again.
+# The exit code if only the machine, or patchgate itself, is to blame: try again.
 MACHINE = 4
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did
-    not end.
+    """0 if nothing is red, 1 if something is red, 3 if nothing was measured, and 4 for a run that
+    did not end or that met only trouble with the machine.
     """
     if is_partial(verdicts):
         return MACHINE

@@ -1,5 +1,5 @@
-"""Facts: their text, their default in a histogram, the check that owns them, those that a run may
-leave out, those of which less is better, and predicates.
+"""Facts: their text, their default in a histogram, the check that owns them, the facts that a run
+may leave out, the facts that are costs, and predicates.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeas
 
 #: The section of a golden file that holds torch's own facts; the other sections have a patch's id.
 UNPATCHED = "unpatched"
-#: The entry of a case that fails: its signature, in place of all facts.
+#: The entry of a case that fails: the signature of the failure, in place of all facts.
 FAILURE = "failure"
-#: 1 where a case compiles and 0 where it raises; derived from the outcome, never recorded.
+#: 1 if a case compiles, 0 if it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
 #: The prefix of the fact of a verdict on results with another dtype or shape.
 OTHER_FORM = "dtype or shape"
-#: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is
-#: known.
+#: Prefixes of counts by name. If any fact of a case is known, a name that is not listed counts
+#: zero.
 HISTOGRAMS = (
     "aten.op.",
     "dynamo.break.",
@@ -86,8 +86,8 @@ def value_in(facts: Facts, fact: str) -> FactValue | None:
 
 
 def facts_with_compiles(observation: Observation) -> Facts:
-    """The facts of an observation and `compiles`, unless it hung or crashed: that may be the
-    machine's fault.
+    """The facts of an observation, with `compiles` unless the case hung or crashed: that may be
+    the machine's fault.
     """
     failure = observation.failure
     if failure and failure.cause is not Cause.RAISED:
@@ -95,15 +95,15 @@ def facts_with_compiles(observation: Observation) -> Facts:
     return {COMPILES: int(failure is None)} | observation.facts
 
 
-# The most facts that are named.
+# At most this many facts are named.
 _DIFFERING = 4
 
 
 def changed_facts(before: Facts, after: Facts) -> str:
     """The first facts that both sides have and that differ, as `loads.max 6 -> 4; loads [2 6] -> [2
-    4]`; else empty.
+    4]`; empty if no facts differ.
 
-    A fact that is unmeasured on both sides is no difference.
+    A fact that is unmeasured on both sides does not count as different.
     """
     values = {
         name: (value_in(before, name), value_in(after, name)) for name in sorted(before | after)
@@ -119,7 +119,7 @@ def changed_facts(before: Facts, after: Facts) -> str:
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
-    """The names of facts that need a request, if `facts` are of a run without it."""
+    """The names of facts that need a request, if the run of `facts` did not request them."""
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}
@@ -127,17 +127,17 @@ def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
 
 @record
 class Cost:
-    """A figure for which less is better: the facts that state it, and how far it may grow."""
+    """A figure for which less is better, with the facts that state it and its allowed growth."""
 
     facts: tuple[str, ...]  #: names, or prefixes that end with a dot; a list counts by its sum
-    noun: str  #: as a reader knows it
+    noun: str  #: its name for readers
     #: the largest growth that is no finding, as a share; a manifest or a project may state another
     limit: float
-    slack: int = 0  #: without a stated limit, so many more in one case are no finding
+    slack: int = 0  #: without a stated limit, growth by this number in one case is no finding
 
 
-#: Costs by the names of their budgets, the most telling first. Other facts describe code and are no
-#: cost.
+#: Costs by the names of their budgets, the most important first. Other facts describe code and are
+#: no costs.
 COSTS = {
     "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.3),
     "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.1),
@@ -200,9 +200,9 @@ _FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 
 def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
-    """Parse a predicate, as manifests and bisect write it: `> 4`, `== 13`, `contains 6`.
+    """Parse a predicate in the form of manifests and bisect: `> 4`, `== 13`, `contains 6`.
 
-    A fact that was not measured satisfies none. Raises ValueError.
+    A fact that was not measured satisfies no predicate. Raises ValueError.
     """
     match = _FORM.fullmatch(text)
     if match is None:

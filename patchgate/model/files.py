@@ -1,5 +1,5 @@
-"""Files that are replaced whole, so that a reader sees the old text or the new; reading with
-bounds; folders.
+"""Writing files as a whole, so that a reader sees either the old text or the new; reading files
+with limits; making folders of results.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from patchgate.model.paths import display_path, leaves_project
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
     """Replace `path` with `content`; on any failure the old file stays as it was.
 
-    It waits for the disk, so that the file survives a loss of power, unless it need not be
-    `lasting`. A text that UTF-8 cannot encode (half a surrogate pair, from a patch's own message)
-    is written as its escape.
+    If the file must be `lasting`, wait for the disk, so that the file survives a loss of power. A
+    character that UTF-8 cannot encode (half a surrogate pair, from a patch's own message) is
+    written as an escape.
     """
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            with open(temporary, "xb") as file:  # on a file system that has no such files
+            with open(temporary, "xb") as file:  # on a file system without nameless files
                 _fill(file, data, lasting)
         os.replace(temporary, path)
     except BaseException:
@@ -62,14 +62,14 @@ def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
 
 #: Names in a folder of results: the file that its run locks, and the results of an earlier run.
 HELD, PUT_ASIDE = ".held", ".earlier"
-# The file that reserves space in a run's folder, and how many bytes.
+# The file that reserves space in a run's folder, and its size in bytes.
 _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 
 
 def reserve_space(folder: Path) -> None:
     """Take space in a folder, so that a report can be written there once the disk is full.
 
-    Raises OSError if the disk is full already; other obstacles do not matter.
+    Raises OSError if the disk is full already; other errors are ignored.
     """
     try:
         with open(folder / _RESERVED, "wb") as file:
@@ -90,14 +90,14 @@ def release_space(folder: Path) -> None:
         (folder / _RESERVED).unlink(missing_ok=True)
 
 
-# The limit of a text that people write: a manifest, a golden file, a workload.
+# The most bytes of a text that people write: a manifest, a golden file, a workload.
 _TEXT_BYTES = 16 << 20
 
 
 def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     """The bytes of a file.
 
-    Raises OSError if it is no file (a folder, a pipe without a writer) or is larger.
+    Raises OSError if it is no regular file (a folder, a pipe), or is larger than `limit` bytes.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -109,15 +109,15 @@ def read_regular(path: Path, limit: int, flags: int = 0) -> bytes:
     return data
 
 
-# The limit of one file of a run's results.
+# The most bytes of one file of a run's results.
 _RESULT_BYTES = 64 << 20
 
 
 def read_result(path: Path) -> str:
-    """The text of one of a run's results, which anybody may have made.
+    """The text of a file of a run's results, which may come from anyone.
 
-    Raises OSError for a link, for anything but a file and for a file that is too large, ValueError
-    if it is not UTF-8.
+    Raises OSError for a link, for anything but a file and for a file that is too large, and
+    ValueError for a text that is not UTF-8.
     """
     try:
         return read_regular(path, _RESULT_BYTES, os.O_NOFOLLOW).decode()
@@ -128,9 +128,9 @@ def read_result(path: Path) -> str:
 
 
 def read_text(path: Path, next: str = "") -> str:
-    """A text in UTF-8.
+    """The text of a file in UTF-8.
 
-    Raises UsageError for anything else, with the first line that is not UTF-8.
+    Raises UsageError if the file cannot be read, or with the first line that is not UTF-8.
     """
     data = read_bytes(path, next)
     try:
@@ -159,8 +159,8 @@ def read_bytes(path: Path, next: str = "") -> bytes:
 
 
 def refuse_outer_link(path: Path) -> None:
-    """Raises UsageError for a link that leads out of the repository: a message, or a patch, could
-    show the file there. Below the working folder, a folder of the path may be the link.
+    """Raise UsageError for a link that leads out of the repository: a message, or a patch, could
+    show the target of the link. Folders of the path below the working folder are checked too.
     """
     here = Path.cwd()
     around = [folder for folder in path.absolute().parents if here in folder.parents]
@@ -195,7 +195,7 @@ def make_folder(path: Path, where: str) -> None:
 
 
 def refuse_tracked(path: Path) -> None:
-    """Raises UsageError if git tracks the results: a pull request could bring its own verdicts, and
+    """Raise UsageError if git tracks the results: a pull request could bring its own verdicts and
     its own cache.
     """
     if not os.path.lexists(path) or not is_in_repository(path.parent):
@@ -225,8 +225,8 @@ _DEPTH = 3
 
 
 def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
-    """Raises UsageError for a link in place of a folder of results, or inside it, because its
-    target would be deleted; and for a pipe or device, because reading one could wait for ever.
+    """Raise UsageError for a link in place of a folder of results or inside it, because the target
+    would be deleted; and for a pipe or device, because reading it could wait for ever.
     """
     places = [(folder, 0)]
     while places:
@@ -250,7 +250,7 @@ def make_results_folder(path: Path, where: str, mark: str) -> None:
 
     Raises UsageError if the folder has contents but no `mark`.
 
-    Of several patches, each has its own folder with the mark in it.
+    For several patches, each patch has its own folder with the mark.
     """
     refuse_tracked(path)
     make_folder(path, where)

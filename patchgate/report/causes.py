@@ -1,7 +1,6 @@
 """Red verdicts -> the causes that they share.
 
-A cause has one sentence of what happened, and an order of evidence. All of it is decided by the
-table below.
+A cause has one sentence on what happened, and an order of evidence. The table below decides both.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from patchgate.model.facts import COSTS, OTHER_FORM
 from patchgate.model.policy import Colour, Kind
 from patchgate.model.records import Verdict, record
 
-# Facts that sum up the effect of a patch on a kernel, the best evidence first -> their short names.
+# Fact that sums up the effect of a patch on a kernel -> its short name; the best evidence first.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
 # Costs that have one figure on both sides of each case: fact -> noun.
 _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
 _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
-# Facts of one case that are shown.
+# At most this many facts of one case are shown.
 _FACTS = 4
 
 
@@ -61,8 +60,8 @@ class CauseGroup:
 
     @property
     def changes(self) -> tuple[tuple[str, str], ...]:
-        """Facts as `without the patch -> with it`: (code, line) for each case; the case with the
-        evidence comes first.
+        """(code, line) for each case. The line shows facts as `without the patch -> with it`; the
+        case with the strongest evidence comes first.
         """
         cases: dict[tuple[str, str, str], list[Verdict]] = {}
         for verdict in self.verdicts:
@@ -75,7 +74,9 @@ class CauseGroup:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """The costs of changed code, better or worse; a line for each case."""
+        """The costs of changed code, better or worse: a line for each case, or one line if no cost
+        changed.
+        """
         if self.cause.name != _CODE:
             return ()
         changed: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
@@ -108,7 +109,7 @@ def _changes(verdicts: Sequence[Verdict]) -> str:
 
 
 def change_text(verdict: Verdict) -> str:
-    """`bytes.total 1,000 -> 900`, and the value in golden if it is neither."""
+    """`bytes.total 1,000 -> 900`, and the value in golden if it differs from both values."""
     values = [_with_commas(value or "") for value in (verdict.before, verdict.after)]
     known = verdict.recorded in (None, verdict.before, verdict.after)
     return f"{verdict.fact} {' -> '.join(values)}" + (
@@ -122,7 +123,7 @@ def _with_commas(value: str) -> str:
 
 def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     """A text like `better: kernels called 7 -> 6 (-14.3%)`. It begins with `worse` if costs grow,
-    and with `better and worse` if only some do.
+    and with `better and worse` if only some costs grow.
     """
     words = {
         after > before: "worse" if after > before else "better" for before, after in costs.values()
@@ -136,8 +137,8 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
 
 
-# In reading order: a cause that makes later ones meaningless comes first. Each has its name; codes,
-# the strongest evidence first; kinds that have this cause with any code; and its sentence.
+# In reading order: a cause that makes later causes meaningless comes first. Each entry has a name;
+# codes, the strongest evidence first; kinds that have this cause with any code; and a sentence.
 _TABLE = """
 does not run: PG210
     Importing the patch fails, so nothing else can be judged.
@@ -208,7 +209,7 @@ def _read_causes(table: str) -> Iterator[Cause]:
 CAUSES = tuple(_read_causes(_TABLE))
 _BY_NAME = {cause.name: cause for cause in CAUSES}
 _BY_KIND = {kind: cause for cause in CAUSES for kind in cause.kinds}
-# Facts have the same codes without a compile: the later cause is theirs.
+# Some codes have two causes; the later cause counts. `cause_of` finds failed compiles itself.
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 
 
@@ -240,7 +241,7 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
     }
     for verdict in red:
         cause = cause_of(verdict)
-        # A failure at a line that uses a missing name is due to that name.
+        # The missing name is the cause of a failure at a line that uses it.
         if cause.name in (_DOES_NOT_RUN, _DOES_NOT_COMPILE) and verdict.where in roots:
             cause = _BY_NAME[_DOES_NOT_FIT]
         groups[cause].append(verdict)
@@ -253,8 +254,8 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _rename(groups: dict[Cause, list[Verdict]]) -> None:
-    """Rename causes that the others put in another light: a patch that acts is not said to do
-    nothing, and numbers that differ by rounding alone come later.
+    """Rename causes whose meaning depends on the other causes or on all verdicts: a patch that acts
+    is not said to do nothing, and numbers that differ by rounding alone come later.
     """
     nothing, numbers = _BY_NAME[_NOTHING], _BY_NAME[_NUMBERS]
     if nothing in groups and any(cause.name in _ACTS for cause in groups):
@@ -264,8 +265,8 @@ def _rename(groups: dict[Cause, list[Verdict]]) -> None:
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Sort by the cause's order of codes, then facts that sum up, then the largest share, then the
-    subject.
+    """Sort verdicts by the cause's order of codes, then by the facts that sum up, then by share
+    (the largest first), then by subject.
     """
 
     def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:

@@ -12,13 +12,13 @@ from patchgate.lint.run import Report
 from patchgate.model.versions import in_order
 
 Judged = tuple[Project, Report, str]
-# Findings of a project that the page shows.
+# The page shows at most this many findings of a project.
 _FIRST = 3
 _SOON = (When.NOW, When.NEXT)
 
 
 def as_markdown(judged: Sequence[Judged]) -> str:
-    """Write the page: first the projects that are broken now, then those that the next release
+    """The page: first the projects that are broken now, then the projects that the next release
     breaks.
     """
     lines = [

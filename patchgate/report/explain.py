@@ -1,4 +1,4 @@
-"""The explanation of a code, with an example of the corpus; and the page docs/verdicts.md of all
+"""The explanation of a code, with an example from the corpus; and docs/verdicts.md, the page of all
 checks and codes.
 """
 
@@ -23,13 +23,13 @@ from patchgate.model.serialization import from_dict, parse_json
 from patchgate.report.next_commands import next_step
 from patchgate.report.terminal import labelled
 
-# Lines around the place in the patch, and lines of the correction that are shown.
+# This many lines are shown on each side of the place in the patch, and of the correction.
 _AROUND, _CORRECTION = 2, 12
 
 
 def show_code(console: Console, code: Code) -> None:
-    """Print what a verdict code means, why it matters, how to fix it, and an example of the corpus
-    if there is one.
+    """Print what a verdict code means, why it matters and how to fix it, with an example from the
+    corpus if there is one.
     """
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
     for label, text in (
@@ -74,7 +74,9 @@ def _patch(example: Example) -> Path:
 
 
 def _corrected(example: Example) -> Path | None:
-    """The same file of the corrected form, which is named like the case."""
+    """The same file in the corrected form of the case, the folder whose name ends in `-fixed`; None
+    if there is no such file.
+    """
     path = _patch(example)
     fixed = path.parent.with_name(f"{path.parent.name}-fixed") / path.name
     return fixed if fixed.is_file() else None

@@ -55,7 +55,7 @@ class JudgedPatch:
 
     @property
     def seconds(self) -> dict[Verdict, float]:
-        """Each verdict with its share of the time that its check took."""
+        """Map each verdict to its equal share of the time that its cell took."""
         shares: dict[Verdict, float] = {}
         for cell in self.cells:
             shares |= dict.fromkeys(cell.verdicts, cell.seconds / max(len(cell.verdicts), 1))
@@ -63,7 +63,7 @@ class JudgedPatch:
 
     @property
     def notes(self) -> list[str]:
-        """A line for each other patch whose facts in golden are the same."""
+        """A line that names another patch with the same facts in golden, if there is one."""
         same = recorded_as(self.run.store, self.patch.id, self.run.project.golden_folder)
         where = display_path(self.patch.manifest or "its patch.toml")
         return (
@@ -75,7 +75,7 @@ class JudgedPatch:
     @property
     def title(self) -> str:
         claims, name = self.patch.claims, self.patch.id
-        own = "" if claims.title.startswith(name) else name  # without a manifest it begins so
+        own = "" if claims.title.startswith(name) else name  # as without a manifest
         return " ".join(filter(None, (own, claims.title, claims.source)))
 
     @property
@@ -111,12 +111,13 @@ def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
     print(render_sarif(codes_of(results), results), end="")
 
 
-# File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
+# File -> its text. Two files are missing here: the run itself writes verdicts.json, and the HTML
+# page needs the history too.
 FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
     "junit.xml": lambda judged: render_junit(judged.seconds, judged.view, judged.patch.id),
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
-# `--format` -> what prints all patches; the path is that of the HTML page.
+# `--format` -> the function that prints all patches; its path is the path of the HTML page.
 FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {
     "text": _print_text,
     "sarif": _print_sarif,
@@ -124,8 +125,8 @@ FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {
 
 
 def write_files(judged: JudgedPatch) -> None:
-    """Write the files of one patch into its folder; its summary goes to the summary of the GitHub
-    step too.
+    """Write the files of one patch into the folder of its run. On GitHub, also append the Markdown
+    summary to the summary of the job's step.
     """
     for name, render in FILES.items():
         write_atomically(Path(judged.run.folder, name), render(judged))

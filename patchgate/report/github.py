@@ -1,5 +1,5 @@
-"""Annotations on GitHub at a pull request's lines: workflow commands, one for each block that is
-not green.
+"""Annotations on GitHub at the lines of a pull request. An annotation is a workflow command; each
+block that is not green gets one annotation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
 
 def is_github() -> bool:
-    """True if a job of GitHub's runs this: its runner reads what is printed."""
+    """True in a job on GitHub, where the runner reads the printed lines."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -33,7 +33,9 @@ def commands_end(end: bool) -> str:
 
 
 def among_commands(lines: Iterable[str]) -> str:
-    """Lines with commands, amid output in which commands are switched off."""
+    """Lines with commands. On GitHub, commands are switched on before the lines and off again
+    after.
+    """
     return "\n".join([commands_end(False), *lines, commands_end(True)] if is_github() else lines)
 
 
@@ -56,8 +58,8 @@ def render_annotations(view: RunView, patch: str, checkout: Path) -> Iterator[st
 
 
 def place_of(block: Block, view: RunView, patch: str, checkout: Path) -> dict[str, str | int]:
-    """The block's first place, if that has a line; else a line of the file `patch` from another
-    block, or its first line. Empty if all of these lie outside the checkout.
+    """The block's first place, if it has a line; otherwise the first place in the file `patch` that
+    any block names, or the first line of `patch`. Empty if all of these lie outside the checkout.
     """
     lines = [place for each in view.blocks for place in each.places if place_in(checkout, place)]
     own = Path(patch).resolve()
@@ -68,7 +70,7 @@ def place_of(block: Block, view: RunView, patch: str, checkout: Path) -> dict[st
 
 
 def block_text(block: Block) -> str:
-    """The first entry of a block on one line, and how many more there are."""
+    """The first entry of a block on one line, and the number of further entries."""
     first, more = block.entries[0], len(block.entries) - 1
     on = f" on torch {', '.join(first.torches)}" if first.torches else ""
     text = f"{first.subject}{on}: {first.actual} (expected: {first.expected})"
@@ -76,7 +78,9 @@ def block_text(block: Block) -> str:
 
 
 def place_in(checkout: Path, text: str) -> dict[str, str | int]:
-    """File and line of `file:line`, relative to the checkout; empty if the file is not in it."""
+    """The file, relative to the checkout, and the line of `file:line`; empty if the checkout does
+    not contain the file.
+    """
     place = _PLACE.fullmatch(text)
     if place is None:
         return {}

@@ -1,4 +1,4 @@
-"""A history as text: a series, what changed since the last run, and a check-list for an umbrella
+"""A history as text: a series, the changes since the last run, and a check-list for an umbrella
 issue.
 
 Long lists are cut; patch names and messages are escaped.
@@ -17,7 +17,7 @@ _LONGEST = 5
 
 
 def render_series(points: Sequence[Point]) -> Iterator[str]:
-    """One line for each value; a value that repeats is shown once, with the number of times."""
+    """One line for each value. A value of several runs in a row is shown once, with their number."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
         yield escape_control(f"{patch} on torch {torch}")
         series = (point for point in points if (point.patch, point.torch) == (patch, torch))
@@ -28,14 +28,14 @@ def render_series(points: Sequence[Point]) -> Iterator[str]:
 
 
 def render_regressions(regressions: Regressions) -> Iterator[str]:
-    """The changes of the last run if there was one before, then the failures."""
+    """The changes of the last run, if there was a run before it; then the failures."""
     if regressions.transitions is not None:
         yield from render_transitions(regressions.transitions)
     yield from render_checklist(regressions)
 
 
 def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
-    """Lines about verdicts that differ from the run before."""
+    """Lines about verdicts that differ from the verdicts of the run before."""
     count = len(transitions)
     yield (
         f"{count} checks changed since the last run"
@@ -48,7 +48,7 @@ def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
 
 
 def render_checklist(regressions: Regressions) -> Iterator[str]:
-    """Markdown: a box for each cause, ticked when it is closed."""
+    """A Markdown list with a box for each cause; the box is ticked if the cause is closed."""
     if not regressions.groups:
         yield "no failures"
     for group in regressions.groups:

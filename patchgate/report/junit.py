@@ -16,16 +16,17 @@ from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import next_step
 from patchgate.report.view import RunView
 
-# Characters that XML 1.0 cannot contain and a patch may print: control characters, surrogates, two
-# noncharacters.
+# Characters that a patch may print but XML 1.0 cannot contain: control characters, surrogates and
+# two noncharacters.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def render_junit(
     verdicts: Mapping[Verdict, float], view: RunView | None = None, name: str = ""
 ) -> str:
-    """A failure for each red verdict, a skip for each that could not be judged, and one for
-    everything that a run left out; with times, and the `name` of the patch.
+    """A test case for each verdict, with its time and the `name` of the patch: a failure for a red
+    verdict, skipped for a grey one. One more skipped test case stands for all that a narrowed run
+    without problems left out.
     """
     suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
     suite.add_testcases([_case(verdict, seconds, name) for verdict, seconds in verdicts.items()])

@@ -1,5 +1,5 @@
-"""The last lines of a run in the terminal: what was judged, what was not, the files, the counts and
-the exit code.
+"""The last lines of a run in the terminal: the judged cells, the cells that were not judged, the
+files, the counts and the exit code.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from patchgate.report.view import MISSING, RunView
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
-# The code of a module that is missing, and that the patch used a stand-in for.
+# The code of a missing module for which the patch used a stand-in.
 _STAND_IN = "PG230"
-# Workloads that a line names.
+# A line names at most this many workloads.
 _NAMED = 4
 
 
@@ -40,13 +40,13 @@ def answer_lines(
     results: Sequence[str] = (),
     kept: int = 0,
 ) -> Ending:
-    """The last lines: the cells that were judged and those that were not, the files of results, and
-    the counts with the exit code.
+    """The last lines: the judged cells and the cells that were not judged, the files of results,
+    and the counts with the exit code.
 
-    `kept` answers are those of an earlier run of the same patch.
+    `kept` is the number of answers that were taken from an earlier run of the same patch.
     """
     met, judged_names = _workloads_of(verdicts)
-    names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
+    names = judged_names & {*workloads, *run.workloads}  # some are a check's own
     where = [_missing_line(verdict) for verdict in view.missing]
     where += [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
@@ -73,7 +73,7 @@ def answer_lines(
 
 
 def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
-    """The share of a full gate that this run is; None if no option leaves anything out."""
+    """The share of a full gate that this run judged; None if no option left anything out."""
     if not run.is_narrowed:
         return None
     verdicts = list(verdicts)
@@ -100,7 +100,7 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
 
 
 def _without(run: Run, checks: Iterable[Check]) -> Iterator[str]:
-    """The checks that the workloads of `--workload` leave out, as a whole gate judges them."""
+    """The checks that a whole gate judges, but that the choice of `--workload` leaves out."""
     known = workloads_with(Path(run.patch), run.project) if run.workloads else {}
     kinds, all_kinds = (
         {kind for name in names if name in known for kind in known[name].checks}
@@ -114,8 +114,8 @@ def _without(run: Run, checks: Iterable[Check]) -> Iterator[str]:
 
 
 def _workloads_of(verdicts: Iterable[Verdict]) -> tuple[set[str], set[str]]:
-    """The workloads that verdicts are of, and those of them that the patch was judged by: the
-    others cannot run here, with or without it.
+    """The workloads of all verdicts, and the workloads that judged the patch. The other workloads
+    cannot run here, with or without the patch.
     """
     met = [verdict for verdict in verdicts if verdict.kind is not Kind.STOPPED]
     judged = {verdict.case.workload for verdict in met if verdict.kind is not Kind.ASSUMED}
@@ -129,7 +129,7 @@ def _share(judged: Iterable[str], wanted: Iterable[str]) -> tuple[int, int]:
 def count_line(view: RunView) -> str:
     """`4 causes, 10 red results, 2539 green, 2 grey notes`; `nothing red` without causes.
 
-    A narrowed run without problems says how much it judged, and how to judge all.
+    For a narrowed run without problems, the line says how much was judged, and how to judge all.
     """
     if not any(view.counts.values()):
         return "nothing was judged"
@@ -171,7 +171,7 @@ def _quick_look_text(view: RunView, look: QuickLook) -> str:
 
 
 def _doubt(view: RunView) -> str:
-    """The reason why a run without problems shows little."""
+    """The reason why a run without problems proves little."""
     needed = [verdict for verdict in view.missing if verdict.code != _STAND_IN]
     if needed:
         return f"the patch was not judged: it needs what is not installed ({needed[0].code})"
@@ -189,7 +189,9 @@ def _missing_line(verdict: Verdict) -> str:
 
 
 def _without_effect_text(view: RunView) -> str:
-    """A sentence for a patch that acted in no judged workload; it names the check that it met."""
+    """A sentence for a patch that acted in no judged workload. It names the check in which the
+    patch acted, if there is one.
+    """
     acts = f", only for the {view.acts_in}" * bool(view.acts_in)
     return f"the patch acted in no judged workload{acts} (PG518)"
 
@@ -203,7 +205,7 @@ def share_text(view: RunView, look: QuickLook) -> str:
         if judged < wanted
     ]
     judged, wanted = look.workloads
-    # A check of the patch alone has none.
+    # A check of the patch alone has no workloads.
     unable = f" ({look.unable} cannot run here)" * bool(look.unable)
     of_workloads = f" in {judged} of {wanted} workloads{unable}"
     parts = [*[of_workloads] * bool(judged or look.unable), *narrowed]

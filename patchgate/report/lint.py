@@ -1,5 +1,5 @@
-"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; the names that a package
-uses.
+"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; and the private names of
+torch that a package uses, as text and JSON.
 
 All forms give a finding the same words: its message, its releases, the fix.
 """
@@ -26,16 +26,18 @@ from patchgate.report.sarif import Place, Result, render_sarif, sarif_result
 if TYPE_CHECKING:
     from patchgate.lint.usage import UsageReport, UsedName
 
-# Grows when a field of the JSON changes its meaning.
+# This number grows when a field of the JSON changes its meaning.
 _JSON_SCHEMA = 1
-# Characters of a long source line that are shown on either side of a finding.
+# This many characters of a long source line are shown on either side of a finding.
 _AROUND = 100
-# Places that one line names.
+# At most this many files are named as not judged.
 _FIRST = 3
 
 
 class LintProgress:
-    """Shows on `stream` how far lint is: a line in a terminal, elsewhere one each 15 s."""
+    """Shows the progress of lint on `stream`: one changing line in a terminal, elsewhere a new line
+    every 15 s.
+    """
 
     def __init__(self, stream: TextIO, how_far: Callable[[], HowFar], every: float = 0) -> None:
         self._stream, self._how_far, self._is_terminal = stream, how_far, stream.isatty()
@@ -64,7 +66,7 @@ class LintProgress:
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # the reader is gone
             self._stream.write(text)
             self._stream.flush()
 
@@ -89,8 +91,8 @@ def _message(finding: Finding) -> str:
 
 
 def _text(report: Report, details: bool) -> str:
-    """One line for each finding, then the source line with a caret below; for a folder a table of
-    broken names; a summary.
+    """One line for each finding, then the source line with a caret below; for a folder, a table of
+    broken names; at the end, a summary.
     """
     red = [finding for finding in report.findings if finding.severity is Severity.RED]
     if report.walked and report.files:
@@ -121,8 +123,8 @@ def _not_judged(unread: Sequence[Finding]) -> Iterator[str]:
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
-    """Three answers, then the findings: those that hurt first come first. Findings about old
-    releases alone are shown only with `details`.
+    """Three answers, then the findings; the findings that hurt first come first. Findings about a
+    lower bound that is too low are shown only with `details`.
     """
     lines = list(_outlook(report)) if report.has_judged else []
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
@@ -134,7 +136,9 @@ def _by_hurt(report: Report, details: bool) -> list[str]:
 
 
 def _outlook(report: Report) -> Iterator[str]:
-    """Does the newest torch work, which release breaks next, is the lower bound true."""
+    """The answers to three questions: does the newest torch work, which release breaks next, is the
+    lower bound true?
+    """
     groups = {group: [each for each in report.findings if each.when is group] for group in When}
     now, later, low = groups[When.NOW], groups[When.NEXT], groups[When.LOWER_BOUND]
     newest = report.releases[-1] if report.releases else "none"
@@ -168,8 +172,8 @@ def _places_of(findings: Sequence[Finding]) -> str:
 
 
 def _breaks(red: Sequence[Finding]) -> list[list[str]]:
-    """File, name of torch (or the problem, if a finding has no name) and releases, each
-    pair once.
+    """A row for each pair of a file and a name of torch (or the title of the problem, if a finding
+    has no name), with the releases.
     """
     titles = {code.code: code.title for code in CODES}
     rows: dict[tuple[str, str], list[str]] = {}
@@ -186,7 +190,7 @@ def _table(heads: list[str], rows: Sequence[list[str]]) -> Iterator[str]:
 
 
 def render_usage(report: UsageReport, form: str) -> str:
-    """Every private name, the releases that have it and its places; `form` is text or json."""
+    """Each private name with the releases that have it and its places; `form` is text or json."""
     if form == "json":
         return json.dumps({"schema": _JSON_SCHEMA, **asdict(report)}, indent=1) + "\n"
     rows = [

@@ -19,11 +19,12 @@ from patchgate.report.last_lines import count_line, quick_look_of
 from patchgate.report.view import Block, MatrixCell, RunView, view
 from patchgate.runner.run_settings import NAME, Run, load_run, load_verdicts
 
-# Entries and places of a block. GitHub cuts a summary off at a megabyte; a reader long before.
+# At most this many entries and places of a block are shown. GitHub cuts a summary at a megabyte; a
+# reader stops long before.
 _ENTRIES, _PLACES = 50, 5
-# Characters of one text.
+# Longer texts are cut to this many characters.
 _LONGEST_TEXT = 300
-#: Ends what GitHub shows on a click.
+#: Ends a part that GitHub shows on a click.
 FOLD_END = "</details>"
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
@@ -40,8 +41,8 @@ def as_code(text: str) -> str:
 
 
 def render_markdown(title: str, view: RunView) -> str:
-    """Title, counts and a row for each cause; matrix, notes and blocks are folded. One line if all
-    is well.
+    """The title, the counts and a row for each cause, with matrix, notes and blocks folded. One
+    line if everything is green.
     """
     if view.lines and view.colour is Colour.GREEN and not view.quick_look:
         return f"✓ {as_code(title)} on torch {', '.join(view.torches)}: {count_line(view)}\n"
@@ -105,9 +106,9 @@ def _block(block: Block) -> Iterator[str]:
         yield f"\n{name}: {as_code(text)}"
 
 
-# By this the workflow finds its comment again.
+# The workflow finds its comment again by this marker.
 MARKER = "<!-- patchgate -->"
-# Characters of a comment; GitHub takes 65,536.
+# The most characters of a comment; GitHub allows 65,536.
 _LONGEST = 60_000
 
 
@@ -146,7 +147,7 @@ def render_comment(folders: Sequence[Path]) -> str:
 
 
 def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) -> None:
-    """Raises UsageError for a release or a code that no run can give."""
+    """Raise UsageError for a release or a code that no run can have written."""
     for torch in torches:
         try:
             Version(torch)

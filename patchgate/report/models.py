@@ -1,7 +1,7 @@
 """Gains and losses of models: as a table in a terminal and in Markdown, and as a page with a plot.
 
-The plot is SVG that is made here, because the page's policy allows no inline style; the table has
-the same figures.
+The plot is SVG that this module draws, because the page's policy allows no inline style. The table
+has the same figures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
 def value_text(value: float, figure: Figure) -> str:
-    """A value of three significant figures, `1.24 GB`; a count is a whole number, `13`."""
+    """Bytes with three significant figures, `1.24 GB`; a count as a whole number, `13`."""
     for scale, unit in _SCALES if figure.unit == "bytes" else ():
         if value >= scale:
             shown = value / scale
@@ -38,7 +38,7 @@ def percent(share: float) -> str:
 
 
 def change_text(change: Change) -> str:
-    """The change in per cent; `new` if it was 0 and is not."""
+    """The change in per cent; `new` if there is no share, because the value was 0 before."""
     return "new" if change.share is None else percent(change.share)
 
 
@@ -102,8 +102,8 @@ def impact_markdown(title: str, impact: Impact) -> str:
     return "\n".join([*lines, "", as_code(f"{impact.before} -> {impact.after}"), ""])
 
 
-# The sizes of the drawing in pixels: a row, the names on the left, the figures on the right, the
-# axis above.
+# The sizes of the drawing in pixels: the width, the height of a row, the space for the names on the
+# left, for the figures on the right, and for the axis at the top.
 WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
 
 
@@ -123,8 +123,8 @@ def impact_html(title: str, impact: Impact, *, at: str) -> str:
 
 
 def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
-    """A dumbbell for each model: from no change to the change of the bytes that it moves, in per
-    cent.
+    """An SVG with a dumbbell for each model, from zero to the change of the bytes that the model
+    moves, in per cent.
     """
     axis = axis_over([-TELLS * 100, TELLS * 100, *(row.share(BYTES) * 100 for row in rows)])
     height = TOP + ROW * len(rows) + 8
@@ -155,8 +155,8 @@ def _grid(axis: Axis, height: float) -> Iterator[str]:
 
 
 def _dumbbell(row: ModelImpact, axis: Axis, y: float) -> Iterator[str]:
-    """A hollow dot for the value without the change, a solid one with it, the line between them,
-    and the figures as a tooltip.
+    """A hollow dot for the value without the change, a solid dot for the value with the change, a
+    line between the dots, and the figures as a tooltip.
     """
     change = row.changes[BYTES.name]
     start, end = _x(axis, 0), _x(axis, row.share(BYTES) * 100)

@@ -1,5 +1,5 @@
-"""A next step as the reader types it: through nox in a checkout, by the command's own name, or by
-its path where nox has installed it, anywhere else.
+"""A next step as the reader types it: through nox in a checkout, elsewhere by the name of the
+command, or by its path if nox has installed it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from patchgate.model.records import Command
 
 # Set by noxfile.py for the commands that it runs.
 THROUGH = "PATCHGATE_THROUGH"
-# Commands that are sessions of the noxfile, which gives them the environments that they need.
+# Commands that are sessions of the noxfile, because they need the environments of nox.
 _SESSIONS = {"gate", "parts", "corpus", "sweep", "bisect", "accept", "report"}
 
 
@@ -31,7 +31,7 @@ def typed(command: Command) -> str:
     if in_checkout and command.name in _SESSIONS:
         return " ".join(("nox", "-s", command.name, "--", *command.arguments))
     own = Path(sys.executable).with_name("patchgate")
-    if is_through_nox() and own.is_file():  # no shell finds what nox has installed for itself
+    if is_through_nox() and own.is_file():  # nox's own environment is not on the PATH of a shell
         return " ".join((display_path(own), command.name, *command.arguments))
     return str(command)
 
@@ -46,7 +46,7 @@ def _with_path(fixture: re.Match[str]) -> str:
 
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
-    """Advice and commands as one line. A fixture that it names has the path at which it lies."""
+    """Advice and commands as one line. The advice names a fixture by the path of its file here."""
     advice = re.sub(r"\bfixtures/[\w/.-]*\w", _with_path, advice)
     steps = []
     for command in commands:

@@ -99,8 +99,8 @@ def _check_of(cell: str) -> str:
 
 
 class RunProgress(Progress):
-    """Shows how far one run is; `before` are the seconds of each cell in the last run, and `later`
-    is the number of patches that are judged after this one.
+    """Shows the progress of one run. `before` are the seconds of each cell in the last run; `later`
+    is the number of patches that are judged after this patch.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class RunProgress(Progress):
             print_line(self.console, f"{self.done} checks in {self._elapsed()}; writing the report")
 
     def planned(self, cells: Mapping[str, float], kept: Mapping[str, float] | None = None) -> None:
-        """Note the cells of the run, and the seconds that their checks need, or that they need with
-        the answers that are `kept`.
+        """Note the cells of the run, and the seconds that they are expected to need. `kept` has the
+        seconds of the cells whose answers are kept.
         """
         self.total = len(cells)
         self._left.planned(cells, kept)
@@ -168,8 +168,8 @@ class RunProgress(Progress):
         self._show()
 
     def left(self) -> str:
-        """`about 40 s left`; `..., about 4 min for all patches` before others, each of which may
-        take as long as this one.
+        """`about 40 s left`. If other patches follow, `, about 4 min for all patches` is added:
+        each of them is expected to take as long as this patch.
         """
         seconds = self._left.seconds()
         own = f"about {time_text(seconds)} left" if seconds >= _SHORT else "finishing"
@@ -201,7 +201,7 @@ class RunProgress(Progress):
         return f"running {', '.join(running)}" if running else ""
 
     def _show_cause(self, verdict: Verdict) -> None:
-        """Show a cause as soon as it is found, and not after the last cell."""
+        """Show a cause as soon as it is found, not only after the last cell."""
         cause = cause_of(verdict)
         if cause.name not in self._causes:
             self._causes.add(cause.name)

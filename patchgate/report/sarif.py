@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, for code scanning: findings of lint and verdicts of a gate have one writer."""
+"""SARIF 2.1.0, for code scanning: the writer for findings of lint and for verdicts of a gate."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Place:
 
     path: str  #: relative to the root of the repository
     line: int
-    #: the first, and the one behind the last; None for the whole line
+    #: the first column, and the column after the last; None for the whole line
     columns: tuple[int, int] | None = None
 
 
 def render_sarif(codes: Iterable[Code], results: Iterable[Result]) -> str:
-    """One run. Its rules are the texts of the codes, with links if the address of the pages is
-    known.
+    """A SARIF file of one run. Its rules are the texts of the codes, with links if the address of
+    the documentation is known.
     """
     docs = os.environ.get(_DOCS, "").rstrip("/")
     rules = [
@@ -79,7 +79,7 @@ def sarif_result(
     return {
         "ruleId": code,
         "level": "error" if is_red else "note",
-        "message": {"text": message.replace("](", "] (")},  # not a link: SARIF has those in text
+        "message": {"text": message.replace("](", "] (")},  # in SARIF this is a link
         "partialFingerprints": {"patchgate/v1": hashlib.sha256(identity).hexdigest()[:32]},
         "locations": [_location(place)],
         "relatedLocations": [*map(_location, also)],
@@ -88,7 +88,7 @@ def sarif_result(
 
 def _location(place: Place) -> dict[str, object]:
     region = {"startLine": place.line}
-    # Whatever bytes its names have.
+    # The names of folders and files may have any bytes.
     uri = quote(Path(place.path).as_posix(), errors="surrogateescape")
     if place.columns:
         region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
@@ -115,7 +115,7 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Res
 
 
 def codes_of(results: Iterable[Result]) -> list[Code]:
-    """The texts of the codes that the results have."""
+    """The codes of the results, each once."""
     from patchgate.checks.framework.find_checks import (
         catalogue,
     )  # every check; lint has codes of its own

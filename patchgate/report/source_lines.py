@@ -8,13 +8,13 @@ from pathlib import Path
 from patchgate.model.files import read_regular
 from patchgate.model.paths import leaves_project
 
-# Files that a line is quoted from, and how large they may be.
+# Kinds of files from which a line is quoted, and the most bytes of such a file.
 _SOURCES, _BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 
 
 def lines_at(place: str, around: int = 0) -> list[tuple[int, str]]:
-    """(number, line) at `file:line` and `around` it; none for a file that is no source of this
-    repository.
+    """(number, line) for the line at `file:line` and the lines `around` it; nothing for a file that
+    is no source of this repository.
 
     A place may come from the patch: it can raise an error whose code names any file.
     """

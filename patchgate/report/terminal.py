@@ -1,7 +1,7 @@
 """The view in a terminal: the checks that are not green, the effects of the patch, the causes, and
 the answer as last lines.
 
-Long lists are cut and say so; greens are only counted.
+Long lists are cut, with the number of left-out entries; green results are only counted.
 """
 
 from __future__ import annotations
@@ -42,28 +42,26 @@ from patchgate.report.view import (
 )
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
-# The most rows of the matrix, names that are replaced, entries of a grey block and codes of notes.
+# The most rows of the matrix, replaced names, entries of a grey block and codes of notes.
 _ROWS, _NOTES, _GREY, _CODES = 16, 4, 3, 5
 # The most cases with a cost, other verdicts of a cause, and subjects of one verdict.
 _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
-# Characters of the names of checks without a row of their own.
+# The most characters for the names of checks that have no row of their own.
 _NAMES = 44
-# The most characters of a line of source with a caret below, and behind its place.
+# The most characters of a line of source with a caret below it, and of a line after its place.
 _SOURCE, _INLINE = 70, 90
-# The columns between two of the matrix, and of a heading that is folded.
+# The characters between two columns of the matrix, and the width of a folded heading.
 _GAP, _HEADING = 2, 10
-# Columns of a label, and of a log, which is not 80 wide.
+# The width of a label, and of output that does not go to a terminal.
 _LABEL, _LOG = 7, 140
-# Grey kinds that have a line of their own.
+# Grey kinds that are shown on a line of their own.
 _ELSEWHERE = (Kind.NEW, Kind.STOPPED)
 # The most columns that a place in the list of problems may take.
 _PLACE = 20
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
-    """Print to standard output: in a file or a pipe as wide as COLUMNS says, and without trailing
-    blanks.
-    """
+    """Print to standard output. In a file or a pipe, lines have no trailing blanks."""
     if sys.stdout.isatty():
         show(stdout_console())
         return
@@ -74,7 +72,9 @@ def to_stdout(show: Callable[[Console], None]) -> None:
 
 
 def stdout_console(file: IO[str] | None = None) -> Console:
-    """A console as wide as the terminal; in a file or a pipe as wide as COLUMNS says."""
+    """A console as wide as the terminal. COLUMNS overrides the width; without it, a file or a pipe
+    gets a fixed width.
+    """
     return Console(
         file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG
     )
@@ -86,7 +86,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     """
     scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
-    if view.stopped and not view.causes:  # nothing to act on: the last line says how far it came
+    if view.stopped and not view.causes:  # nothing to act on: the last line says all
         console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
         return
     console.print(_matrix(view, console.width))
@@ -125,12 +125,12 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
 
 
 def _is_shown_idle(view: RunView, block: Block) -> bool:
-    """True for a warning about a patch that changes nothing: it may be the reason."""
+    """True for a warning about a patch that changes nothing: the warning may say why."""
     return view.is_idle and block.kind is Kind.WARNING
 
 
 def _note_lines(blocks: Sequence[Block]) -> Iterator[str]:
-    """A line for each code of notes, with the first of them, and a count of what is left out."""
+    """A line for each code of notes with its first note, and the number of notes left out."""
     entries = defaultdict[tuple[str, str], list[Entry]](list)
     for block in blocks:
         entries[block.code, block.title].extend(block.entries)
@@ -144,7 +144,7 @@ def _note_lines(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def show_answer(console: Console, heading: str, view: RunView) -> None:
-    """Print the counts of one of several patches, and a line for each problem."""
+    """Print the counts of one patch of several, and a line for each problem."""
     console.print(Text(escape_control(f"{heading}: {count_line(view)}"), _STYLES[view.colour]))
     for problem in _problems(view) if view.causes else ():
         print_line(console, problem, _STYLES[Colour.RED])
@@ -177,11 +177,11 @@ def _cut(lines: Sequence[str], most: int) -> Iterator[str]:
 def _matrix(view: RunView, width: int) -> Table:
     """The items that are red or not judged, and a row of counts for all others.
 
-    Where they would leave too little of `width` for the names, headings have several lines.
+    If the headings leave too little of `width` for the names, they are folded.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("check", no_wrap=True)
-    table.add_column("item", overflow="fold")  # the only one that may give way
+    table.add_column("item", overflow="fold")  # the only column that may become narrower
     opened = [line for line in view.lines if _is_open(line)]
     names = [max((len(name) for name in each), default=0) for each in _names(opened)]
     is_narrow = sum(names) + sum(len(column) + _GAP for column in view.columns) + _GAP > width
@@ -278,8 +278,8 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
 
 
 def _other_lines(group: CauseGroup) -> Iterator[str]:
-    """A line for each other result that is no changed fact; with its releases if they differ from
-    those above.
+    """A line for each other result that is no changed fact, with its releases if they differ from
+    the release of the evidence.
     """
     torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:

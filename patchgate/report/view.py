@@ -1,7 +1,7 @@
 """Verdicts -> the view that every report shows: a matrix, and a block for each code that needs
 action.
 
-Rows, columns, order and grouping are decided here, once; the reports decide the looks.
+This module alone decides rows, columns, order and grouping; the reports decide the layout.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by
 from patchgate.report.next_commands import next_step, typed
 from patchgate.runner.run_results import QuickLook
 
-#: Codes of what is not installed, which the patch cannot do without, or meets a stand-in for.
+#: Codes of missing packages: the patch cannot run without them, or met a stand-in for them.
 MISSING = ("PG228", "PG230")
-# The most characters of a text that is shown whole.
+# A longer text (in characters) is not shown whole.
 LONG = 240
-# The code of a workload whose numbers were compared, although no line of the patch ran for it; and
-# those of a check that calls what the patch replaces without a workload.
+# The code of a workload whose numbers were compared although no line of the patch ran for it; and
+# the codes of a check that calls, without a workload, the functions that the patch replaces.
 _NOT_ACTED, _RAN = "PG518", ("PG512", "PG513", "PG514")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
@@ -35,8 +35,8 @@ class MatrixCell:
     """The result of one check for one item on one torch."""
 
     colour: Colour  #: the worst of its verdicts
-    count: int  #: how many have that colour
-    codes: tuple[str, ...]  #: of those
+    count: int  #: how many verdicts have that colour
+    codes: tuple[str, ...]  #: the codes of these verdicts
     unjudged: bool  #: one of its verdicts is no judgement
 
 
@@ -67,8 +67,8 @@ class Block:
     code: str
     title: str
     colour: Colour
-    kind: Kind  #: of the first of its verdicts
-    cause: str  #: the name of the cause; empty where it is not red
+    kind: Kind  #: the kind of the first verdict
+    cause: str  #: the name of the cause; empty if the block is not red
     unjudged: bool  #: some of its verdicts are no judgement
     check: str
     cell: (
@@ -90,7 +90,7 @@ class Effect:
     """The outcome of running the patch, the same on several torches."""
 
     text: str
-    applies: bool  #: False where the patch does nothing there
+    applies: bool  #: False if the patch does nothing on these torches
 
 
 @record
@@ -104,14 +104,14 @@ class RunView:
     replaces: tuple[Effect, ...]  #: where nothing is wrong with what running the patch does
     changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
-    blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones
+    blocks: tuple[Block, ...]  #: red blocks by cause, the strongest first, then grey blocks
     counts: dict[Colour, int]  #: verdicts by colour
-    unjudged: int  #: how many of the grey ones are no judgement
+    unjudged: int  #: how many of the grey verdicts are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
-    done: int | None = None  #: how many cells were judged; None if that is not known
+    done: int | None = None  #: how many cells were judged; None if the number is not known
     without_effect: bool = False  #: the patch ran for no judged workload, and changed none
     acts_in: str = ""  #: the check in which it acted then
-    #: a verdict for each module that is not there and that the patch needs, or used a stand-in for
+    #: a verdict for each missing module that the patch needs, or for which it used a stand-in
     missing: tuple[Verdict, ...] = ()
     quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
@@ -127,8 +127,8 @@ class RunView:
 
     @property
     def unrecorded(self) -> str:
-        """One line about all facts that are not recorded and equal on both sides; empty if there
-        are none.
+        """One line about all facts that are not recorded yet and that the patch does not change;
+        empty if there are none.
         """
         blocks = [block for block in self.blocks if block.kind is Kind.NEW]
         entries = [entry for block in blocks for entry in block.entries]
@@ -233,7 +233,7 @@ def group_by_cell(verdicts: Sequence[Verdict]) -> Mapping[tuple[str, str, str], 
 
 
 def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
-    """The summary of the verdicts of one cell, of which there is at least one."""
+    """The summary of the verdicts of one cell. There must be at least one verdict."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
     unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
@@ -315,7 +315,7 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
 
 
 def step_text(verdict: Verdict) -> str:
-    """The next step; of long advice, the first sentence and the place of the rest."""
+    """The next step. Long advice is cut to its first sentence, with the command that shows all."""
     advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
     if len(advice) > LONG:
         explain = typed(Command(name="explain", arguments=(verdict.code,)))
@@ -336,8 +336,8 @@ def headline_text(verdict: Verdict) -> str:
 
 
 def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
-    """The change by an edit in codes and counts: `no longer red: PG501 (2), PG510; newly red:
-    PG301`.
+    """The change that an edit made, as codes and counts: `no longer red: PG501 (2), PG510; newly
+    red: PG301`.
     """
     sides = [
         {

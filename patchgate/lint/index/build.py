@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from patchgate.lint.index.wheel import Fetched
 
 
-# Project, specifier, which members -> those members of its wheel.
+# Project, specifier, predicate for members -> the matching members of its wheel.
 Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
 
 
@@ -37,7 +37,7 @@ def in_scope(path: str) -> bool:
 
 
 def is_stub(path: str) -> bool:
-    """True for a file that lists the names of an extension in C, which has no source."""
+    """True for a file that lists the names of an extension in C, as such extensions have no source."""
     return path.startswith("torch/_C/") and path.endswith(".pyi")
 
 
@@ -47,8 +47,8 @@ def module_name(path: str) -> str:
 
 
 def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> ReleaseRecords:
-    """Make the records of (path below site-packages, text) pairs, without files that this Python
-    cannot parse.
+    """Make the records of a release from pairs (path below site-packages, text). Files that this
+    Python cannot parse are left out.
     """
     built = ReleaseRecords(version=version, triton=triton)
     for path, text in sorted(files):
@@ -65,7 +65,7 @@ def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -
 
 
 def _drop_unknown_names(built: ReleaseRecords) -> None:
-    """Drop calls of names, and held functions, that are not in the index."""
+    """Drop the calls and the held functions whose names are not in the index."""
     known: set[str] = set()
     read: set[str] = set()
     for module in built.modules.values():
@@ -83,7 +83,7 @@ def _drop_unknown_names(built: ReleaseRecords) -> None:
         held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
-        # A name that is an attribute too shows nothing where it is only read.
+        # Reading a name is no proof of a call if an attribute has the same name.
         built.calls[name] = [
             (callee, site)
             for callee, site in calls
@@ -110,11 +110,11 @@ def add(index: Index, version: str, fetch: Fetch) -> list[str]:
 
 
 class SourceRelease:
-    """Answers `resolve` in place of a release of the index."""
+    """A tree of sources that answers `resolve` like a release of the index."""
 
     def __init__(self, version: str, root: Path) -> None:
         self.version, self._root = version, root
-        self.module = cache(self._module)  # to parse one takes up to a second
+        self.module = cache(self._module)  # parsing a module takes up to a second
 
     @cached_property
     def _files(self) -> dict[str, Path]:

@@ -1,7 +1,7 @@
-"""Changes between releases, as lines of text: of a whole part of torch, or of named symbols step by
-step.
+"""Changes between releases, as lines of text: for a whole part of torch, or for named symbols from
+release to release.
 
-A change is one of presence, signature (without the return annotation), body, bases, or the default
+A change concerns presence, signature (without the return annotation), body, bases, or the default
 of an option.
 """
 
@@ -29,8 +29,8 @@ def signature(function: Function, owner: str = "") -> str:
 
 
 def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
-    """List the changes of the modules (or the one symbol's module) that begin with `prefix`;
-    changes of bodies come last.
+    """List the changes in modules whose names begin with `prefix`, or the changes of the one symbol
+    that it names. Changes of bodies come last.
     """
     for name in sorted(old.modules() | new.modules()):
         inside = not prefix or name == prefix or name.startswith(f"{prefix}.")
@@ -95,7 +95,7 @@ def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator
 def _compared(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Any, Any]]:
-    """(name, + - or ~, old, new) for each name whose value is not the same in both."""
+    """(name, + - or ~, old, new) for each name whose value differs between the two."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:

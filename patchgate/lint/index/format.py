@@ -1,8 +1,8 @@
 """The files of an index (docs/index-format.md): JSON lines, written from records and read again.
 
-A line has the key of a symbol and, for each set of releases, its values in them. A file is read
-when it is needed. Its digest is checked then, because half an index would report names as missing
-that exist.
+A line has the key of a symbol and, for each set of releases, the values of the symbol in these
+releases. A file is read when it is needed. Its digest is checked at that time, because lint would
+report existing names as missing if the index were damaged.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _line(key: tuple[Any, ...], masks: Mapping[Any, int], sets: ReleaseSets) -> 
 
 
 def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
-    """Everything that the index stores of a module in one release."""
+    """Everything that the index stores about a module in one release."""
     api, package = f"api/{module.name}", ".".join(module.name.split(".")[:2])
     yield "modules", (module.name,), module.has_getattr
     yield from ((api, ("", "option", name), text) for name, text in module.config.items())
@@ -120,7 +120,7 @@ def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
 
 
 def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:
-    """The parameters that `parameter_texts` has written."""
+    """The parameters whose texts `parameter_texts` has written."""
     found: list[Parameter] = []
     kind = "positional"
     for each in texts:
@@ -155,7 +155,7 @@ class IndexFiles:
             raise self._damaged(_DIGESTS) from None
         if _RELEASES not in self._digests and (folder / _RELEASES).exists():
             raise self._damaged(_DIGESTS)
-        #: Release -> the triton that it requires, or nothing; oldest first.
+        #: Release -> the triton that it requires, empty if it requires none; oldest first.
         self.triton: dict[str, str] = json.loads(self._text(_RELEASES) or "{}")
         self.sets = ReleaseSets(list(self.triton))
 
@@ -193,7 +193,7 @@ class IndexFiles:
             at = text.find(needle, end)
 
     def _everywhere(self, folder: str, needle: str) -> Iterator[tuple[int, list[Any], Any]]:
-        """(releases, key, value) of such lines in each file of a folder."""
+        """(releases, key, value) of the lines that contain `needle`, in each file of a folder."""
         for path in self._digests:
             if path.startswith(folder):
                 yield from self._facts(path.removesuffix(".jsonl"), needle)
@@ -205,7 +205,7 @@ class IndexFiles:
 
     @cached_property
     def packages(self) -> frozenset[str]:
-        """The modules that have others in them."""
+        """The packages: modules that contain other modules."""
         parts = (name.split(".") for name in self.modules)
         return frozenset(".".join(part[:end]) for part in parts for end in range(1, len(part)))
 
@@ -241,7 +241,7 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def modules_imported_by(self, module: str) -> dict[str, int]:
-        """Module -> the releases in which loading this one loads it."""
+        """Each module that `module` imports when it is loaded -> the releases in which it does."""
         return _masks(
             (module_of(f"{origin}.", self.modules), mask)
             for mask, kind, _, origin in self.imports_of(module)
@@ -348,7 +348,7 @@ def _import(mask: int, key: list[str], text: str) -> Import:
 
 
 def _call(mask: int, key: list[str], text: str) -> tuple[int, str, CallSite]:
-    """Parse a call as the index writes it, `f/2.*,key`."""
+    """Parse a call in the form of the index, `f/2.*,key`."""
     module, *function = key
     callee, _, arguments = text.partition("/")
     count, *keywords = arguments.split(",")

@@ -1,7 +1,7 @@
 """Read a module's syntax tree into its record: functions with fingerprints of their bodies,
 classes, imports, calls.
 
-This decides which of several definitions of one name counts, and how annotations are spelled.
+This module decides which of several definitions of a name counts, and how annotations are spelled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from patchgate.lint.index.records import CallSite, Class, Function, Module, Para
 from patchgate.model.syntax_tree import nodes_of
 
 Calls = list[tuple[str, CallSite]]
-# Only calls inside functions that fill a table by their own name are kept; there are too many
-# others.
+# Calls inside functions count as filling a table only if the callee has such a name; other calls
+# are too many.
 _FILLS = re.compile(r"register|fallback|layout_constraint|decomp|py_impl")
 
 
@@ -40,7 +40,9 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
 
 
 def read_stub(name: str, tree: ast.Module) -> Module:
-    """Read the names of an extension in C. Their signatures are not: a stub often has others."""
+    """Read the names of an extension in C, but not their signatures, which are often wrong in a
+    stub.
+    """
     named = (each.name for each in tree.body if isinstance(each, (*DEFINITIONS, ast.ClassDef)))
     assigned = (target for each in tree.body for target, _, _ in _assigned(each))
     return Module(name=name, attributes=dict.fromkeys((*named, *assigned)))
@@ -61,7 +63,7 @@ def imported_names(
         kept = parents[: len(parents) - node.level + package]
         origin = ".".join([*kept, *filter(None, [node.module])])
     for each in node.names:
-        # A star has no name of its own; a module may have several.
+        # A star import binds no name of its own, and a module may have several star imports.
         local = f"{origin}.*" if each.name == "*" else each.name
         yield each.asname or local, f"{origin}.{each.name}"
 
@@ -304,7 +306,9 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def call_line(text: str, callee: str, site: CallSite) -> int | None:
-    """The line of the first such call in its function, or in the module itself."""
+    """The number of the line of the first such call in `site.function`, or in the module if that
+    is empty; None if there is no such call.
+    """
     node = defined(text, site.function) if site.function else parsed(text)
     for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():
         if name == callee and call == site:
@@ -345,9 +349,9 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
-    """The statements of a body and of its blocks, and whether each runs under any condition.
+    """The statements of a body and of its blocks, each with True if it runs under any condition.
 
-    Code below `if TYPE_CHECKING` never runs; its imports count like those inside functions.
+    Code below `if TYPE_CHECKING` never runs; its imports count like imports inside functions.
     """
     for node in body:
         yield node, certain
@@ -382,7 +386,7 @@ _BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "typ
     "FrozenSet": "frozenset"
 }
 _TYPING = ("typing", "typing_extensions", "collections.abc")
-# Attributes that differ between the Pythons that may build an index, and say nothing about a body.
+# Attributes that differ between Python versions and say nothing about a body.
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
 
 
@@ -403,7 +407,7 @@ def read_function(node: FunctionDefinition, *, in_class: bool) -> Function:
 
 
 def fingerprint(node: FunctionDefinition) -> str:
-    """Six hex digits of what the body does: docstring, comments and layout do not count."""
+    """Six hex digits for the code of the body: docstring, comments and layout do not count."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     parts: list[str] = []
     _spell(body, parts.append)
@@ -438,7 +442,7 @@ def values_given(call: ast.Call) -> list[ast.expr]:
 
 
 def last_name(node: ast.AST) -> str:
-    """The last name of an expression, `c` for `c` and `a.b.c`; empty for any other."""
+    """The last name of an expression, `c` for `c` and `a.b.c`; empty for other expressions."""
     return (
         node.attr
         if isinstance(node, ast.Attribute)
@@ -462,8 +466,8 @@ def _receiver(called: ast.expr) -> str:
 
 
 def values_in(node: ast.AST) -> set[str]:
-    """Last names of values that are passed on, not called: arguments, elements, assigned values,
-    text that is a name.
+    """The last names of values that are passed on, not called: arguments, elements, assigned
+    values, and texts that are names.
     """
     found: set[str] = set()
     for each in nodes_of(node):

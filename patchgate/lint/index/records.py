@@ -1,4 +1,4 @@
-"""The records of one torch release in the index: modules, classes, functions and calls. It also
+"""The records of one torch release in the index: modules, classes, functions and calls. `misfit`
 decides if a call fits a signature, by Python's own binding rules.
 """
 
@@ -92,15 +92,15 @@ SCOPE = (
     "triton.compiler",
     "triton.backends",
 )
-# Packages with more modules than files: other wheels add some, or importing the package makes them.
+# Packages with more modules than files: other wheels, or the import of the package, add modules.
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Packages of which only the `__init__` is indexed, not the modules below it.
 ALONE = ("torch", "triton")
-# Modules that the rest of torch never runs, so that no user reaches their calls: these are not
+# Modules that the rest of torch never runs. No user reaches their calls, so these calls are not
 # indexed.
 APART = ("torch.ao.", "torch.quantization.")
-# `import torch` loads these of the indexed modules, and what they import; tests/torch holds it
-# against torch.
+# `import torch` loads these indexed modules, and the modules that they import; a test in
+# tests/torch compares the list with torch.
 WITH_TORCH = (
     *(
         f"torch._refs.{each}"
@@ -164,14 +164,14 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
-    #: `Outer.Inner` of a nested one.
+    #: `Outer.Inner` for a nested class.
     name: str
-    #: Dotted names; one that a call makes ends in `()`.
+    #: Dotted names; the name of a base that a call makes ends in `()`.
     bases: tuple[str, ...] = ()
     functions: Mapping[str, Function] = field(default_factory=dict)
-    #: Name -> annotation, of what its body assigns and its methods assign on `self`.
+    #: Name -> annotation, for names that its body assigns or its methods assign on `self`.
     attributes: dict[str, str | None] = field(default_factory=dict)
-    #: It answers names that no source spells out.
+    #: True if it answers names that no source spells out.
     has_getattr: bool = False
     abstract: bool = False
 
@@ -183,13 +183,13 @@ class Module:
     classes: Mapping[str, Class] = field(default_factory=dict)
     #: Name -> annotation.
     attributes: dict[str, str | None] = field(default_factory=dict)
-    #: Local name -> dotted origin; of `from m import *`, `m.*` -> `m.*`.
+    #: Local name -> dotted origin; for `from m import *`, `m.*` -> `m.*`.
     imports: dict[str, str] = field(default_factory=dict)
-    #: The same inside functions and below `if TYPE_CHECKING`.
+    #: The imports inside functions and below `if TYPE_CHECKING`, in the same form.
     lazy_imports: dict[str, str] = field(default_factory=dict)
-    #: Option -> default, of a module of options.
+    #: Option -> default, for a module of options.
     config: dict[str, str] = field(default_factory=dict)
-    #: (registry or table, origin) of functions that the module hands to it.
+    #: (registry or table, origin) for functions that the module hands to a registry or table.
     held: tuple[tuple[str, str], ...] = ()
     has_getattr: bool = False
 
@@ -201,7 +201,7 @@ class Arguments:
     #: How many positional arguments, starred ones not counted.
     positional: int
     keywords: tuple[str, ...] = ()
-    #: It has `*` or `**`.
+    #: True if the call has `*` or `**`.
     star: bool = False
 
 
@@ -210,8 +210,8 @@ class CallSite(Arguments):
     module: str
     #: `f` or `Class.f`; empty for the module itself.
     function: str
-    #: The receiver: "" for a plain name, "." for an object or module, ":" for a class; "=": it is
-    #: passed on, not called.
+    #: The receiver: "" for a plain name, "." for an object or module, ":" for a class; "=" if the
+    #: name is passed on, not called.
     receiver: str = ""
 
 
@@ -220,7 +220,7 @@ class ReleaseRecords:
     """Everything that the index records of one release."""
 
     version: str
-    #: The version of triton that it requires; empty for none.
+    #: The version of triton that the release requires; empty if it requires none.
     triton: str = ""
     modules: dict[str, Module] = field(default_factory=dict)
     #: Module -> (last name of the callee, call) for each call in it.
@@ -233,7 +233,8 @@ _POSITIONAL = ("positional-only", "positional")
 def misfit(
     parameters: Sequence[Parameter], passed: Arguments, *, bound: bool = False
 ) -> str | None:
-    """Return why a call does not bind, or None if it does. A starred call may pass anything more.
+    """The reason why a call does not bind; None if it binds. A starred call may pass any further
+    arguments.
 
     A `bound` function has already received its first parameter.
     """

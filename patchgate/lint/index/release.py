@@ -1,5 +1,5 @@
-"""An index and its releases: the meaning of a name in a release, and the code that imports, holds,
-derives from and calls it.
+"""An index and its releases: the meaning of a name in a release, and the code that imports it,
+holds it, derives from it and calls it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from patchgate.model.paths import GOLDEN
 
 FOLDER = GOLDEN / "surface"
 Answer = TypeVar("Answer")
-#: A function of a release and of what else it is given.
+#: A function whose first argument is a release, and its other arguments.
 Question = tuple[Callable[..., Any], tuple[Hashable, ...]]
 
 
@@ -78,7 +78,9 @@ class Release:
 
     @contextmanager
     def recorded(self) -> Iterator[set[Question]]:
-        """Record the questions asked until the context ends, also for a recording around it."""
+        """Record the questions asked until the context ends. A recording around this one gets
+        these questions too.
+        """
         around, self.questions = self.questions, set()
         try:
             yield self.questions
@@ -132,12 +134,12 @@ class Release:
         if name not in self.modules():
             return None
         if not self.index.modules.get(name, 0) & self._bit:
-            return Module(name=name)  # a package outside the scope, of modules inside it
+            return Module(name=name)  # a package outside the scope that holds modules inside it
         return self.index.read_module(name, self._bit)
 
     @property
     def triton(self) -> str:
-        """The version of triton that it requires; empty for none."""
+        """The version of triton that the release requires; empty if it requires none."""
         return self.index.triton.get(self.version, "")
 
     def modules(self) -> frozenset[str]:
@@ -153,8 +155,8 @@ class Release:
 
     @cache  # noqa: B019
     def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
-        """The modules that are loaded after an import of torch and these: these, their packages,
-        and everything that they import.
+        """The modules that are loaded after an import of torch and `modules`, including their
+        packages and everything that they import.
         """
         known, loaded = self.modules(), set[str]()
         todo = [*WITH_TORCH, *modules]
@@ -173,11 +175,11 @@ class Release:
         return frozenset(loaded)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
-        """Find `name` on a class or on a base of it."""
+        """Find `name` on a class or on one of its bases."""
         return member(self, class_dotted, name)
 
     def holders(self, dotted: str) -> tuple[str, ...]:
-        """Names of other modules that are bound to the same object."""
+        """The names in other modules that are bound to the object that `dotted` names."""
         return self._bound(dotted, "from")
 
     def registries(self, dotted: str) -> tuple[str, ...]:
@@ -208,11 +210,11 @@ class Release:
         return tuple(site for site in self.uses(name) if site.receiver != "=")
 
     def uses(self, name: str) -> tuple[CallSite, ...]:
-        """The same calls, and places that pass the name on without calling it."""
+        """All calls of something with that last name, and all places that pass it on uncalled."""
         return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
-        """The text of a function; None without sources, because the index has fingerprints only."""
+        """The text of a function; None without sources, because the index has only fingerprints."""
         module = module_of(dotted, self.index.modules)
         _, text = self._file(module)
         if not text:
@@ -222,7 +224,7 @@ class Release:
         return function_text(text, dotted[len(module) + 1 :])
 
     def place(self, site: CallSite, callee: str) -> str:
-        """The place of a call: file and line if the sources are at hand, else module and
+        """The place of a call: file and line if the sources are available, otherwise module and
         function.
         """
         path, text = self._file(site.module)

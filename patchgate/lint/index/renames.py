@@ -1,4 +1,4 @@
-"""The new name of a function or a class of torch that a release lacks under its old one."""
+"""The new name of a function or a class of torch whose old name a release lacks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found
 
-# The fewest parameters, or members, with which a likeness counts.
+# Two symbols with fewer parameters or members than this are not compared.
 _TELLING = 3
-# The likeness of the names of two functions at which one may be the other.
+# From this likeness of two names on, one function may be the other under a new name.
 _NEAR = 0.6
 
 
 def new_name(release: Release, owner: str, name: str) -> str:
-    """Advice on the new name of `owner.name`, which an older release has and this one lacks: the
-    only name that has its body now, or that came with its shape when it went. Empty if there is
-    none, or more than one.
+    """Advice on the new name of `owner.name`, which an older release has and this release lacks.
+
+    The new name is the only name that now has the old body, or the only name that came with the old
+    shape when the old name went. The advice is empty if no name fits, or several.
     """
     older = [*takewhile(lambda each: each.version != release.version, release.others()), release]
-    # The last release that has it, and the next one.
+    # The last release that has the name, and the release after it.
     steps = (step for step in reversed([*pairwise(older)]) if name in _symbols(step[0], owner))
     step = next(steps, None)
     if step is None:
@@ -46,7 +47,7 @@ def new_name(release: Release, owner: str, name: str) -> str:
 
 
 def _symbols(release: Release, owner: str) -> Mapping[str, Function | Class]:
-    """The functions and classes that a module, or the methods that a class, defines itself."""
+    """The functions and classes that a module itself defines, or the methods of a class."""
     found: Found | None = release.resolve(owner)
     symbol = found.symbol if found is not None else None
     if isinstance(symbol, Class):

@@ -25,8 +25,8 @@ _PLAIN: dict[str, frozenset[str]] = {
         {"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}
     ),
 }
-# Modules of Python from which torch imports everything -> the names that it gets. Without
-# `multiprocessing`: there torch's C code adds names.
+# Modules of Python from which torch imports `*` -> the names that it gets. `multiprocessing` is not
+# listed, because torch's C code adds names there.
 _LIBRARY = {"typing": frozenset(typing.__all__)}
 # A package outside the index -> the modules of torch whose names it hands on.
 _HANDS_ON = {
@@ -35,7 +35,7 @@ _HANDS_ON = {
         for module in ("aot_autograd", "partitioners", "compilers", "fx_minifier", "python_key")
     ),
 }
-# Imports that are followed; a circle of them ends here.
+# At most this many imports are followed, so that a circle of imports ends.
 _DEPTH = 8
 
 
@@ -48,7 +48,7 @@ class Found:
     kind: str
     #: Dotted name of the definition.
     origin: str
-    #: None of an attribute, and where it is only maybe there.
+    #: None if `kind` is attribute or maybe.
     symbol: Module | Class | Function | None = None
 
 
@@ -69,8 +69,8 @@ def module_of(dotted: str, modules: Container[str]) -> str:
 
 
 def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
-    """Return the object that `dotted` names; a name bound in a package hides the submodule of the
-    same name.
+    """The object that `dotted` names. A name that a package binds hides the submodule of the same
+    name.
     """
     modules = release.modules()
     if dotted in modules:
@@ -121,7 +121,7 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
     """The object of a name that a star import brings. A star import from outside the index, or from
-    an extension in C, may bring any name; one from Python's library brings the names that it has.
+    an extension in C, may bring any name; for the modules of `_LIBRARY` the names are known.
     """
     first = rest.partition(".")[0]
     for local in here.imports:
@@ -140,7 +140,7 @@ def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | N
 
 
 def member(release: Modules, class_dotted: str, name: str) -> Found | None:
-    """Find `name` on a class or on a base of it."""
+    """Find `name` on a class or on one of its bases."""
     maybe = None
     for dotted, found in _with_bases(release, class_dotted):
         if dotted in _PLAIN or dotted.startswith("builtins."):
@@ -169,8 +169,8 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
 
 
 def on_metaclass(release: Modules, class_dotted: str, name: str) -> bool:
-    """True if a metaclass next to a class, or next to a base of it, has the name: no index records
-    which one the class has.
+    """True if a metaclass in the module of a class, or of one of its bases, has the name. The index
+    does not record which metaclass a class has.
     """
     for _, found in _with_bases(release, class_dotted):
         outer = module_of(found.origin, release.modules()) if found is not None else ""
@@ -220,7 +220,9 @@ def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
 
 
 def refuse_unknown(dotted: str, releases: Sequence[Modules], where: str) -> None:
-    """Raises UsageError, with a similar name, if none of the releases, oldest first, defines it."""
+    """Raise UsageError, with a similar name, if no release defines `dotted`. The releases come
+    oldest first.
+    """
     if any((found := each.resolve(dotted)) and found.kind != "maybe" for each in releases):
         return
     known = (_correction(dotted, each) for each in reversed(releases))
@@ -247,7 +249,7 @@ def _correction(dotted: str, release: Modules) -> str:
 
 
 def _names_below(owner: str, release: Modules) -> frozenset[str]:
-    """The names that the sources of a module, with its submodules, or of a class define."""
+    """The names that a module and its submodules define, or the names that a class defines."""
     found = release.resolve(owner)
     if found is None or not isinstance(found.symbol, Module):
         return member_names(release, owner)

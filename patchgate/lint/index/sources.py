@@ -1,8 +1,8 @@
-"""The source text of a release's files: from installed trees, from the user's cache, from the
+"""The source text of a release's files, from installed trees, from the user's cache, or from the
 wheel.
 
-The index has fingerprints of bodies only, so a lint that shows bodies, lines of calls or hunks
-needs these.
+The index has only fingerprints of bodies, so lint needs these texts to show bodies and lines of
+calls, and to place hunks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ OpenWheel = Callable[[str, str], Wheel]  # project, requirement
 
 
 class Sources:
-    """Texts by release and path below site-packages. `trouble` says why a wheel could not be read.
+    """The texts of files, by release and path below site-packages. `trouble` says why a wheel could
+    not be read.
 
     Raises UsageError for a folder that has no torch.
     """
@@ -52,8 +53,8 @@ class Sources:
         self.trouble = ""
 
     def text(self, version: str, path: str) -> str | None:
-        """The text of a file in one release; empty if the release has no such file, None if that is
-        not known.
+        """The text of a file in one release; empty if the release has no such file, None if no
+        source for the text is available.
         """
         parts = PurePosixPath(path).parts
         if ".." in parts or not parts or parts[0] not in PROJECTS:
@@ -94,7 +95,7 @@ class Sources:
         try:
             with self._reading.setdefault(
                 key, Lock()
-            ):  # one triton may be that of several releases
+            ):  # several releases may require the same triton
                 if key not in self._wheels:
                     self._wheels[key] = self._open(project, f"=={requirement}")
                 return self._wheels[key].text(path) or ""

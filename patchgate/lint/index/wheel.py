@@ -1,8 +1,9 @@
-"""Reads Python sources of a torch release from its wheel on the package index: some megabytes of
-half a gigabyte.
+"""Reads Python sources of a torch release from its wheel on the package index. Of half a gigabyte,
+it downloads only some megabytes.
 
-unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which
-zipfile reads; one range for each member would need a thousand requests.
+unearth finds the wheel that pip would take. Ranges of the wheel are copied into a sparse temporary
+file, which zipfile reads. Near members share a range: a range for each member would need a thousand
+requests.
 """
 
 from __future__ import annotations
@@ -30,31 +31,31 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import record
 
 Wanted = Callable[[str], bool]
-# Bytes between members that are read in one request, because a request costs about as much.
+# Members with a smaller gap (in bytes) are read in one request: a request costs about as much.
 _GAP = 1 << 18
 # Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes
 # 2.5 MB.
 _DIRECTORY = 3 << 20
-# Bytes before a member's own: a header of 30, its name, and extra fields that are shorter than the
-# rest of this.
+# Bytes before a member's data, without its name: a header of 30 and the extra fields, which are
+# shorter than the rest.
 _HEADER = 30 + 256
 _NO_RANGES = "the package index does not support range requests"
 
 
 @record
 class PipSettings:
-    """The settings by which pip finds a wheel: its configuration files and its environment
+    """The settings by which pip finds a wheel, from pip's configuration files and environment
     variables.
     """
 
     index_urls: tuple[str, ...]
     #: Folders, or addresses of pages with links to wheels.
     find_links: tuple[str, ...]
-    #: Hosts that may be asked by plain http, or with a certificate that is not signed.
+    #: Hosts that may be asked by plain http, or with a certificate that cannot be verified.
     trusted_hosts: tuple[str, ...]
-    #: A file of certificates; None for the system's.
+    #: A file of certificates; None means the system's certificates.
     cert: str | None
-    #: None for what the environment says (HTTPS_PROXY).
+    #: None means the proxy of the environment (HTTPS_PROXY).
     proxy: str | None
     #: Seconds.
     timeout: float
@@ -66,7 +67,7 @@ class PipSettings:
         words = {name: tuple(value.split()) for name, value in settings.items()}
         default = [
             source["url"] for source in PackageFinder().sources
-        ]  # as pip's, where no other is named
+        ]  # pip's default index, if the settings name no other
         indexes = (*words.get("index-url", default), *words.get("extra-index-url", ()))
         links = words.get("find-links", ())
         return cls(
@@ -82,9 +83,7 @@ class PipSettings:
 
 
 def _settings() -> dict[str, str]:
-    """The settings that pip itself prints: from its files, and from environment variables, which
-    have priority.
-    """
+    """The settings that pip itself prints. Environment variables have priority over pip's files."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     # Not in the working folder: an untrusted checkout may have a module `pip`.
     listed = subprocess.run(command, capture_output=True, text=True, cwd="/").stdout.splitlines()
@@ -107,7 +106,7 @@ class Fetched:
     #: The lines `Requires-Dist: ...` of its metadata.
     requires: tuple[str, ...] = ()
     bytes_read: int = 0
-    #: The server answers no ranges, so the whole wheel was downloaded.
+    #: True if the whole wheel was downloaded, because the server does not answer ranges.
     whole: bool = False
 
     def __str__(self) -> str:
@@ -161,7 +160,7 @@ class RemoteWheel:
         )
         sources = (
             settings.index_urls or settings.find_links
-        )  # with neither, unearth would ask its default
+        )  # without sources, unearth would ask its default index
         wanted = f"{self._name}{self._requirement}"
         for each in finder.find_matches(wanted, allow_prereleases=True) if sources else ():
             # A torch with a local version (+cpu) requires no triton.
@@ -190,7 +189,7 @@ class RemoteWheel:
         )
 
     def members(self) -> list[zipfile.ZipInfo]:
-        """The entries of the wheel's directory, in the order of their places."""
+        """The entries of the wheel's directory, in the order of their places in the file."""
         with self._usage_errors():
             if self._zip is None:
                 if self.answers_ranges:
@@ -201,7 +200,7 @@ class RemoteWheel:
         return sorted(self._zip.infolist(), key=lambda each: each.header_offset)
 
     def texts(self, members: Iterable[zipfile.ZipInfo]) -> list[str]:
-        """The texts of these members, in the order of their places."""
+        """The texts of these members, in the order given."""
         assert self._zip is not None, "members() opens the wheel"
         members = list(members)
         with self._usage_errors():
@@ -210,8 +209,8 @@ class RemoteWheel:
             return [self._zip.read(each).decode("utf-8", "replace") for each in members]
 
     def text(self, path: str) -> str | None:
-        """One file, without downloading the whole wheel; None if the wheel has no file of that
-        name.
+        """The text of one file; None if the wheel has no such file. Raises UsageError if the whole
+        wheel would have to be downloaded.
         """
         if not self.answers_ranges:
             raise self._unreadable(_NO_RANGES)
@@ -220,8 +219,8 @@ class RemoteWheel:
         )
 
     def _read(self, start: int, stop: int | None) -> None:
-        """Copy these bytes of the wheel to their place in the temporary file; all of them without
-        `stop`.
+        """Copy the bytes from `start` to `stop` to their place in the temporary file; without
+        `stop`, copy the whole wheel.
         """
         span = {"Range": f"bytes={start}-{stop - 1}"} if stop is not None else {}
         with self._client.stream(
@@ -261,7 +260,9 @@ def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
 
 
 def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
-    """(start, stop) in bytes of members in the order of their places, near ones joined."""
+    """(start, stop) in bytes for each group of near members. The members come in the order of their
+    places.
+    """
     spans: list[tuple[int, int]] = []
     for each in members:
         start = each.header_offset

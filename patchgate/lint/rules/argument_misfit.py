@@ -44,8 +44,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _is_a_vendors(view: View, call: Call) -> bool:
-    """True if a call of triton passes a keyword that no release takes: builds of vendors have more,
-    as `triton.Config(multibuffer=True)`.
+    """True if a call of triton passes a keyword that no release takes. Vendors' builds take further
+    keywords, such as `triton.Config(multibuffer=True)`.
     """
     if not call.dotted.startswith("triton."):
         return False
@@ -55,8 +55,8 @@ def _is_a_vendors(view: View, call: Call) -> bool:
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
-    """The methods of derived classes that a call on an object may reach; `super().__init__` reaches
-    none.
+    """The methods of derived classes that a call on an object may reach. A call of `__init__`
+    reaches none of them.
     """
     owner, _, name = call.dotted.rpartition(".")
     for each in view.release.subclasses(owner) if call.bound and name != "__init__" else ():

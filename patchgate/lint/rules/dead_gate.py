@@ -27,7 +27,7 @@ PG131 early return is always taken
     Why: The patch does nothing, and no message says so.
     Fix: Correct the check: one of `not a or b` and `not a and b` is written in place of the other.
 """)
-# Suffixes of builds of a release that no index has: by device, by vendor, by commit.
+# Suffixes of builds by device, by vendor or by commit, which no index has.
 _BUILD = re.compile(
     r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)"
 )
@@ -48,8 +48,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for span, evaluated in gates.items():
         if any(gate.holds is not False for _, gate in evaluated):
             continue
-        # A check that nightlies or local builds of several releases pass is meant for them, and is
-        # no wrong bound.
+        # A check that is true for nightlies or local builds of several releases is meant for these
+        # builds; its bound is not wrong.
         special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
         special = special or any(_BUILD.search(gate.text) for _, gate in evaluated)
         severity = Severity.RED if span in blocking and not special else Severity.NOTE
@@ -87,7 +87,7 @@ def _always_left(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _blocking(views: Sequence[View]) -> set[Span]:
-    """Checks around replacements that are installed in no release."""
+    """The version checks around replacements that no release installs."""
     waiting: dict[Span, set[Span]] = {}
     installed: set[Span] = set()
     for view in views:

@@ -29,7 +29,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
         anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
-        # The owner if no text names it: a module of a loop, or one that a function is given.
+        # Names set on an owner that no text names: a module from a loop or from an argument.
         somewhere = {each.name for each in view.usage.definitions if not each.owner}
         imports = _imports(view)
         holders_of: dict[str, list[str]] = {}
@@ -37,7 +37,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
             if rebinding.name in anywhere:
-                continue  # it goes through modules that no text names
+                continue  # the patch sets the name on modules that no text names
             registries = view.release.registries(rebinding.origin)
             if registries:
                 yield view.finding(
@@ -75,8 +75,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _imports(view: View) -> dict[str, int]:
-    """Map each module that the patch needs to the first line that needs it: from there on its
-    imports are loaded.
+    """Map each module that the patch needs to the first line that needs it. From that line on, the
+    imports of the module are loaded.
     """
     lines: dict[str, int] = {}
     names: dict[str, int] = {}
@@ -97,9 +97,9 @@ def _listed(names: Sequence[str]) -> str:
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """The names by which the original stays in use.
 
-    If the target is where the object is defined, these are its imports; if the target only passes
-    it on, the definition is one of them. Names of a public package are for users, so a patch of
-    such a name is meant for them.
+    If the object is defined at the target, these are the names by which other modules import it. If
+    the target only passes the object on, it is the name of the definition, as far as torch uses it.
+    Names of a public package are for users, so a patch of such a name is meant for users.
     """
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}
@@ -125,10 +125,10 @@ def _for_users(rebinding: Rebinding) -> bool:
 
 
 def _uses(view: View, holder: str) -> bool:
-    """True if the module calls the object, or passes it on.
+    """True if the module of `holder` calls the object, or passes it on.
 
-    A package lists what it offers as text (`__all__`). The index has no reads of data, so a module
-    that imports data by name counts, unless it is a package.
+    A package that only passes the object on does not count. The index has no reads of data, so a
+    module that imports data by name counts, unless it is a package.
     """
     module, name = innermost_module(view.release, holder), holder.rpartition(".")[2]
     package = any(each.startswith(f"{module}.") for each in view.release.modules())

@@ -46,7 +46,7 @@ def lint_diff(
     claimed: SpecifierSet | None = None,
 ) -> list[Finding]:
     """Return a finding for each hunk that does not apply as written on a claimed release."""
-    # Imported here: a patch in Python, the usual case, must not pay for it.
+    # Imported here: a patch in Python, the usual case, does not need it.
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
@@ -54,7 +54,7 @@ def lint_diff(
         patch = PatchSet([f"{line}\n" for line in lines_of(text)])
         if not patch:
             raise UnidiffParseError("it changes no file")
-    except (UnidiffParseError, ValueError) as error:  # ValueError: a number of too many digits
+    except (UnidiffParseError, ValueError) as error:  # ValueError: a number with too many digits
         code, message = DOES_NOT_APPLY.code, f"not a diff: {error}"
         return merged(
             [Finding(code=code, releases=(known[-1],), span=_START, message=message)],
@@ -73,7 +73,7 @@ def lint_diff(
     ]
     for file in patch:
         if not _is_judged(file.path):
-            continue  # the tests of torch's own repository, for one, are in no wheel
+            continue  # some files are in no wheel, such as the tests of torch's own repository
         texts = sources.texts(wanted, file.path)
         if all(text is None for text in texts.values()):
             return merged(_not_placed(wanted, path), path, known, text)
@@ -95,7 +95,7 @@ def _is_judged(path: str) -> bool:
 
 
 def _none_judged(path: str, count: int, version: str) -> Finding:
-    """The note on a diff if no sources are known of the files that it changes."""
+    """The note on a diff that changes no Python file of torch's package."""
     more = f" and {count - 1} more" if count > 1 else ""
     return Finding(
         code=NOT_PLACED.code,

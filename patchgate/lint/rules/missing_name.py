@@ -43,7 +43,7 @@ PG116 config option missing
     Fix: Guard it with `hasattr(config, ...)`, or narrow the version check.
 """)
 
-# The likeness of two spellings at which one counts as a slip of the other.
+# From this likeness of two spellings on, one counts as a slip of the other.
 _NEAR = 0.84
 # A name that a file uses more often is no slip: its author has seen it work.
 _SLIPS = 4
@@ -97,10 +97,11 @@ def _finding(
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
     """True if another file of the project, or a vendor's package, may add the name: no indexed
-    release has it or a name that is spelled nearly so.
+    release has the name or a name with a similar spelling.
 
-    A public form of a private name is the same without underscores. An attribute that the file
-    uses again and again is of objects of another class than the one that an annotation names.
+    The public form of a private name, which differs only in underscores, does not count as similar.
+    An attribute that the file uses again and again belongs to objects of another class than an
+    annotation names.
     """
     by_vendor = reference.kind == "name" and (
         view.usage.extended_by_vendor
@@ -148,8 +149,8 @@ def _own_names(release: Release, owner: str) -> frozenset[str]:
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
-    """Yield (view, reference) for each missing name that the patch itself has not defined by
-    then.
+    """Yield (view, reference) for each missing name that the patch itself has not defined before
+    the reference.
     """
     for view in views:
         definitions: dict[str, list[Definition]] = {}
@@ -162,7 +163,7 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
             ):
                 continue
             own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
-            # Another file may also put a module of its own in the place of torch's.
+            # Another file may also replace the module of torch by a module of its own.
             elsewhere = reference.kind in ("attribute", "name") and any(
                 map(view.usage.is_set_elsewhere, (reference.dotted, reference.owner))
             )
@@ -173,10 +174,10 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
 
 
 def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
-    """True if the patch may define the name before reference number `at`. A class of the family
-    counts as the owner, another module does not.
+    """True if the patch may define the name before reference number `at`. Any class counts as the
+    owner, but another module does not.
 
-    The order in which functions run is not known; and another branch may run when a function is
+    The order in which functions run is not known, and another branch may run when a function is
     called again.
     """
     again = reference.path[0] > 0 and reference.path != definition.path[: len(reference.path)]
@@ -191,15 +192,15 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
 
 
 def family(view: View, owner: str) -> str:
-    """The owners that a name of this one may be of: a module is alone, any two classes may be
-    related.
+    """The key of the owners that may share a name with `owner`: a module has a key of its own; all
+    classes share the key "", because any two classes may be related.
     """
     return owner if owner in view.release.modules() else ""
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """Map each name to the modules that define it in the releases that have it; others are searched
-    there first.
+    """Map (owner, name) to the places that define the name in the releases that have it. In other
+    releases, the name is searched there first.
     """
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
@@ -215,8 +216,8 @@ def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
 
 
 def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | None:
-    """The place of the name in this release, if it is at one of its known places or at exactly one
-    other place.
+    """The place of the name in this release: one of the candidates, or the only other place; None
+    if there is neither.
     """
     for dotted in sorted(candidates):
         if view.release.resolve(dotted) is not None and dotted != reference.dotted:
@@ -233,8 +234,8 @@ def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | N
 
 
 def _is_alike(view: View, reference: Reference, place: str) -> bool:
-    """True if the object at that place can be the old one: the same function, or one with a
-    parameter in common, or a class with a member in common. Other objects always can.
+    """True if the object at `place` can be the old object: two functions need a parameter in
+    common, two classes a member. An object that is neither function nor class always can.
     """
     was = [
         each.symbol

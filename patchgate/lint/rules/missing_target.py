@@ -37,7 +37,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if (rebinding.name, family(view, owner)) in reads:
                 continue
             if rebinding.target in view.usage.tested:
-                continue  # it asked whether the name is there, and adds it
+                continue  # the patch tests whether the name exists, and adds it
             if in_some_release(view, owner, rebinding.name):
                 matters = rebinding.reachable and not _only_imported(view, rebinding.target)
                 severity, fix = Severity.RED if matters else Severity.NOTE, ""
@@ -45,7 +45,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             else:
                 near = near_name(view.release, owner, rebinding.name)
                 if rebinding.function is None and not near:
-                    continue  # a mark of the patch's own
+                    continue  # the patch marks the object for its own use
                 is_meant = near and rebinding.called == near and rebinding.reachable
                 severity = Severity.RED if is_meant else Severity.NOTE
                 fix = f"did you mean `{near}`?" if near else ""
@@ -56,8 +56,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _only_imported(view: View, target: str) -> bool:
-    """True if all releases that have the name import it from the standard library, or from torch's
-    types.
+    """True if all releases that have the name import it from the standard library or from
+    torch.types.
     """
     found = [
         each for release in view.release.others() if (each := release.resolve(target)) is not None

@@ -85,18 +85,18 @@ class _Pair:
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
-        """True if the call means the replaced function: if others have its name, the module must
-        import it or its owner.
+        """True if the call means the replaced function. If other functions have the same name, the
+        module of the call must import the function or its owner.
 
-        A call in a method that the patch overrides too, without calling it, never runs. If a
-        package only passes the function on, the index cannot tell `package.f()` from
+        A call in a method never runs if the patch overrides the method too, without calling the
+        original. If a package only passes the function on, the index cannot tell `package.f()` from
         `package.home.f()`: such a call proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
         if self.rebinding.inherited:
             if home.startswith("torch.fx.") and not site.module.startswith("torch.fx"):
-                # of the classes of torch.fx the rest of torch makes and meets its own objects
+                # outside torch.fx, torch creates and uses its own objects of torch.fx's classes
                 return False
             caller = f"{site.module}.{site.function}"
             overriding = (
@@ -175,8 +175,8 @@ class _Pair:
         return self._problem(function.form, function.parameters, site) is None
 
     def _problem(self, form: str, parameters: Sequence[Parameter], site: CallSite) -> str | None:
-        """The reason why a call does not fit. The form of the function, and the object of the call,
-        decide if it has its first parameter already.
+        """The reason why a call does not fit; None if it fits. The form of the function and the
+        object of the call decide if the first parameter is already bound.
         """
         bound = form == "class" or (form == "method" and site.receiver != ":")
         first = parameters[0].kind if parameters and self.rebinding.on_class else "var-"
@@ -235,8 +235,8 @@ def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
 
 
 def _hooks(view: View) -> Iterator[Finding]:
-    """Report functions on objects of torch that the object's own class calls with a keyword which
-    they do not take.
+    """Report functions that the patch sets on objects of torch, if the class of the object calls
+    them with a keyword that they do not take.
     """
     for hook in view.usage.hooks:
         ours = parameters_of(hook.function.args)
@@ -275,7 +275,8 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
     bound = (
         rebinding.on_class
         and rebinding.form != "static"
-        # `Class.name(...)` passes no first argument to a plain function in their place.
+        # A plain function in place of a static or class method gets no first argument from
+        # `Class.name(...)`.
         and not (original.form in ("static", "class") and rebinding.form is None)
     )
     if bound and ours and not ours[0].kind.startswith("var-"):
@@ -300,8 +301,8 @@ def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSit
     if not rebinding.on_class:
         calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
         module = rebinding.target.rpartition(".")[0]
-        # A module that only imports the function: its own calls are replaced, and no others.
-        # Through a package there may be many.
+        # If the module only imports the function, only its own calls are replaced. Many other
+        # modules may call the function through a package.
         package = any(each.startswith(f"{module}.") for each in view.release.modules())
         imported = (
             module != (rebinding.origin or rebinding.target).rpartition(".")[0] and not package
@@ -390,7 +391,7 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
 
 
 def _order(pair: _Pair) -> Iterator[Finding]:
-    """Report parameters at another position than torch's, if callers pass them by position."""
+    """Report parameters at another position than in torch, if callers pass them by position."""
     places = {p.name: at for at, p in enumerate(pair.ours) if p.kind.startswith("positional")}
     wanted = [(at, p.name) for at, p in enumerate(pair.theirs) if p.kind.startswith("positional")]
     moved = [(at, name) for at, name in wanted if places.get(name, at) != at]

@@ -59,9 +59,9 @@ class _Pair:
 
 @record
 class _Base:
-    """The upstream body that the override was copied from; no text without sources.
+    """The upstream body that the override was copied from. `text` is None without sources.
 
-    `releases` are those with this body, in words; `newest` is the last of them.
+    `releases` names the releases with this body, in words; `newest` is the last of these releases.
     """
 
     body: str
@@ -144,8 +144,8 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
 
 
 def _bodies(pair: _Pair) -> dict[str, list[Release]]:
-    """Fingerprint of each body that the target ever had -> its releases, also those that are not
-    judged.
+    """Fingerprint of each body that the target ever had -> the releases with this body, including
+    releases that are not judged.
     """
     bodies: dict[str, list[Release]] = {}
     for release in pair.view.release.others():
@@ -156,7 +156,7 @@ def _bodies(pair: _Pair) -> dict[str, list[Release]]:
 
 
 def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
-    """The body that the override equals, else the most similar one if it is similar enough."""
+    """The body that the override equals; otherwise the most similar body, if it is similar enough."""
     known = pair.view.release.index.sets.releases
     origin = pair.rebinding.origin or pair.rebinding.target
     texts = {body: body_of(same[-1].source(origin) or "") for body, same in bodies.items()}
@@ -177,7 +177,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return base(fingerprint(node))
     override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    # The newest of equally similar bodies, because nothing speaks for an older one.
+    # Of equally similar bodies take the newest: there is no reason to prefer an older one.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
@@ -217,7 +217,7 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
     )
 
 
-# The share of a body in common from which an override counts as a copy.
+# An override counts as a copy if it shares at least this part of a body.
 COPY = 0.6
 _AROUND = 2
 
@@ -242,7 +242,7 @@ def body_of(text: str) -> str:
 
 
 def likeness(text: str, override: str) -> float:
-    """The share of lines that the two have in common, in order: 0 to 1."""
+    """The share of lines, from 0 to 1, that both texts have in the same order."""
     return difflib.SequenceMatcher(
         None, text.splitlines(), override.splitlines(), autojunk=False
     ).ratio()

@@ -20,7 +20,7 @@ PG119 nothing calls the target
     Fix: Find what torch calls now (`patchgate index diff`), or end the version check before these
     releases.
 """)
-# Names that torch or Python itself dispatches by; no call site spells them.
+# Prefixes of names by which torch or Python itself dispatches; no call site spells such a name.
 _DISPATCHED = (
     "__",
     "visit_",
@@ -37,7 +37,7 @@ _DISPATCHED = (
 _OPERATIONS = "torch._inductor.ops_handler.OpsHandler"
 # Bases that call no method of derived classes.
 _NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
-# The share of a class's methods without a caller at which C, or a table of names, calls them.
+# From this share of methods without a caller on, C or a table of names calls a class's methods.
 _UNCALLED = 0.3
 
 
@@ -52,7 +52,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 continue
             operations = class_symbol(release, _OPERATIONS) if rebinding.on_class else None
             if operations is not None and rebinding.name in operations.functions:
-                continue  # called by whoever handles operations, by name
+                continue  # handlers of operations call it by its name
             if release.uses(rebinding.name) or release.holders(rebinding.target):
                 continue
             called = any(site.receiver != "=" for _, site in release.index.calls_of(rebinding.name))

@@ -32,7 +32,7 @@ class Ignore:
 
 
 def ignores_in(source: str) -> list[Ignore]:
-    """Every ignore comment of a file; strings do not count."""
+    """Every ignore comment of a file; a string with the same text does not count."""
     if "patchgate:" not in source:
         return []
     ignores = []
@@ -52,7 +52,7 @@ def ignores_in(source: str) -> list[Ignore]:
 
 
 def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[Finding]:
-    """Remove the findings that a comment ignores, and add one for each comment that silences
+    """Remove the findings that a comment ignores, and add a finding for each comment that silences
     nothing.
     """
     ignores = ignores_in(source)
