@@ -1,6 +1,6 @@
-"""`patchgate accept`: promotes what a run observed to golden; nothing is run again.
+"""`patchgate accept`: writes the facts that a run observed to golden; nothing is run again.
 
-Only cases that were observed are touched: a partial run removes nothing.
+Only the observed cases are changed: a partial run removes nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def accept(
 
 
 def _narrow(runs: Sequence[Run]) -> set[str]:
-    """The patches of runs that left out what is judged before a merge."""
+    """The patches of narrowed runs, which left out a part of a full gate."""
     return {
         observation.case.patch
         for run in runs
@@ -98,7 +98,9 @@ def _narrow(runs: Sequence[Run]) -> set[str]:
 
 
 def _caveats(run: Run) -> Iterator[str]:
-    """Lines about what else a person accepts with a run: what is red in it, what it left out."""
+    """Lines that warn a person who accepts a run: the run is red, the patch changed nothing, or the
+    run left something out.
+    """
     verdicts, name = verdicts_of(run), display_path(Path(run.patch))
     red = sorted({verdict.code for verdict in verdicts if verdict.colour is Colour.RED})
     if red:

@@ -1,7 +1,7 @@
 """`patchgate bisect` and `patchgate ask`: a search, and one question of it.
 
-`ask` ends as `git bisect run` wants it: 0 and 1 for the answer, 125 for "cannot tell", and 128,
-which ends the search, where the question itself is wrong.
+`ask` ends with the exit codes of `git bisect run`: 0 and 1 for the answer, 125 for "cannot tell",
+and 128, which ends the search, if the question itself is wrong.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def gate(
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine,
     or a missing package.
     """
-    chosen: list[Environments] = []  # once: their servers stay
+    chosen: list[Environments] = []  # made once, so that their servers keep running
 
     def plan() -> list[PlannedRun]:
         (project, names), loaded = load_patches(patches, workloads)
@@ -139,7 +139,7 @@ def gate(
         ]
 
     judge = _judging(Path(folder), workers, form, verbose=verbose)
-    # However this run ends, it never shows results that an earlier one left in its folder.
+    # This run never shows results of an earlier run in its folder, however it ends.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
         if watch:
             sys.exit(_watch(plan, judge, Path(folder), form))
@@ -169,8 +169,8 @@ def demo(context: click.Context, *, rows: Rows) -> None:
 
 
 def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
-    """Show each judgement, what the last edit changed, and that the next one is waited for; return
-    the last exit code.
+    """Show each judgement and the change by the last edit, and say that the next edit is waited
+    for. Return the last exit code.
     """
     before, code = None, 0
     for judged, files in judge_after_edits(plan, judge, show_usage_error):
@@ -188,7 +188,7 @@ def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
 def _progress(
     run: Run, patch: Patch, turn: Turn, *, workers: int, cells: bool, form: str
 ) -> RunProgress:
-    """Print the first line of a run, and return what shows how far it is."""
+    """Print the first line of a run, and return the display of its progress."""
     file = None if form == "text" else sys.stderr
     which = f"{turn}: " if turn.of > 1 else ""
     click.echo(f"patchgate {__version__}: {which}{_first_line(run, patch)}", file=file)
@@ -200,7 +200,7 @@ def _progress(
 
 
 def _judging(folder: Path, workers: int, form: str, *, verbose: bool) -> Judge:
-    """Judge runs one after the other, and show how far each is."""
+    """A function that judges runs one after the other, and shows the progress of each."""
     return partial(
         judge_runs,
         folder=folder,
@@ -212,14 +212,14 @@ def _judging(folder: Path, workers: int, form: str, *, verbose: bool) -> Judge:
 
 
 def _ended(judged: JudgedRun, turn: Turn, *, form: str) -> None:
-    """Print the answer of a patch after which another one is judged."""
+    """Print the answer for a patch, if another patch is judged after it."""
     if turn.number < turn.of:
         console = stdout_console(None if form == "text" else sys.stderr)
         show_answer(console, f"{turn}, {judged.patch.id}", JudgedPatch(**judged._asdict()).view)
 
 
 def _first_line(run: Run, patch: Patch) -> str:
-    """The patch, how it is installed, its releases, and where these come from."""
+    """The patch, the calls that install it, its releases with their source, and its devices."""
     calls = () if patch.manifest else filter(None, (*patch.claims.apply, patch.claims.scope))
     installed = "".join(f", installed by `{call}`" for call in calls)
     is_default = run.by_release and {*run.torches} == {*default_releases(run.project)}

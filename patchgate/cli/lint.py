@@ -170,7 +170,9 @@ def _in_matrix() -> frozenset[str]:
 
 
 def _since(text: str | None) -> str:
-    """The release of `--from`. Raises UsageError if it is none, or newer than the index."""
+    """The release of `--from`. Raises UsageError if the text is no release, or if the release is
+    newer than the index.
+    """
     try:
         if not text or (since := Version(text)) <= Version(newest := releases()[-1]):
             return str(since) if text else ""
@@ -184,8 +186,8 @@ def _since(text: str | None) -> str:
 
 
 def _installed() -> str:
-    """The version of the torch installed beside patchgate, without its local part; empty if there
-    is none.
+    """The version of the torch that is installed with patchgate, without its local part; empty if
+    there is no torch.
     """
 
     try:
@@ -216,8 +218,8 @@ def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
-    """The sources that the options ask for; None without such an option: lint is offline, and the
-    same on every machine.
+    """The sources that the options ask for. None without such an option, so that lint is offline
+    and has the same result on every machine.
     """
     if not folders and not fetch:
         return None
@@ -232,6 +234,6 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
 
 
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
-    """The indexed releases that `spec` allows; without one, all of them."""
+    """The indexed releases that `spec` allows; without `spec`, all indexed releases."""
 
     return [load(version, sources) for version in allowed_releases(spec or "", releases())]

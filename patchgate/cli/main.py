@@ -87,7 +87,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 
 
 def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
-    """True if a command ended because nothing reads its output any more, as with `| head -1`.
+    """True if a command ended because no process reads its output any more, as with `| head -1`.
 
     Click then replaces standard output and exits with 1; Rich exits with 1 alone.
     """
@@ -101,8 +101,9 @@ def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
 
 
 def _open_streams() -> None:
-    """Open what a caller has closed, since the next file would else take its number; and write
-    what an encoding lacks as an escape, since a result must not depend on a locale.
+    """Open standard streams that the caller has closed: otherwise the next file would get their
+    number. Write characters that an encoding lacks as escapes: a result must not depend on a
+    locale.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
@@ -115,8 +116,8 @@ def _open_streams() -> None:
 
 
 def _distrust_working_folder() -> None:
-    """Keep Python processes from importing modules of the working folder, which may be an untrusted
-    checkout; from 3.11 on. Raises UsageError if it was deleted.
+    """Keep Python processes (from 3.11 on) from importing modules of the working folder, which may
+    be an untrusted checkout. Raises UsageError if the working folder was deleted.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -132,7 +133,7 @@ def _distrust_working_folder() -> None:
 
 
 def bad_input(error: Exception) -> UsageError | None:
-    """The message for an error of the input; None for an error of ours or of the machine."""
+    """The message for bad input; None for an error of patchgate itself or of the machine."""
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError(
             "no file has so long a name", got=str(error.filename), next="another path"
@@ -152,7 +153,9 @@ def bad_input(error: Exception) -> UsageError | None:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """End as on Ctrl-C when a job of CI is ended: verdicts are kept, and nothing is left behind."""
+    """End a command as Ctrl-C does if a job of CI is stopped: verdicts are kept, and no process is
+    left behind.
+    """
     # A second signal of CI changes nothing; a second Ctrl-C ends at once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -160,7 +163,7 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 
 def say(line: str) -> None:
-    """Print a line that is no result."""
+    """Print a line that is no result to standard error."""
     click.echo(line, err=True)
 
 
@@ -172,7 +175,7 @@ def show_usage_error(error: UsageError) -> None:
 
 
 def _show_wrong_option(error: click.ClickException) -> None:
-    """Say what click says in the form of our own errors."""
+    """Print an error of click in the form of patchgate's own errors."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "patchgate"
     message = error.format_message().removesuffix(".")
@@ -208,7 +211,7 @@ _GROUPS = {
     "Set up": ("doctor", "comment", "index"),
 }
 _NAMES = [name for names in _GROUPS.values() for name in names]
-# Command -> `module:function` of this package, if its name is another.
+# Command -> `module:function` in this package, for functions with another name or place.
 _ELSEWHERE = {
     "ask": "bisect:ask",
     "comment": "report:comment",
@@ -238,7 +241,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command. Raises UsageError for an unknown one, with the nearest name."""
+        """Return the command. Raises UsageError with the nearest name for an unknown command."""
         name = args[0]
         if name in _NAMES or name.startswith("-"):
             return super().resolve_command(ctx, args)

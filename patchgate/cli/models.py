@@ -31,7 +31,7 @@ from patchgate.runner.run_settings import Limits, Run
 from patchgate.runs.observe import impact_on_models
 from patchgate.runs.plan import chosen_environments, emptied_folder, with_models
 
-# A whole model of the larger ones takes so much beside torch.
+# The memory that one of the larger models needs in addition to torch.
 _MIB = 6144
 
 

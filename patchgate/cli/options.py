@@ -1,7 +1,7 @@
-"""Options that several commands have: on which torch, with how many processes, and where the
-results go.
+"""Options that several commands have: the releases of torch, the number of processes, and the
+folder of the results.
 
-Before anything runs on an interpreter that is given, it must report the torch version of its label.
+Before anything runs on a given interpreter, it must report the torch version of its label.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from patchgate.runner.run_settings import FOLDER
 # A container states its limits here.
 _CONTAINER = Path("/sys/fs/cgroup")
 AT_LEAST_1 = click.IntRange(1)
-# Eleven days: what waits for longer overflows.
+# Eleven days: a longer wait overflows.
 _MOST_SECONDS = 1e6
 
 
 class _Seconds(click.FloatRange):
-    """A number of seconds; `nan` is within any range that click knows."""
+    """A number of seconds. It refuses `nan`, which click accepts in any range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -42,7 +42,7 @@ Torches = Annotated[
     option(
         "--torch",
         metavar="RELEASE",
-        # As torch itself calls them: golden and environments know them by that.
+        # The full names, as torch itself, golden and environments use them.
         callback=lambda context, parameter, given: tuple(map(full_release, given)),
         help="Judge on this release; it is installed if needed. May be repeated.",
     ),
@@ -117,13 +117,13 @@ def memory_limit(mib: int) -> Any:
 
 
 def own_folder(default: str, what: str) -> Any:
-    """The folder of a command whose results are no run of the gate."""
+    """The option for the folder of a command whose results are no run of the gate."""
     return option("--folder", default=default, file_okay=False, help=f"The folder of {what}.")
 
 
 def cases_at_once(memory: int = 2) -> int:
-    """One case for each core, also in a container, and for each `memory` GiB; at least 2, at most
-    16.
+    """The number of cases to run at once: one for each core and each `memory` GiB that the machine
+    or its container has; at least 2, at most 16.
     """
     cores: float = len(os.sched_getaffinity(0))
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -132,12 +132,12 @@ def cases_at_once(memory: int = 2) -> int:
         cores = min(cores, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):
         room = min(room, int((_CONTAINER / "memory.max").read_text(encoding="ascii")))
-    # As many were tried at the same time, also on one GPU, whose memory they share.
+    # This number was tried, also on one GPU, whose memory the cases share.
     return max(2, min(16, int(min(cores, room / (memory << 30)))))
 
 
 def cases(memory: int = 2) -> Any:
-    """How many cases run in parallel, each with so many GiB of `memory`."""
+    """The option for the number of cases that run in parallel, each with `memory` GiB."""
     return option(
         "-n",
         default=lambda: cases_at_once(memory),

@@ -1,5 +1,5 @@
-"""Parameters of a command, declared once: in the annotations of the function that carries
-it out.
+"""Parameters of a command. They are declared once, in the annotations and defaults of the function
+that carries out the command.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import click
 
-#: Sets a parameter of click up for a parameter of a function: its name, its type.
+#: Makes a parameter of click from the name and the type of a function's parameter.
 Parameter = Callable[[str, Any], Callable[[Any], Any]]
 
 
 def options(
     function: Callable[..., Any], of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Add to the function the parameters of click that it declares, or those `of` another function:
-    by a default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
+    """Add to the function the parameters of click that it declares, or that the function `of`
+    declares: by a default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
     """
     said = of or function
     for name, hint in reversed(get_type_hints(said, include_extras=True).items()):
@@ -30,8 +30,8 @@ def options(
 
 
 def option(*names: str, **how: Any) -> Any:
-    """An option; without `names` it is named for its parameter: `--time-limit` for `time_limit`.
-    Each but a flag takes a value, and one whose type is a tuple may be repeated.
+    """An option. Without `names` it is named after its parameter: `--time-limit` for `time_limit`.
+    Every option except a flag takes a value. An option whose type is a tuple may be repeated.
     """
 
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
@@ -45,7 +45,7 @@ def option(*names: str, **how: Any) -> Any:
 
 
 def argument(**how: Any) -> Any:
-    """An argument; one whose type is a tuple takes all values that are given."""
+    """An argument. An argument whose type is a tuple takes all given values."""
 
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
         count = {"nargs": -1 if get_origin(kind) is tuple else 1}
@@ -56,8 +56,8 @@ def argument(**how: Any) -> Any:
 
 
 def _typed(kind: Any, how: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a click parameter that its type implies; for a path also its conditions, as
-    `exists`.
+    """The attributes of a click parameter, completed by its type. For a path, conditions such as
+    `exists` go into the type.
     """
     if Path not in (kind, *get_args(kind)):
         return how

@@ -57,7 +57,7 @@ def parts(
     click.echo(f"\nall of {display_path(source)}")
     codes["all together"] = _gate([str(patch), *options], folder / "all")
     click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in codes.items()))
-    # Red before trouble with the machine, and that before nothing judged.
+    # Red counts before trouble with the machine, and this trouble before nothing judged.
     sys.exit(next((code for code in (1, 2, 4, 3) if code in codes.values()), max(codes.values())))
 
 

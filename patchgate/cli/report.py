@@ -1,5 +1,5 @@
-"""`patchgate report` shows the last run of a gate again, `patchgate comment` results of other
-machines; and the reports that a gate and a sweep leave.
+"""`patchgate report` shows the last run of a gate again, and `patchgate comment` shows results of
+other machines. This module also writes the reports of a gate and of a sweep.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Form = Annotated[
 REPORT = "report.html"
 # A sweep keeps its history here; a gate in the same checkout shows it too.
 SWEEP_HISTORY = Path(".patchgate/sweep/history.sqlite")
-# Values of a fact that a sparkline shows.
+# A sparkline shows at most this many values of a fact.
 _RUNS = 30
 
 
@@ -71,7 +71,8 @@ def write_html(
 ) -> None:
     """Write the page, one file with everything in it.
 
-    `since` is the file whose age is that of the verdicts; `regressions` are given for a sweep only.
+    The age of the file `since` is the age of the verdicts. `regressions` are given only for a
+    sweep.
     """
     page = Page()
     with ExitStack() as stack:
@@ -79,7 +80,7 @@ def write_html(
             past = stack.enter_context(closing(History(history))) if history.is_file() else None
         except UsageError as error:
             past = None
-            page.note = f"No history is shown. {error}"  # what was judged does not depend on it
+            page.note = f"No history is shown. {error}"  # the verdicts do not depend on it
         if past:
             page.past = cache(lambda workload, device: past.past(workload, device, _RUNS))
         for result in results:
@@ -114,7 +115,7 @@ def report(
 
 
 def show(runs: Sequence[JudgedRun], folder: Path, form: str, html: Path | None = None) -> int:
-    """Print a run and write its reports, the page to `html` if that is given; return the exit
+    """Print a run and write its reports, with the page in `html` if it is given. Return the exit
     code.
     """
     judged = [JudgedPatch(**each._asdict()) for each in runs]
@@ -163,8 +164,8 @@ def provenance(judged: JudgedPatch) -> list[str]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ignore signals while the reports are written: everything is judged by then, and writing takes
-    a moment.
+    """Ignore signals while the reports are written: everything is judged already, and writing takes
+    only a moment.
     """
     before = {
         number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)

@@ -1,5 +1,4 @@
-"""`patchgate sweep` and `patchgate history`: every patch on every torch, and what became of them
-over time.
+"""`patchgate sweep` and `patchgate history`: every patch on every torch, and the results over time.
 
 A sweep ends with the exit code of its verdicts, as a gate does.
 """
@@ -53,7 +52,7 @@ from patchgate.runs.shards import every_nth
 from patchgate.runs.sweep import Job, Sweep
 
 HISTORY = "history.sqlite"
-# Runs over which changes are shown.
+# Changes are shown over this many runs.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
 Folder = Annotated[Path, own_folder(".patchgate/sweep", "a sweep's results and history")]
@@ -143,8 +142,8 @@ def sweep(
 def _judge(
     swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at: str
 ) -> list[Verdict]:
-    """Judge all jobs and return the verdicts; name the jobs that a signal or a fault kept from
-    being judged.
+    """Judge all jobs and return the verdicts. After a signal or a fault, the verdicts also name the
+    jobs that were not judged.
     """
     try:
         if cluster:
@@ -158,7 +157,7 @@ def _judge(
 
 
 def _patches_of(project: Project) -> list[Path]:
-    """The patches of the project's table. Raises UsageError if it has none."""
+    """The patches in the project's table. Raises UsageError if the table names none."""
     paths = project.patch_paths()
     if not paths:
         raise project.fault(
@@ -168,7 +167,7 @@ def _patches_of(project: Project) -> list[Path]:
 
 
 def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title: str) -> int:
-    """Print what changed and write the page; returns the exit code."""
+    """Print the changes and write the page. Return the exit code."""
     folder, code = swept.folder, exit_code(verdicts)
     click.echo("\n".join(render_regressions(regressions)))
     write_html(

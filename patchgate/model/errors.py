@@ -1,4 +1,4 @@
-"""The error for mistakes of a user, who reads its text. The command line turns it into exit code 2."""
+"""The error for mistakes of a user. The command line prints it and ends with exit code 2."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""All commands of git. None of them runs a program that a repository names, fetches anything, or
-obeys an environment variable that leads elsewhere.
+"""All commands of git. No command runs a program that a repository names, fetches anything, or
+obeys an environment variable that leads to another repository.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-# Settings that override those of a repository.
+# Settings that override the settings of a repository.
 _SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -24,8 +24,8 @@ _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-# Variables of the user that are kept: where a search for a repository ends, and the files of
-# settings.
+# Variables of the user that are kept: they limit the search for a repository, and name the files
+# of settings.
 _KEPT = (
     "GIT_CEILING_DIRECTORIES",
     "GIT_CONFIG_GLOBAL",
@@ -33,7 +33,7 @@ _KEPT = (
     "GIT_CONFIG_SYSTEM",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 )
-# Seconds; a file of the repository may be a pipe without a writer.
+# The most seconds of a command; a file of the repository may be a pipe without a writer.
 _PATIENCE = 300
 # A tree that was made by hand can hold any name.
 _LEADS_OUT = {"..", "/", "//", ".git"}
@@ -44,7 +44,7 @@ class GitFailed(Exception):
 
 
 def run_git(folder: Path, *arguments: str, given: str = "") -> bytes:
-    """Run a command of git in a folder, for its output.
+    """Run a command of git in a folder, and return its output.
 
     Raises GitFailed, and FileNotFoundError if there is no git.
     """
@@ -73,7 +73,7 @@ def run_git(folder: Path, *arguments: str, given: str = "") -> bytes:
 
 
 def is_in_repository(folder: Path) -> bool:
-    """True for a folder that has `.git`, or lies below one that has."""
+    """True for a folder that contains `.git`, or that lies below such a folder."""
     place = folder.resolve()
     return any(os.path.lexists(each / ".git") for each in (place, *place.parents))
 
@@ -106,8 +106,8 @@ def write_files(
 ) -> None:
     """Write files of a commit as they are stored: no filter that a repository names is run.
 
-    Links are left out, and files that a partial clone lacks. Raises GitFailed, also for an unknown
-    commit.
+    Links, and files that a partial clone lacks, are left out. Raises GitFailed if git fails, as for
+    an unknown commit.
     """
     ask = partial(run_git, repository, *(["--git-dir=."] if is_git_folder else []))
     listed = ask("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *which)

@@ -1,5 +1,5 @@
-"""The folders of fixtures and golden: those of a checkout, or the copy that an installed wheel
-carries.
+"""The folders of fixtures and golden files: the folders of a checkout, or the copy in an installed
+wheel.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MATRIX = ROOT / "ci" / "matrix.toml"
 
 
 def display_path(path: Path | str) -> str:
-    """A path in one line as the user would type it: relative to the working folder if it lies
-    below.
+    """A path on one line as the user would type it: relative to the working folder if it lies below
+    that folder.
     """
     path = Path(path)
     with contextlib.suppress(ValueError):
@@ -38,8 +38,8 @@ def display_path(path: Path | str) -> str:
 
 
 def leaves_project(path: Path, place: Path) -> bool:
-    """True if a path, its links followed, lies outside the repository around a folder; without a
-    folder, outside the project.
+    """True if a path, after its links are followed, lies outside the repository around `place`; if
+    there is no repository, outside the project around `place`, or `place` itself.
     """
     marks = (".git", "pyproject.toml", "patchgate.toml")
     around = (place.resolve(), *place.resolve().parents)
@@ -48,14 +48,14 @@ def leaves_project(path: Path, place: Path) -> bool:
 
 
 def split_entry(path: Path) -> tuple[Path, str]:
-    """Split `pkg/patch.py::install(True)`, written as pytest names a test of a file; the second
-    side is empty without colons.
+    """Split `pkg/patch.py::install(True)`, which has the form of pytest's names of tests. The
+    second part is empty if there is no `::`.
     """
     file, _, entry = str(path).partition("::")
     return Path(file), entry
 
 
 def user_cache(part: str) -> Path:
-    """The user's folder for files that can be fetched or made again, for every project."""
+    """The user's folder, common to all projects, for files that can be fetched or made again."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "patchgate" / part

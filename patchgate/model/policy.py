@@ -6,12 +6,12 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The result of a comparison: of facts, in the order of `compare`; of metrics, OVER to
-    AMBIGUOUS.
+    """The result of a comparison. Results for facts come first, in the order of `compare`; results
+    for metrics are OVER to AMBIGUOUS.
 
     FIRST is a change that is not accepted yet and makes no cost worse beyond its limit. WARNING is
-    unusual, suspected or not exercised, and known to hurt no one. ASSUMED cannot be run or
-    seen on this machine. STOPPED was not judged because the run ended before it.
+    something unusual, suspected or not exercised that is not known to hurt anyone. ASSUMED cannot
+    be run or seen on this machine. STOPPED was not judged because the run ended before.
     """
 
     INFRA = "infra"
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 class Colour(Enum):
-    """The meaning of a verdict for a merge: RED blocks it; GREY is for a reader, and blocks
+    """The meaning of a verdict for a merge: RED blocks the merge; GREY is for a reader and blocks
     nothing.
     """
 
@@ -46,8 +46,8 @@ class Colour(Enum):
 
 
 class Meaning(Enum):
-    """The meaning of a result: RED hurts anyone who merges; a NOTE may interest a reviewer; another
-    run may judge NOT_JUDGED; GREEN is fine.
+    """The meaning of a result: RED hurts anyone who merges the patch; a NOTE may interest a
+    reviewer; another run may judge a NOT_JUDGED result; GREEN is fine.
     """
 
     RED = "red"

@@ -1,7 +1,7 @@
-"""Gains and losses of models from one side to another: counts and sizes of both, and their change.
+"""Gains and losses of models between two sides: counts and sizes on both sides, and the change.
 
-The sides are a patch and its absence on one release, or two releases without a patch. Nothing here
-is judged.
+The sides are one release without and with a patch, or two releases without a patch. Nothing here is
+judged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Observation, Unmeasured, record
 from patchgate.model.text import counted
 
-#: The least change that the first line names, as a fraction: smaller ones may come from alignment.
+#: The summary ignores changes up to this fraction: they may come from alignment.
 TELLS = 0.01
 
 
@@ -21,7 +21,7 @@ TELLS = 0.01
 class Part:
     """A part of a model that is compiled by itself, on both sides."""
 
-    count: int = 1  #: how many equal ones the model has
+    count: int = 1  #: how many parts of the model equal this part
     before: Observation
     after: Observation
 
@@ -35,7 +35,7 @@ class Change:
 
     @property
     def share(self) -> float | None:
-        """The change as a fraction of the old value; None if that was 0 and the new one is not."""
+        """The change as a fraction of the old value; None if only the old value is 0."""
         if self.after == self.before:
             return 0.0
         return self.after / self.before - 1 if self.before else None
@@ -45,10 +45,10 @@ class Change:
 class Figure:
     """A figure that is compared for each model. Less is always better."""
 
-    name: str  #: as readers see it
-    facts: tuple[str, ...]  #: of which it is the sum
-    unit: str = ""  #: "bytes", or "" of a count
-    combine: Callable[[Iterable[int]], int] = sum  #: of the parts of a model
+    name: str  #: its name for readers
+    facts: tuple[str, ...]  #: the figure is the sum of these facts
+    unit: str = ""  #: "bytes", or "" for a count
+    combine: Callable[[Iterable[int]], int] = sum  #: combines the figures of a model's parts
 
 
 BYTES = Figure(name="bytes", facts=("bytes.total",), unit="bytes")
@@ -72,16 +72,16 @@ class ModelImpact:
 
     model: str
     changes: Mapping[str, Change] = field(default_factory=dict)  #: by the name of the figure
-    failed: str = ""  #: why there are none
-    broken: bool = False  #: it failed on the second side only
+    failed: str = ""  #: why there are no changes
+    broken: bool = False  #: the model failed only on the second side
 
     def share(self, figure: Figure) -> float:
-        """The change of a figure as a fraction; 0 if it was not taken, or was 0."""
+        """The change of a figure as a fraction; 0 if the figure was not taken, or was 0 before."""
         return (self.changes[figure.name].share or 0.0) if figure.name in self.changes else 0.0
 
     def direction(self, figure: Figure) -> int:
-        """1 if a figure grew by more than the summary ignores, -1 if it shrank by more, otherwise
-        0.
+        """1 if a figure grew, -1 if it shrank, and 0 for a change so small that the summary ignores
+        it.
         """
         share = self.share(figure)
         return (share > TELLS) - (share < -TELLS)
@@ -93,10 +93,10 @@ class ModelImpact:
 
 @record
 class Impact:
-    """All models; those that changed most come first."""
+    """All models. Failed models come first, then the models that changed most."""
 
-    before: str  #: what one side is called: "unpatched", "torch 2.14.1"
-    after: str  #: and the other
+    before: str  #: the name of the first side: "unpatched", "torch 2.14.1"
+    after: str  #: the name of the second side
     rows: tuple[ModelImpact, ...]
 
     @property
@@ -151,8 +151,8 @@ def _names(models: Sequence[str]) -> str:
 
 
 def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) -> Impact:
-    """The impact on each of `models`, name -> its parts; failures first, then by how far each
-    figure moved.
+    """The impact on each of `models` (name -> parts). Failures come first; the other models are
+    sorted by how much their figures changed.
     """
     rows = [_row(model, parts) for model, parts in models.items()]
     rows.sort(
@@ -197,7 +197,7 @@ def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
 def _broken(part: Part) -> bool:
     """True if only the second side does not compile.
 
-    A network that could not be made shows nothing about a compiler.
+    A network that could not be built does not count, because it shows nothing about the compiler.
     """
     failure = part.after.failure
     return failure is not None and failure.stage != "build" and not _unmeasured(part.before)
@@ -212,7 +212,9 @@ def _unmeasured(side: Observation) -> str:
 
 
 def _value(figure: Figure, side: Observation, count: int) -> int | None:
-    """Sum a figure over all parts that are equal to this one; None if it was not taken."""
+    """The sum of a figure over `count` equal parts, or the figure of one part if only the largest
+    part counts; None if it was not taken.
+    """
     found = [value_in(side.facts, fact) for fact in figure.facts]
     values = [value for value in found if isinstance(value, int)]
     if len(values) < len(found):

@@ -49,7 +49,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unmeasured:
-    """A fact that the probe could not take. Never 0, and never equal to another missing one."""
+    """A fact that the probe could not take. It is never 0, and never equal to another fact."""
 
     reason: str
 
@@ -136,10 +136,10 @@ class Failure:
         str  #: the exception and its text, or how the process ended; the same for the same failure
     )
     detail: str = ""
-    #: file:line of the patch, the innermost one that took part; the patch where none did
+    #: file:line of the innermost line of the patch that took part; without one, the patch
     where: str | None = None
     raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
-    #: what was not there: packages that are not installed, or a name of torch, `torch.npu`
+    #: packages that are not installed, or a name that torch lacks, such as `torch.npu`
     missing: tuple[str, ...] = ()
 
     @property
@@ -152,7 +152,7 @@ class Failure:
         stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
         place = f", raised at {self.raised_at}" if self.raised_at else ""
         printed = self.detail.strip().splitlines() if self.cause is Cause.EXITED else []
-        # The patch may have printed anything, as codes for the terminal.
+        # The patch may have printed anything, such as control codes for the terminal.
         shown = "".join(filter(str.isprintable, printed[-1][:200])) if printed else ""
         last = f"; it printed: {shown}" if shown else ""
         return f"{cause}{self.signature}{stage}{place}{last}"
@@ -162,9 +162,9 @@ class Failure:
 class Observation:
     """The measurements of one case: `facts` are compared exactly.
 
-    `environment` is shown, and different ones are not compared; `artifacts` are paths that nothing
-    compares. `ran` are the lines of the patch that ran, `took` the outcomes of its conditions,
-    `stubbed` the names that were used of stubs (`StubUse`).
+    `environment` is shown; observations of different environments are not compared. `artifacts` are
+    paths that nothing compares. `ran` are the lines of the patch that ran, `took` the outcomes of
+    its conditions, and `stubbed` the names of stubs that were used (`StubUse`).
     """
 
     case: Case
@@ -188,12 +188,12 @@ class Expectation:
 
 @record
 class Command:
-    """A command of patchgate's that a reader may type next."""
+    """A command of patchgate that a reader may type next."""
 
     name: str  #: the subcommand: `gate`
-    arguments: tuple[str, ...] = ()  #: as they are typed, quoted for a shell
-    when: str = ""  #: what must hold for it to be the right one: `if the change is meant`
-    is_again: bool = False  #: it is the command that was typed
+    arguments: tuple[str, ...] = ()  #: the arguments as typed, quoted for a shell
+    when: str = ""  #: the condition under which to type it: `if the change is meant`
+    is_again: bool = False  #: True for the command that was typed before
 
     def __str__(self) -> str:
         return " ".join(("patchgate", self.name, *self.arguments))
@@ -210,26 +210,26 @@ class Verdict:
     code: str  #: stable: `PG301`
     kind: Kind  #: what the comparison found; decides the colour
     check: str  #: the check that judged, as reports list it
-    case: Case  #: workload and device are empty where it is about no compile
+    case: Case  #: workload and device are empty if the verdict is not about a compile
     #: the line of a report's matrix: the case's name, or what was looked at (`versions`, `calls`)
     item: str
-    fact: str = ""  #: what of the item: a fact's name, `bits`, `latency`
+    fact: str = ""  #: the aspect of the item: a fact's name, `bits`, `latency`
     expected: str = ""  #: one phrase
     actual: str = ""  #: one phrase
-    brief: str = ""  #: how `actual` begins, where a list has no room for all of it
-    share: float = 0.0  #: how much it is, where that is a share: of elements that differ, of growth
-    #: that one sampled token changes: how probable, and the ends of its interval
+    brief: str = ""  #: a short form of `actual`, for a list
+    share: float = 0.0  #: the size of the difference as a share: of elements, or of growth
+    #: the probability that one sampled token changes, and the ends of its interval
     chance: tuple[float, float, float] | None = None
     is_rounding: bool = False  #: outputs differ, by no more than another rounding explains
     applies: bool = True  #: running the patch does something on this torch
-    before: str | None = None  #: the fact's value without the patch, where the verdict is on a fact
+    before: str | None = None  #: the fact's value without the patch, if the verdict is on a fact
     after: str | None = None  #: the fact's value with the patch
     recorded: str | None = None  #: the value that golden holds for the patched case
     where: str | None = None  #: file:line, or a file of the results
     why: str = ""  #: why this matters
     advice: str = ""  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
-    strict: bool = False  #: a note is red
+    strict: bool = False  #: True if notes are red
 
     @property
     def colour(self) -> Colour:
@@ -241,8 +241,8 @@ class Verdict:
 
     @property
     def is_judged(self) -> bool:
-        """True if the question was answered, and neither the machine nor a missing figure prevented
-        that.
+        """True if the question was answered: neither the machine nor a missing figure prevented an
+        answer.
         """
         return POLICY[self.kind] is not Meaning.NOT_JUDGED
 
@@ -270,7 +270,7 @@ class Code:
     why: str  #: why it matters
     fix: str  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
-    paste: str = ""  #: lines for the patch that do it
+    paste: str = ""  #: lines to paste into the patch
 
 
 def read_codes(text: str) -> tuple[Code, ...]:

@@ -24,7 +24,7 @@ class JudgedCell:
     """A cell of a check and its verdicts."""
 
     name: str  #: `kernels-2.11.0-h200-pointwise`
-    seconds: float = 0.0  #: how long that took
+    seconds: float = 0.0  #: the time that judging the cell took
     verdicts: tuple[Verdict, ...] = ()
 
     @property
@@ -34,13 +34,13 @@ class JudgedCell:
 
 
 class Progress:
-    """Receives the progress of a run, in the thread that carries it out; this one shows
+    """Receives the progress of a run, in the thread that carries out the run. This class shows
     nothing.
     """
 
     def planned(self, cells: Mapping[str, float], kept: Mapping[str, float]) -> None:
-        """Called with the cells that are to be judged, and the seconds that their checks say they
-        take; `kept` are those of cells whose answers an earlier run has kept.
+        """Called with the cells that will be judged, each with the seconds that its check states.
+        `kept` has the seconds of cells whose answers an earlier run has kept.
         """
 
     def started(self, cell: str) -> None:
@@ -71,7 +71,7 @@ class VerdictKey(NamedTuple):
     torch: str  #: the line of releases, as in `Point`
     check: str
     item: str  #: the line of a report's matrix, as in `Verdict`
-    fact: str  #: what of the item
+    fact: str  #: the aspect of the item, as in `Verdict`
 
     @property
     def subject(self) -> str:
@@ -83,7 +83,7 @@ class VerdictSummary(NamedTuple):
 
     colour: str  #: "green", "grey" or "red"
     code: str
-    actual: str  #: what was found, as the verdict words it
+    actual: str  #: the result, in the words of the verdict
 
 
 #: The verdicts of one run.
@@ -113,7 +113,7 @@ class FailureGroup:
     bucket: str  #: "new", "still", "newly silent" or "closed"
     code: str
     signature: str  #: the wording without figures and addresses
-    keys: tuple[VerdictKey, ...]  #: its failures in the last run that had any
+    keys: tuple[VerdictKey, ...]  #: its failures in the last run with such failures
 
 
 @record
@@ -121,7 +121,7 @@ class Regressions:
     """The changes over the last runs."""
 
     runs: tuple[RunVerdicts, ...]  #: oldest first
-    #: From the run before to the last one; None where there is no run before.
+    #: Changes from the run before to the last run; None if there is no run before.
     transitions: tuple[Transition, ...] | None
     groups: tuple[FailureGroup, ...]  #: new ones first, closed ones last
     flaky: tuple[VerdictKey, ...]  #: subjects that changed colour again and again
@@ -155,10 +155,10 @@ class Reading:
 
 @record
 class MinimalSet(Generic[Item]):
-    """Items that are bad together; without any one of them the answer is another."""
+    """Items that together give the answer BAD. Without any one of them, the answer differs."""
 
     items: tuple[Item, ...]
-    doubtful: tuple[Item, ...] = ()  #: those without which the answer is UNKNOWN
+    doubtful: tuple[Item, ...] = ()  #: items without which the answer is UNKNOWN
 
 
 @record
@@ -167,7 +167,7 @@ class Outcome:
 
     holds: bool  #: whether the question holds from `first` on; if not, it held up to `last`
     last: str  #: the last item before the turn
-    first: str  #: the first item after it
+    first: str  #: the first item after the turn
     between: tuple[str, ...]  #: items that cannot tell: the turn is at one of them or at `first`
     readings: Mapping[str, Reading]  #: by item, for every item that was measured
     #: how often all known answers turn; more than once means that this is only the first turn
@@ -183,12 +183,12 @@ class TurnFound:
     question: str  #: the question as it was typed
     size: int  #: how many items there were
     labels: Mapping[str, str]  #: how a reader knows each item at the turn
-    commands: Mapping[str, str]  #: the one-line command that asks each of them
-    notes: tuple[str, ...] = ()  #: on how the search went
-    #: Lines on what else changed at the turn, by title.
+    commands: Mapping[str, str]  #: for each of these items, the one-line command that asks it
+    notes: tuple[str, ...] = ()  #: notes on the course of the search
+    #: Lines on other changes at the turn, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: The result of a search of torch's commits between both sides, or why there is none; None if
-    #: it was not asked for.
+    #: The result of a search of torch's commits between both sides, or why there is no result; None
+    #: if no such search was asked for.
     commits: TurnFound | str | None = None
 
 
@@ -210,6 +210,6 @@ class Example:
 
     code: str
     case: str  #: the case's folder, below the checkout
-    where: str  #: file:line below the checkout, as printed; empty where none was
+    where: str  #: file:line below the checkout, as printed; empty if none was printed
     text: str  #: what was judged, on which torch, and what came out
     expected: str = ""

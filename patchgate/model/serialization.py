@@ -27,10 +27,10 @@ Record = TypeVar("Record")
 Answer = dict[str, Any]
 #: Keys and indices: `("row", 2, "torch")` is a key of the third table `[[row]]`.
 KeyPath = tuple[str | int, ...]
-#: A field's value, from what the file has; raises ValueError.
+#: Turns a value in a file into the value of a field; raises ValueError.
 Reader = Callable[[Any], Any]
 
-# Type -> what it is called, and an example.
+# Type -> its name for readers, and an example.
 _SCALARS = {
     str: ("string", '"..."'),
     bool: ("boolean", "true"),
@@ -40,8 +40,8 @@ _SCALARS = {
 
 
 class Invalid(ValueError):
-    """An invalid value at `path`: the problem, what it `got` ("" for the value itself), and a
-    suggestion (`next`).
+    """An invalid value at `path`, with the problem (`what`), the bad input (`got`; "" means the
+    value itself), and a suggestion (`next`).
     """
 
     def __init__(self, what: str, *, path: KeyPath = (), got: str = "", next: str = "") -> None:
@@ -52,7 +52,7 @@ class Invalid(ValueError):
 class Key(NamedTuple):
     """The form in which people write a field, beyond its name and type."""
 
-    #: the key, where it is not the name of the field; None when no key sets the field
+    #: the key, if it differs from the name of the field; None if no key sets the field
     name: str | None = ""
     read: Reader | None = None  #: takes the place of the field's type
     example: str = ""  #: what to write instead of a value that does not fit
@@ -90,10 +90,10 @@ def list_of(read: Reader) -> Reader:
 
 
 def structure(kind: type[Record], table: object, *, written: bool = True) -> Record:
-    """The record that a table describes; its keys are those that people write, or else the names of
-    its fields.
+    """The record that a table describes. The table has the keys that people write if `written`,
+    otherwise the names of the fields.
 
-    Raises Invalid for the first unknown key, else for the first value that does not fit.
+    Raises Invalid for the first unknown key, or else for the first value that does not fit.
     """
     try:
         record: Record = _reader(kind, written)(table)  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ _parse_version = cache(Version)
 
 def read_requirement(value: Any) -> str:
     """Read the text of a requirement in pip's syntax, of anything but torch. Raises Invalid."""
-    # Takes longer to import than a small file to lint.
+    # Imported here, because the import takes longer than linting a small file.
     from packaging.requirements import Requirement
 
     text = read_string(value)
@@ -182,7 +182,7 @@ def read_specifier(value: Any) -> str:
     """The text of a PEP 440 specifier. Raises Invalid."""
     text = read_string(value)
     try:
-        SpecifierSet(text).contains("2")  # reads its numbers, which may have too many digits
+        SpecifierSet(text).contains("2")  # raises if a number has too many digits
     except ValueError:
         raise Invalid("not a PEP 440 specifier") from None
     return text
@@ -262,7 +262,7 @@ def _read_record(kind: Any, keys: Mapping[str, _FieldKey], value: Any) -> Any:
 
 
 def _check_case(case: Case) -> None:
-    """Raises Invalid if a part of the case cannot be in the name of a golden or result file."""
+    """Raise Invalid if a part of the case cannot be in the name of a golden or result file."""
     for step, name in (("workload", case.workload), ("device", case.device), ("patch", case.patch)):
         if name and (
             _NO_NAME.search(name)
@@ -276,7 +276,7 @@ def _check_case(case: Case) -> None:
 
 
 def _check_facts(observation: Observation) -> None:
-    """Raises Invalid for a fact whose name is more than one word in a line of golden."""
+    """Raise Invalid for a fact whose name is not one word in a line of a golden file."""
     for name in observation.facts:
         if not name.isprintable() or len(name.split()) != 1 or name[0] in "#[":
             raise Invalid("not the name of a fact", path=("facts",), got=repr(name)[:80])
@@ -284,7 +284,7 @@ def _check_facts(observation: Observation) -> None:
 
 # A separator of folders, of words, or of the sections of a golden file.
 _NO_NAME = re.compile(r"[/\\\s\[\]]")
-# Bytes of a name; a file system takes 255 for a file, whose name has several of them.
+# The most bytes of a name. A file system allows 255 for a file name, which consists of several.
 _LONGEST_NAME = 200
 # In JSON: half of a character beyond U+FFFF, which is one only together with the other half.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")

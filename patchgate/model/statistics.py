@@ -1,7 +1,7 @@
 """Confidence intervals of the ratio patched / unpatched, and of a share.
 
-A comparison is group-sequential: after each look (a group of ROUNDS rounds of paired runs) it ends
-when the interval settles the budget, at the latest after LOOKS.
+A comparison is group-sequential. A look is a group of ROUNDS rounds of paired runs. After each
+look, the comparison ends if the interval settles the budget; it ends after LOOKS looks in any case.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from statistics import mean, stdev
 
 from patchgate.model.records import record
 
-# Rounds of one look, each a placement in memory; even, so that each side is placed first in half of
-# them.
+# Rounds of one look, each with its own placement in memory. The number is even, so that each side
+# is placed first in half of the rounds.
 ROUNDS = 8
 # Seconds of paired runs in one look.
 SECONDS = 2.0
 CONFIDENCE = 0.99
-# An interval that straddles a budget is looked at again, up to this often in all. Each look has its
-# share of the error, so all looks together still raise a false alarm in at most 1 of 100
+# If the interval straddles a budget, another look follows, up to this number in all. Each look has
+# its share of the error, so all looks together still raise a false alarm in at most 1 of 100
 # comparisons.
 LOOKS = 3
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / LOOKS
-# The quantile of the normal distribution that leaves out 2.5 %.
+# The normal distribution exceeds this quantile with a probability of 2.5 %.
 _NORMAL = 1.959963984540054
-# Share of pairs left out at either end of a round: an interrupt is no property of a kernel.
+# This share of the sorted pairs is left out at either end: an interrupt is no property of a kernel.
 _TRIMMED = 0.1
 
 
 @record
 class Round:
-    """Times of one placement in memory, in microseconds; the two lists are pairs."""
+    """Times with one placement in memory, in microseconds. Times at the same index are a pair."""
 
     unpatched: tuple[float, ...]
     patched: tuple[float, ...]
@@ -50,7 +50,8 @@ class Interval:
 
 
 def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
-    """Student's interval over the rounds of the mean log ratio of their pairs.
+    """Student's confidence interval of the ratio. Each round counts with the mean log ratio of its
+    pairs.
 
     Rounds, not pairs, are the sample: pairs of one round share where its memory lies, which moves
     the ratio by as much as a small regression. A bootstrap over a dozen rounds would be too narrow.
@@ -68,7 +69,7 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
 
 
 def student_quantile(confidence: float, freedom: int) -> float:
-    """The bound such that Student's t lies between minus it and it with this confidence."""
+    """The bound b such that Student's t lies between -b and b with this confidence."""
     low, high = 0.0, 1e9
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
@@ -95,7 +96,7 @@ def _student_within(bound: float, freedom: int) -> float:
 
 
 def _mean_log_ratio(one: Round) -> float:
-    """Average a round's log ratios without those at either end."""
+    """The mean of a round's log ratios without the smallest and the largest of them."""
     pairs = zip(one.unpatched, one.patched, strict=True)
     ratios = sorted(math.log(after / before) for before, after in pairs)
     cut = int(_TRIMMED * len(ratios))
@@ -103,7 +104,7 @@ def _mean_log_ratio(one: Round) -> float:
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
-    """From the lowest end to the highest, with the geometric mean of the ratios."""
+    """The interval from the lowest end to the highest, with the geometric mean of the ratios."""
     middle = math.exp(sum(math.log(one.ratio) for one in intervals) / len(intervals))
     return Interval(
         ratio=middle, low=min(one.low for one in intervals), high=max(one.high for one in intervals)
@@ -126,7 +127,7 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
 
 
 def share_interval(count: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, valid also if none or all succeeded.
+    """Wilson's 95 % interval of a share, which is also valid if none or all of the sample count.
 
     Raises ValueError without a sample.
     """

@@ -6,8 +6,8 @@ import ast
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
-    """`node` and everything below it, three times as fast as `ast.walk`: lint and building an index
-    spend much of their time here.
+    """`node` and everything below it. This is three times as fast as `ast.walk`; lint and building
+    an index spend much of their time here.
     """
     found = [node]
     for each in found:

@@ -1,5 +1,5 @@
-"""Text from a patch, torch or a file, made safe to print; a time in words; the nearest name to a
-misspelt one.
+"""Text from a patch, torch or a file, made safe to print; a time in words; the known name that is
+nearest to a misspelt name.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
-    """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is
-    near; `before` is what belongs in front of the name.
+    """The question "did you mean `NAME`?" with the nearest of the `known` names; empty if no name
+    is near. `before` is written in front of the name.
     """
     from difflib import get_close_matches
 

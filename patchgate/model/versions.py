@@ -1,7 +1,7 @@
 """Ranges and sets of torch releases, and the one way to write them: `2.11.0..2.13.0`.
 
-golden/ has one value for each range of releases; golden/surface has for each line the set of
-releases it holds for.
+golden/ has one value for each range of releases; golden/surface states for each value the set of
+releases that have it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _release(torch: str) -> Version:
 
 @record
 class ReleaseRange:
-    """A range of releases, both ends included; releases inside that were never recorded belong to
-    it too.
+    """A range of releases, both ends included. Releases within the range that were never recorded
+    belong to it too.
     """
 
     first: str
@@ -57,16 +57,16 @@ def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
 
 
 def release_line(torch: str) -> str:
-    """The name by which a torch is compared. Each nightly build is another version of the same
-    line, `2.16.0.dev`.
+    """The name by which a torch is compared with earlier runs. All nightly builds of a release have
+    the same name, `2.16.0.dev`.
     """
     version = Version(torch)
     return f"{version.base_version}.dev" if version.is_devrelease else torch
 
 
 def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known releases that `--torch SPEC` allows, a specifier or a release. Raises UsageError,
-    also if there is none.
+    """The known releases that `--torch SPEC` allows; SPEC is a specifier or a release. Raises
+    UsageError if it is neither, or allows no known release.
     """
     try:
         allowed = SpecifierSet(f"=={spec}" if spec[:1].isdigit() else spec)
@@ -101,7 +101,7 @@ def in_order(releases: Iterable[str]) -> list[str]:
 
 
 def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(first, last) place in `known`, oldest first, of each unbroken run of members."""
+    """(first, last) place in `known`, which is sorted, for each unbroken run of members."""
     for inside, places in groupby(range(len(known)), lambda at: known[at] in members):
         run = list(places)
         if inside:
@@ -109,10 +109,10 @@ def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, i
 
 
 class ReleaseSets:
-    """Sets of these releases, oldest first, as bit masks; the oldest is the lowest bit.
+    """Sets of `releases` (oldest first) as bit masks; the oldest release is the lowest bit.
 
-    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest release has no end, so that a
-    new release changes few lines.
+    The text of a set is like `2.6.0..2.8.0,2.11.0..`. A range that reaches the newest release has
+    no end, so that a new release changes few lines.
     """
 
     def __init__(self, releases: Sequence[str]) -> None:
@@ -142,9 +142,9 @@ class ReleaseSets:
 
 def range_text(members: Iterable[str], known: Iterable[str]) -> str:
     """A text such as `2.6.0 to 2.9.1, 2.11.0`. A known release that is no member ends a range, and
-    so does a gap of a minor release.
+    so does a missing minor release.
 
-    Patch releases that are not known may lie within a range: an index seldom has all of them.
+    A range may include patch releases that are not known: an index seldom has all of them.
     """
     inside = set(members)
     texts: list[str] = []
@@ -165,7 +165,7 @@ def _adjoin(before: str, after: str) -> bool:
 
 def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
     """A text for people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every
-    release` for all.
+    release` for all known releases.
     """
     if not versions or len(set(versions)) == len(known) > 1:
         return "every release" if versions else "no release"

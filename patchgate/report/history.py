@@ -17,7 +17,7 @@ _LONGEST = 5
 
 
 def render_series(points: Sequence[Point]) -> Iterator[str]:
-    """One line for each value. A value of several runs in a row is shown once, with their number."""
+    """One line for each value. A value that repeats is shown once, with the number of runs."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
         yield escape_control(f"{patch} on torch {torch}")
         series = (point for point in points if (point.patch, point.torch) == (patch, torch))

@@ -37,7 +37,7 @@ def in_scope(path: str) -> bool:
 
 
 def is_stub(path: str) -> bool:
-    """True for a file that lists the names of an extension in C, as such extensions have no source."""
+    """True for a file that lists the names of an extension in C, which has no Python source."""
     return path.startswith("torch/_C/") and path.endswith(".pyi")
 
 

@@ -1,7 +1,7 @@
 """Names of torch in a patch: references, assignments, and replacements.
 
-A replacement is noted in whatever form it is written. Setting an option of a config module is only
-a reference.
+A replacement is noted in any form in which it is written. Setting an option of a config module
+counts only as a reference.
 """
 
 from __future__ import annotations
@@ -68,18 +68,19 @@ from patchgate.lint.interpret.version_gates import (
 _PLAIN = "plain"
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
-# Last names of decorators that keep the parameters of a function, as those that register it do.
+# Last names of decorators that keep the parameters of a function. Decorators that register a
+# function keep them too.
 _KEEPING = frozenset({
     "staticmethod", "classmethod", "property", "cached_property", "wraps", "cache", "lru_cache",
     "contextmanager", "asynccontextmanager", "no_grad", "inference_mode", "enable_grad", "disable",
     "override", "final", "abstractmethod", "compatibility", "dynamo_timed", "cache_on_self",
     "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
-# Attributes that show how a function is made: a test on one is a check of torch's names.
+# Attributes that show how a function is made: a test of such an attribute is a check of torch.
 _INTROSPECTION = frozenset({
     "__all__", "__code__", "__defaults__", "__dict__", "__doc__", "__kwdefaults__", "__signature__",
 })  # fmt: skip
-# Dictionaries of a module's names: three of a config module, `__dict__` of any.
+# Dictionaries of a module's names: `__dict__` of any module, and three more of a config module.
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Methods that put entries into a table.
 _FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
@@ -179,8 +180,8 @@ def _external(dotted: str, state: State) -> Value:
 
 
 def version_spellings(state: State) -> tuple[str, ...]:
-    """The versions that builds of this release report. A value made of them holds for this release
-    alone.
+    """The versions that builds of this release report. A value that is made from them is valid only
+    for this release.
     """
     return state.release.ask(_spellings)
 
@@ -314,8 +315,8 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
 
 
 def take_out(table: Table, known: Value, state: State) -> None:
-    """Remove a key, or all keys if it is unknown, from a dictionary of the patch; none if a version
-    check keeps this line from running.
+    """Remove a key from a dictionary of the patch, or all keys if the key is unknown. If a version
+    check keeps this line from running, remove nothing.
     """
     for key in [*table.keys] if state.reachability is not Reachability.GATED else ():
         if not isinstance(known, Known) or key in known.values:
@@ -346,8 +347,8 @@ def rebind(
     called: str = "",
     mocked: bool = False,
 ) -> None:
-    """Note `owner.name = value` if `owner` is a class or module of torch; setting an option is a
-    reference. `called` is the last name of the value.
+    """Note `owner.name = value` if `owner` is a class or module of torch. Setting an option counts
+    as a reference. `called` is the last name of the value.
     """
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
@@ -372,7 +373,7 @@ def rebind(
         and _form_of(value) not in ("static", "class")
     ):
         value.receivers.add(owner.dotted)
-    # A mock adds no missing name: it raises, unless it says that the name may be missing.
+    # A mock adds no missing name: it raises, unless its arguments allow a missing name.
     if not mocked:
         state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     rebinding = _rebinding(owner, name, value, span, state)
@@ -383,8 +384,8 @@ def rebind(
 
 
 def _note_hook(owner: Instance, name: str, value: Value, span: Span, state: State) -> None:
-    """Note a function of the patch on an object of torch; a test puts it there for the code that
-    it tests.
+    """Note a function that the patch sets on an object of torch. Functions that a test sets are left
+    out, because they are meant for the tested code.
     """
     if isinstance(value, LocalFunction) and not _is_wrapped(value) and not _in_a_test(state):
         state.usage.hooks.append(
@@ -418,7 +419,7 @@ def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State)
 
 
 def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
-    """Note that a class of the patch defines `name`, which a base of torch defines too."""
+    """Note that a class of the patch defines `name`, if a base in torch defines it too."""
     for base in bases:
         if not isinstance(base, Symbol) or isinstance(function.node, ast.Lambda):
             continue
@@ -429,7 +430,7 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 
 
 def _form_of(value: Value) -> str | None:
-    """The form in which a call binds the replacement, by its wrapper or else by its decorators."""
+    """The form in which a call binds the replacement. Its wrapper or its decorators decide this."""
     if not isinstance(value, LocalFunction):
         return None
     if value.form == _PLAIN:
@@ -451,7 +452,7 @@ def _is_wrapped(function: LocalFunction) -> bool:
 
 @lru_cache(maxsize=256)
 def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
-    """True if a decorator returns its function, or one that passes all its arguments on to it."""
+    """True if a decorator returns its function, or a function that passes all arguments to it."""
     if isinstance(decorator, ast.Lambda):
         return False
     given = {each.arg for each in decorator.args.args}
@@ -470,7 +471,7 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
 
 
 def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
-    """True if a function takes only `*args, **kwargs` and calls the decorated one with these."""
+    """True if a function takes only `*args, **kwargs` and calls the decorated function with them."""
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False

@@ -156,7 +156,7 @@ def _bodies(pair: _Pair) -> dict[str, list[Release]]:
 
 
 def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
-    """The body that the override equals; otherwise the most similar body, if it is similar enough."""
+    """The body that the override equals, or else the most similar body if it is similar enough."""
     known = pair.view.release.index.sets.releases
     origin = pair.rebinding.origin or pair.rebinding.target
     texts = {body: body_of(same[-1].source(origin) or "") for body, same in bodies.items()}
@@ -177,7 +177,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return base(fingerprint(node))
     override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    # Of equally similar bodies take the newest: there is no reason to prefer an older one.
+    # The newest of equally similar bodies is taken: nothing speaks for an older body.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
