@@ -76,14 +76,14 @@ class Budget:
 
 @record
 class Workload:
-    """A small model with inputs, compiled in one way, and the `checks` that run it; `premerge`:
-    before a merge too.
+    """A small model with inputs, compiled in one way, and the `checks` that run it. With
+    `premerge`, they run it before a merge too.
 
-    `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()`
-    gives, call by call. `needs_device` tells why no simulation can take its facts; `tokens` are the
-    sizes at which it is timed.
-    `asks`: the question to the probe that its facts answer. `model` is the content of the file of a
-    public model; `count` is how often the compiled part occurs in the published network.
+    `dynamic_dim` is the only dynamic dimension of the first input. `reads` are the values that
+    `.item()` returns, call by call. `needs_device` says why no simulation can take its facts;
+    `tokens` are the sizes with which it is timed.
+    `asks` is the question to the probe that its facts answer. `model` is the content of the file of
+    a public model; `count` is how often the compiled part occurs in the published network.
     """
 
     name: str

@@ -127,7 +127,7 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
 
 
 def share_interval(count: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, which is also valid if none or all of the sample count.
+    """Wilson's 95 % interval of a share, which is also valid for a share of 0 or 1.
 
     Raises ValueError without a sample.
     """

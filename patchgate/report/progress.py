@@ -1,5 +1,5 @@
-"""Shows how far a run is: by a bar in a terminal, by plain lines elsewhere; and each cause as soon
-as it is found.
+"""Shows the progress of a run, by a bar in a terminal and by plain lines elsewhere, and each cause
+as soon as it is found.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SURE = 2
 
 
 class TimeLeft:
-    """Estimates when a run ends: from the seconds of each cell in the last run, or those that its
-    check states, and from how much longer the cells of this run take.
+    """Estimates when a run ends, from the seconds of each cell in the last run or the seconds that
+    its check states, and from how much longer the cells of this run take.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class TimeLeft:
         self._before, self._workers, self._clock = before, workers, clock
         self._left: dict[str, float] = {}  # the expected seconds of cells that have not ended
         self._began: dict[str, float] = {}
-        self._ended: list[tuple[str, float, float]] = []  # cell, seconds, and expected ones
-        self._sure = 0.0  # the weight of what cells took whose answers are kept
+        self._ended: list[tuple[str, float, float]] = []  # cell, seconds, and expected seconds
+        self._sure = 0.0  # the weight of the cells whose answers are kept
 
     def planned(self, cells: Mapping[str, float], kept: Mapping[str, float] | None = None) -> None:
         expected = {**cells, **self._before, **(kept or {})}
@@ -59,9 +59,9 @@ class TimeLeft:
         self._ended.append((cell, seconds, self._left.pop(cell, seconds)))
 
     def seconds(self) -> float:
-        """The seconds that are left, at least those of the longest cell."""
+        """The seconds that are left in the run; at least the seconds left of the longest cell."""
         now, left = self._clock(), []
-        cells = list(self._left.items())  # it is asked in another thread too
+        cells = list(self._left.items())  # another thread calls this too
         elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
         # A cell that takes longer than expected shows how slow this run is, before any has ended.
         late = [(cell, elapsed[cell], seconds) for cell, seconds in cells]
@@ -74,10 +74,10 @@ class TimeLeft:
 
 
 def _factor(known: Collection[tuple[str, float, float]], sure: float) -> Callable[[str], float]:
-    """By how much longer than expected a cell takes, as cells of its check and all cells did; the
-    more seconds are `sure`, the less.
+    """A function that says how many times longer than expected a cell takes, judged by the cells
+    of its check and by all cells. The more seconds are `sure`, the nearer the answer is to 1.
 
-    Checks that are measured each time do not stand for those whose answers are kept.
+    Checks that are measured each time say little about checks whose answers are kept.
     """
     taken, weights = defaultdict[str, float](float), defaultdict[str, float](float)
     for cell, seconds, expected in known:

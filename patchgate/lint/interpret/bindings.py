@@ -384,8 +384,8 @@ def rebind(
 
 
 def _note_hook(owner: Instance, name: str, value: Value, span: Span, state: State) -> None:
-    """Note a function that the patch sets on an object of torch. Functions that a test sets are left
-    out, because they are meant for the tested code.
+    """Note a function that the patch sets on an object of torch. Functions that a test sets are
+    left out, because they are meant for the tested code.
     """
     if isinstance(value, LocalFunction) and not _is_wrapped(value) and not _in_a_test(state):
         state.usage.hooks.append(
@@ -471,7 +471,7 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
 
 
 def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
-    """True if a function takes only `*args, **kwargs` and calls the decorated function with them."""
+    """True if a function takes only `*args, **kwargs` and passes them to the decorated function."""
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False

@@ -1,5 +1,5 @@
-"""Calls in a patch: of torch, of small functions of the patch itself, and those that change names
-or ask for them.
+"""Calls in a patch: calls of torch, calls of small functions of the patch itself, and calls that
+change names or ask for names.
 
 This covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a
 dictionary. Small functions of the project are evaluated for the value that they return.
@@ -165,7 +165,7 @@ def read_call(node: ast.Call, state: State) -> Value:
 
 
 def _is_operator(callee: ast.expr, state: State) -> bool:
-    """True for `torch.ops.a.b`, which no index knows; a generated file has thousands of such
+    """True for `torch.ops.a.b`, which no index knows. A generated file may have thousands of such
     calls.
     """
     if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
@@ -175,8 +175,8 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """Evaluate the callee. If the patch calls its own function only inside a `try`, names missing
-    in the function's body count as caught.
+    """The value of the callee. If the patch calls its own function only inside a `try`, missing
+    names in the function's body count as caught.
     """
     value = (
         state.scope.lookup(node.id)
@@ -297,10 +297,12 @@ def _replacement(node: ast.Call, at: int) -> ast.expr | None:
 def _set_by_name(
     dotted: str, node: ast.Call, owner: Value, name: str, at: int, state: State
 ) -> Value:
-    """A call that replaces `owner.name`: argument `at` names it, the next is the new value."""
+    """A call that replaces `owner.name`. Argument `at` is the name, and the next argument the new
+    value.
+    """
     span = Span.of(node.args[at])
     if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
-        attribute(owner, name, span, state)  # `mock.patch` raises for a name that is not there
+        attribute(owner, name, span, state)  # `mock.patch` raises for a missing name
     flags = {
         each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)
     }
@@ -314,7 +316,7 @@ def _set_by_name(
 
 
 def _call_method(node: ast.Call, callee: Method, given: Given, state: State) -> Value:
-    """A method of a string or specifier; its keywords count as constants."""
+    """The value of a method of a string or specifier. Its keywords count as constants."""
     arguments, keywords = given
     known = [each for each in arguments if isinstance(each, Known)]
     options = {
@@ -356,8 +358,8 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
 
 
 def _computed(function: Known, arguments: list[Value]) -> Value:
-    """The value of a function that a gate may call; one may also be an argument, as in `map(int,
-    ...)`.
+    """The value of a call of a function that a gate may call. Such a function may also be an
+    argument, as in `map(int, ...)`.
     """
     operands = [as_known(each) for each in arguments]
     known = [each for each in operands if isinstance(each, Known)]
@@ -393,7 +395,7 @@ def _answers_of_helper(
 
 
 def note_traps(node: ast.expr, traps: Traps, state: State) -> None:
-    """Note a version check that falls into traps, as by another outcome for a nightly."""
+    """Note a version check that falls into traps, such as another outcome for a nightly."""
     if traps:
         text = ast.unparse(node)
         state.usage.comparisons.append(
@@ -453,10 +455,10 @@ def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
 
 
 def _spread(node: ast.expr, state: State) -> Iterator[str]:
-    """The keys that `**table` passes in any case, of a dictionary of the patch.
+    """The keys that `**table` passes in any case, for a dictionary of the patch.
 
-    None if a check of the version or of torch's names decides its keys; no key that is put in on a
-    branch that is not taken here.
+    There are none if a check of the version or of torch's names decides the keys. Keys that only a
+    branch that is not taken here puts in are left out.
     """
     table = read(node, state.silent)
     if isinstance(table, Table) and not table.because:
@@ -468,8 +470,8 @@ def _spread(node: ast.expr, state: State) -> Iterator[str]:
 
 
 def _exclude(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """True if two places are in different branches of one test. A path is a function, then the
-    lines of tests, each with its outcome.
+    """True if two places are in different branches of one test. A path is the number of a function,
+    then the line and the outcome of each test.
     """
     parting = next(
         (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), 0
@@ -478,8 +480,8 @@ def _exclude(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
-    """The reason why a function does not take the arguments; nothing else of its signature
-    influences a reading.
+    """The reason why a function does not take the arguments; None if it takes them. Nothing else in
+    its signature influences a reading.
     """
     function = callable_behind(release, dotted)
     return misfit(function.parameters, passed, bound=bound) if function is not None else None
@@ -489,7 +491,7 @@ def _keyword(node: ast.Call, *names: str) -> ast.expr | None:
     return next((each.value for each in node.keywords if each.arg in names), None)
 
 
-# Functions that take options of Inductor's config as a dictionary, and the name of that argument.
+# Functions that take options of Inductor's config as a dictionary -> the name of the argument.
 _OPTION_ARGUMENTS = {
     "torch.compile": "options",
     "torch._inductor.compile": "options",
@@ -497,8 +499,8 @@ _OPTION_ARGUMENTS = {
     "torch._inductor.aoti_compile_and_package": "inductor_configs",
     "torch._inductor.compile_fx.compile_fx": "config_patches",
 }
-# Options of `torch.compile` itself -> the function that takes them as parameters in releases that
-# know them; None if no indexed function shows it.
+# Options of `torch.compile` itself -> the function that has the option as a parameter in releases
+# that know the option; None if there is no such indexed function.
 _OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti": None}
 
 
@@ -551,8 +553,8 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes; UNKNOWN for a method that changes a dictionary of the
-    patch; None for any other call.
+    """The dictionary that `dict(...)` makes, UNKNOWN for a method that changes a dictionary of the
+    patch, and None for any other call.
     """
     keys: dict[str, tuple[ast.expr, Any]] = {
         each.arg: (each.value, state) for each in node.keywords if each.arg
@@ -580,19 +582,19 @@ def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value
     return None
 
 
-# Calls of small functions in each other that are followed.
+# Nested calls of small functions are followed to this depth.
 _MAX_INLINED = 3
-# Nodes of the largest function that is searched for a refusal of a release.
+# A function with more nodes is not searched for a refusal of a release.
 _MAX_REFUSING = 120
-# Calls that do not return; checks that raise, known by name where their source is not in the
+# Calls that do not return; and names of checks that raise, for checks whose source is not in the
 # project.
 _LEAVING = frozenset({
     "sys.exit", "exit", "quit", "os._exit", "os.abort", "pytest.skip", "pytest.fail",
     "pytest.xfail", "pytest.importorskip",
 })  # fmt: skip
 _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expect")
-# Marks of tests -> the outcome of their condition that skips; names of other decorators that may
-# drop their function.
+# Marks of tests -> the outcome of their condition that skips the test; and names of other
+# decorators that may drop their function.
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
@@ -612,8 +614,8 @@ def value_of_own_call(callee: OwnFunction, given: Given, state: State) -> tuple[
     """The value that a call of a function of another file returns, and the value that its
     annotation promises.
 
-    This is a question to the release, so that releases with the same answer share one reading of
-    the caller.
+    Both values are the answer to one question to the release, so that releases with the same answer
+    share one reading of the caller.
     """
     arguments, keywords = given
     named = *((None, each) for each in arguments), *keywords.items()
@@ -661,7 +663,7 @@ def _own_call(
         keywords = {key: each for key, each, _ in given[positional:]}
         value = inline(callee.function, (arguments, keywords), state)
         if not isinstance(value, Known):
-            value = unknown(value)  # no more of it is used, and releases compare their answers
+            value = unknown(value)  # nothing else is used, and releases compare answers
         return callee.function.node, value, _returned_by(callee.function, state)
 
 
@@ -681,8 +683,8 @@ def inline(function: LocalFunction, given: Given, state: State) -> Value:
 
 
 def _walked(function: LocalFunction, given: Given, state: State) -> tuple[State | None, End | None]:
-    """Walk one call of a function of the patch; return its state, with the returned values, and its
-    end.
+    """Walk one call of a function of the patch. Return its state, which has the returned values,
+    and its end.
     """
     node, (arguments, keywords) = function.node, given
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
@@ -784,8 +786,8 @@ def _is_told_a_release(call: ast.Call | None) -> bool:
 def member_of_own(
     owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
 ) -> Value:
-    """`self.name` in a class of the patch: a member of a base in torch, or one of its own whose
-    value depends on the version of torch.
+    """`self.name` in a class of the patch: a member of a base in torch, or a member of the class
+    itself whose value depends on the version of torch.
     """
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
@@ -803,8 +805,8 @@ def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarde
     """`self.name` in a class of the patch that derives from classes of torch only and does not
     define the name.
 
-    If these classes have the name in no release, the project adds it in a place that lint does not
-    see.
+    If these classes have the name in no release, the project adds the name in a place that lint
+    does not see.
     """
     bases = owner.torch_bases()
     if not bases or owner.defines(name) or state.inlined:

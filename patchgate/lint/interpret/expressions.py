@@ -52,7 +52,7 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _NONE = constant(None)
-# The key of an entry that is for some releases only.
+# The key of a table's entry for only some releases.
 _VERSION_KEY = re.compile(r"\s*(?:torch)?\s*[<>=!~]*\s*v?\d+\.\d")
 # The value of a name of torch that is compared with None.
 _IS_THERE = constant(True, PRESENCE)
@@ -163,7 +163,7 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         )
     if deciding:
         return Known(values=deciding[0].values, because=_because(deciding))
-    # No known operand decides, so the unknown ones do; after `or` the version counts as well.
+    # No known operand decides, so the unknown operands do; after `or` the version counts as well.
     because = (
         VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     )
@@ -358,7 +358,7 @@ def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state:
     elif function == "hasattr" and isinstance(argument, ast.Constant):
         state.scope.guarded |= {f"{key}.{argument.value!s}"}
     elif function not in _HARMLESS and isinstance(read(subject, state.silent), Instance):
-        # A TypeGuard, or anything else that may say more of the object than we know.
+        # A TypeGuard, or another test that may say more about the object than lint knows.
         state.scope.narrow(key, UNKNOWN)
 
 

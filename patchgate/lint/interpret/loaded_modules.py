@@ -1,5 +1,5 @@
-"""The modules of torch that are loaded when a line of a file runs, if the file is imported with
-nothing but torch.
+"""The modules of torch that are loaded when a line of a file runs, if only torch was imported
+before the file.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import lru_cache
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Presence, Reference, Usage
 
-# These load no module of torch.
+# Importing these packages loads no module of torch.
 _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.stdlib_module_names})
-# These load a module that only their argument names.
+# These names load a module that only their argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
 # The index knows all modules that these packages load, except those with computed names (COMPUTED);
@@ -34,8 +34,8 @@ COMPUTED = (
 
 @lru_cache(maxsize=1)
 def loads_from(tree: ast.Module) -> int:
-    """The first line that imports another package or calls a function that is not Python's own:
-    these may load any module.
+    """The first line that imports another package or calls a function that is not Python's own.
+    From there on, any module may be loaded.
     """
     apart = set(dir(builtins)) - _LOADERS
     for node in _run_at_import(tree):

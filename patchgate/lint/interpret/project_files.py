@@ -1,9 +1,9 @@
 """Names from the other files of a patch's project: the file that an import means, the statements
-that bind a name there, and its value.
+that bind a name there, and the value of the name.
 
-Files are found by path, and nothing is run. Imports reach a thousand files where a check needs
-three lines of one, so only statements that bind a wanted name are parsed. A value is computed again
-only for a release that answers one of its questions differently.
+Files are found by path, and nothing is run. Imports may reach a thousand files when a check needs
+three lines of one file, so only statements that bind a wanted name are parsed. A value is computed
+again only for a release that answers one of its questions differently.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from patchgate.model.records import record
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 # Folders above a file in which an absolute import may start.
 _DEPTH = 8
-# Files whose texts and statements are kept.
+# The texts and statements of this many files are kept.
 _FILES = 8192
-# A function of more lines is not read for its value; only a statement of more characters is
-# searched for one.
+# A function with more lines is not read for its value. Only a statement with more characters is
+# searched for such a function.
 _LONG, _LINES = 20_000, 200
-# Comments and texts, of which only those between three quotes reach over lines.
+# Comments and texts. Only texts between three quotes extend over several lines.
 _OPAQUE = re.compile(
     r'#[^\n]*|"""(?:[^"\\]+|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]+|\\.|\'(?!\'\'))*\'\'\''
     r'|"(?:[^"\\\n]+|\\.)*"|\'(?:[^\'\\\n]+|\\.)*\'',
     re.S,
 )
-# The first line of a statement at the top; a decorator is the first line of what it decorates.
+# The first line of a statement at the top, or of its decorators.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
 _OWN_TRITON = re.compile(r"^\s*url\s*=.*/triton(\.git)?/?\s*$", re.M)
@@ -71,7 +71,7 @@ _TESTS = frozenset({"test", "tests"})
 _ABOVE = 5
 # Values that do not depend on the reader.
 _PLAIN = (Known, Unknown, External, Symbol, Instance)
-# How many names are read for each other at most; Python allows a thousand nested calls.
+# The most names that are read one inside the other; Python allows a thousand nested calls.
 _DEEPEST = 24
 # A function of the patch is read for its value only if it is as small as version helpers are.
 _MAX_INLINED_NODES = 120
@@ -98,7 +98,7 @@ def is_of_tests(file: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def brings_triton(folder: Path) -> bool:
-    """True if the repository of a folder is a triton, or has one as a submodule, and builds it."""
+    """True if the repository of a folder is triton, or has triton as a submodule."""
     if (folder / "python" / "triton" / "language").is_dir():
         return True
     modules = folder / ".gitmodules"

@@ -28,14 +28,14 @@ class Reachability(IntEnum):
     GUARDED = 1
     #: A version check keeps it from running.
     GATED = 2
-    #: A check of the version, or of what torch has, lies before it, and its outcome is not known.
+    #: It lies behind a check of the version, or of torch's names, whose outcome is not known.
     UNDECIDED = 3
     REACHABLE = 4
 
 
 class Presence(Enum):
-    """The presence of a name in a release. MAYBE: a `__getattr__` or a subclass may answer for
-    it.
+    """The presence of a name in a release. MAYBE means that a `__getattr__` or a subclass may
+    provide the name.
     """
 
     PRESENT = "present"
@@ -45,8 +45,8 @@ class Presence(Enum):
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Span:
-    """A piece of one source line. Lines and columns count from 1, in UTF-8 bytes until it is
-    shown.
+    """A piece of one source line. Lines and columns count from 1. Columns count UTF-8 bytes until
+    the span is shown.
     """
 
     line: int
@@ -83,7 +83,7 @@ class Span:
 class Use:
     """One place of the patch that concerns torch.
 
-    `gates`: the version gates around it, outermost first.
+    `gates` are the version checks around the place, outermost first.
     """
 
     span: Span
@@ -127,10 +127,10 @@ class Reference(Use):
 
 @record
 class Definition:
-    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as
-    in Reference.
+    """A name that the patch itself sets on `owner`, after the first `after` references. `path` has
+    the same meaning as in Reference.
 
-    The owner "" is an object of unknown type, "*" any object; the name "*" is a computed one.
+    The owner "" is an object of unknown type, "*" is any object. The name "*" is a computed name.
     """
 
     owner: str
@@ -142,7 +142,7 @@ class Definition:
 @record
 class Rebinding(Use):
     """An assignment that replaces a name of torch, or (`inherited`) a method of the patch that
-    overrides one.
+    overrides a method of torch.
     """
 
     #: The dotted name that is assigned.
@@ -151,22 +151,22 @@ class Rebinding(Use):
     presence: Presence
     #: The place where torch defines the replaced name; None if it has no such name.
     origin: str | None
-    #: None when torch has no such function.
+    #: The replaced function; None if torch has no such function.
     original: Function | None
-    #: The replacement, where it is a function of the patch.
+    #: The replacement, if it is a function of the patch.
     function: FunctionNode | None
-    #: The last name of what is assigned (`b.c` in `torch.a = b.c`); empty if it has none.
+    #: The last name of the assigned value (`c` in `torch.a = b.c`); empty if it has no name.
     called: str = ""
     #: How it is bound: "static", "class", "property", "cached-property"; None for a plain function.
     form: str | None = None
     inherited: bool = False
-    #: A decorator may change its parameters.
+    #: True if a decorator may change the parameters of the replacement.
     wrapped: bool = False
     #: The version check of an early return above, which is taken in this release.
     left_by: Span | None = None
-    #: A test replaces it while the test runs, so not for all callers.
+    #: True if a test replaces the name only while it runs, so not for all callers.
     mocked: bool = False
-    #: It is mocked, or assigned in a function of a file of tests.
+    #: True if the name is mocked, or assigned in a function of a file of tests.
     tested: bool = False
 
     @property
@@ -187,7 +187,7 @@ class Rebinding(Use):
 
 @record
 class Hook(Use):
-    """A function of the patch that it sets on an object of torch, as `self.hook = f` in a replaced
+    """A function that the patch sets on an object of torch, such as `self.hook = f` in a replaced
     `__init__`.
     """
 
@@ -207,9 +207,9 @@ class Call(Use):
 
     dotted: str
     passed: Arguments
-    #: The first parameter is passed already.
+    #: True if the first parameter is already bound.
     bound: bool
-    #: Why the function does not take the arguments; None where it does.
+    #: Why the function does not take the arguments; None if it takes them.
     problem: str | None
 
 
@@ -241,13 +241,15 @@ class Comparison(Use):
 
 @record
 class Gate(Use):
-    """A test on the torch version, and its outcome in this release; None if it depends on more."""
+    """A test of the torch version. `holds` is its outcome in this release; None if the outcome
+    depends on the build.
+    """
 
     text: str
     holds: bool | None
-    #: It holds in some spelling of the release: with a local part, as a nightly, as a candidate.
+    #: The test holds in some spelling of the release: final, local, nightly or candidate.
     holds_somewhere: bool
-    #: It holds in each of them.
+    #: The test holds in each spelling.
     holds_everywhere: bool = False
 
 
@@ -277,7 +279,7 @@ class Usage:
     reached: set[int] = field(default_factory=set)
     #: The file imports a package of a vendor, which adds names to torch.
     extended_by_vendor: bool = False
-    #: Another file of the project imports one: it brings public names.
+    #: Another file of the project imports such a package, which adds public names.
     vendor_in_project: bool = False
     #: `Owner.name` that other files of the project set, in torch's place or in addition.
     set_elsewhere: frozenset[str] = frozenset()
@@ -286,11 +288,11 @@ class Usage:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each name of torch is referred to, once all is noted."""
+        """The number of references to each name of torch. Use it only after the whole walk."""
         return Counter(each.dotted for each in self.references)
 
     def is_set_elsewhere(self, dotted: str) -> bool:
-        """True if another file sets the name on its owner, or on a package that hands it on."""
+        """True if another file sets the name on its owner, or on a package that passes it on."""
         *owners, name = dotted.split(".")
         return any(f"{owner}.{name}" in self.set_elsewhere for owner in owners)
 

@@ -36,9 +36,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(eq=False)
 class Attempt:
-    """A `try` (or `suppress`) that catches the error of a missing name. `failed`: one was missing.
+    """A `try` (or `suppress`) that catches the error of a missing name. `failed` is true if a name
+    was missing.
 
-    `any_call`: it also catches the TypeError of a call whose arguments do not fit.
+    `any_call` is true if it also catches the TypeError of a call whose arguments do not fit.
     """
 
     any_call: bool = True
@@ -47,8 +48,8 @@ class Attempt:
 
 @dataclass(eq=False)
 class PendingFunction:
-    """A function whose body is not walked yet, and the strongest reference to it so far (None: no
-    reference).
+    """A function whose body is not walked yet, and the reachability of the strongest reference to
+    it so far (None if there is no reference).
     """
 
     function: LocalFunction
@@ -56,14 +57,14 @@ class PendingFunction:
     defined: Reachability
     reachability: Reachability | None = None
     gates: tuple[Span, ...] = ()
-    #: Each reference so far is a call in a `try` that catches the error of a missing name.
+    #: True if each reference so far is a call in a `try` that catches the error of a missing name.
     attempted: bool = True
-    #: When it came: functions of one turn are walked in that order.
+    #: The number of its arrival: functions with the same turn are walked in this order.
     came: int | None = None
 
     @property
     def runs(self) -> Reachability:
-        """The weaker of the definition's reachability and that of its strongest reference."""
+        """The weaker reachability of the definition and of the strongest reference."""
         return min(self.defined, self.reachability or Reachability.REACHABLE)
 
 
@@ -76,7 +77,7 @@ class State:
     """
 
     release: Release
-    #: The other files of the project; None where only the one file is read.
+    #: The other files of the project; None if only one file is read.
     own: OwnFiles | None = None
     usage: Usage = field(default_factory=Usage)
     scope: Scope = field(default_factory=Scope)
@@ -87,14 +88,14 @@ class State:
     left_by: Span | None = None
     #: The innermost `try` around this point.
     attempt: Attempt | None = None
-    #: As Reference has it.
+    #: The same as in Reference.
     path: tuple[int, ...] = (0,)
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
     #: The functions that became pending, or were used, since their turns were last asked for.
     moved: list[PendingFunction] = field(default_factory=list)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
-    #: This line sets a value that is set back right after some imports: nothing else meets it.
+    #: This line sets a value that is set back right after some imports: nothing else sees it.
     passing: bool = False
     #: The file is of a backend with code generators of its own, which may run in place of torch's.
     own_backend: bool = False
@@ -116,7 +117,7 @@ class State:
 
     @property
     def silent(self) -> State:
-        """This point with a usage of its own, so that nothing is noted."""
+        """This point with a separate usage, so that nothing is noted in the real one."""
         return self.having(usage=Usage())
 
     def at(self, reachability: Reachability) -> State:
@@ -145,7 +146,7 @@ class State:
             self.moved.append(pending)
 
     def use(self, value: Value, *, called: bool = False) -> None:
-        """Note that the patch uses one of its own functions or classes here: its bodies run at
+        """Note that the patch uses one of its own functions or classes here. The bodies run at
         least as often as this line.
         """
         if isinstance(value, LocalClass):
@@ -168,9 +169,9 @@ class State:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing after this statement runs; `rest` is the reachability of the code after it.
+    """A statement after which nothing runs; `rest` is the reachability of the code after it.
 
-    `test`: the version check that decides so, if one does.
+    `test` is the version check that ends the block, if a version check does.
     """
 
     rest: Reachability
@@ -178,8 +179,8 @@ class End:
 
     @property
     def open(self) -> bool:
-        """True if the code after it may run all the same, because the check that ends the block is
-        undecided.
+        """True if the code after the statement may run all the same, because the check that ends
+        the block is undecided.
         """
         return self.rest is Reachability.UNDECIDED
 
@@ -244,8 +245,8 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
 
 
 def _only_for_imports(statements: Sequence[ast.stmt], at: int) -> bool:
-    """True for `owner.name = other`, if `owner.name = saved` follows and only imports and plain
-    assignments stand in between: no caller of torch meets `other`.
+    """True for `owner.name = other`, if `owner.name = saved` follows after nothing but imports and
+    plain assignments. Then no caller of torch sees `other`.
     """
     target = _attribute_set(statements[at])
     for later in statements[at + 1 :] if target else ():
@@ -272,7 +273,7 @@ def _attribute_set(statement: ast.stmt) -> str:
     return ast.unparse(target)
 
 
-# A usual file takes a hundredth of it, and 14,000 generated lines a tenth.
+# A usual file takes a hundredth of this time, and 14,000 generated lines take a tenth.
 SECONDS = 30.0
 
 
@@ -285,7 +286,7 @@ class OutOfTime(Exception):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Let `check_time` raise after so many more seconds of this process's CPU time."""
+    """Let `check_time` raise after this many more seconds of the process's CPU time."""
     global _until
     before, _until = _until, process_time() + seconds
     try:
@@ -295,6 +296,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raises OutOfTime."""
+    """Raise OutOfTime if the limit of `time_limit` has passed."""
     if process_time() > _until:
         raise OutOfTime

@@ -1,8 +1,8 @@
 """Read a patch once for one torch release, statement by statement: version checks are evaluated,
 not guessed.
 
-A branch that does not run in this release is walked too, as not reachable. Bodies of functions come
-last, after every reference to them, and are as reachable as the strongest of those references.
+A branch that does not run in this release is walked too, as unreachable code. Bodies of functions
+come last, after all references to them, and are as reachable as the strongest of these references.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from patchgate.lint.interpret.values import (
 )
 
 _GENERATORS = "torch._inductor.codegen."
-# The indexed packages, each with a part that a fork of it has too.
+# The indexed packages, each with a module that a fork of the package has too.
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -90,8 +90,8 @@ def interpret(
 ) -> Usage:
     """Return what a file does in one release.
 
-    With `own`, names that it imports from its project's files are followed. With `lines`, only
-    those functions are walked that contain one of these lines.
+    With `own`, names that the file imports from other files of its project are followed. With
+    `lines`, only functions that contain one of these lines are walked.
     """
     state = State(release=release, own=own, scope=Scope(file=file))
     postponed = any(
@@ -101,7 +101,7 @@ def interpret(
         for node in tree.body
     )
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
-    # A package runs its `__init__` before.
+    # In a package, `__init__` has run before.
     alone = file is not None and not file.with_name("__init__.py").exists()
     if own is not None and file is not None:
         state.usage.set_elsewhere = frozenset(
@@ -116,8 +116,8 @@ def interpret(
 
 @lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
-    """True if a class of the file derives from one of torch's code generators: such a backend
-    registers its own generators.
+    """True if a class of the file derives from a code generator of torch: such a backend registers
+    its own generators.
     """
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     names = {
@@ -161,9 +161,11 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
 
 
 class _Turns:
-    """The order in which pending functions are walked: by their turns, equal ones as they came.
+    """The order in which pending functions are walked: by their turns, and within a turn in the
+    order of arrival.
 
-    A turn is worked out when a function comes and when it is used, and not for all at each step.
+    The turn of a function is computed when the function arrives and when it is used, not at each
+    step.
     """
 
     def __init__(self, state: State, mentions: Counter[str]) -> None:
@@ -189,13 +191,13 @@ class _Turns:
 
 
 def _has_line(function: FunctionNode, lines: Sequence[int]) -> bool:
-    """True if a function has one of the lines, which are sorted."""
+    """True if a function contains one of the `lines`, which are sorted."""
     at = bisect_left(lines, function.lineno)
     return at < len(lines) and (function.end_lineno is None or lines[at] <= function.end_lineno)
 
 
 def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
-    """The rank of a body: lower ones are walked sooner."""
+    """The rank of a body: bodies with a lower rank are walked earlier."""
     if pending.reachability is None:
         return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
@@ -268,8 +270,8 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
-    """A name from another file of the project, looked up when it is used; an import from elsewhere
-    gives only a name.
+    """The value of a name from another file of the project, which is looked up when it is used. An
+    import from elsewhere gives only a name.
     """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)
@@ -285,8 +287,8 @@ def _note_vendor(package: str, state: State) -> None:
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """True if the index does not cover a package: one other than torch and triton, or these in a
-    fork of them, or a triton that the project builds.
+    """True if the index does not cover a package: any package other than torch and triton, torch or
+    triton in a fork of them, or a triton that the project builds.
     """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
@@ -562,7 +564,9 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """The end of a loop with a check of torch that may raise; any other loop may not run at all."""
+    """The end of a loop with a check of torch that may raise; None for other loops, which may not
+    run at all.
+    """
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
 
@@ -578,7 +582,7 @@ def _leaves(loop: ast.AST) -> bool:
 
 
 def _forget_stored(loop: ast.AST, state: State) -> None:
-    """Forget the names that a loop assigns: they may hold anything from its second turn on."""
+    """Forget the names that a loop assigns: from the second turn on, they may hold anything."""
     for name in _stored(loop):
         state.scope.assign(name, UNKNOWN)
 
@@ -617,7 +621,8 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     calls = len(state.usage.calls)
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
-    # After a call of torch that fits, a handler of TypeError is for releases where it does not.
+    # After a call of torch that fits, a handler of TypeError is for releases in which the call does
+    # not fit.
     unneeded = _MISSING | {"TypeError"} if len(state.usage.calls) > calls else _MISSING
     # If the body of a small function returned a value that could be read, the function returns it.
     returned = state.returned[-1] if state.returned else None
@@ -648,7 +653,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
 
 
 def _joined(ends: Sequence[End | None]) -> End | None:
-    """The end of several branches, each of which may be taken: none, if one of them goes on."""
+    """The end of several branches, each of which may be taken; None if a branch goes on."""
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])
@@ -686,13 +691,13 @@ def execute_match(node: ast.Match, state: State) -> None:
 
 
 def _names(node: ast.expr) -> set[str]:
-    """The last names of one exception class, or of a tuple of them."""
+    """The last name of an exception class, or the last names of a tuple of exception classes."""
     return {last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])}
 
 
 @lru_cache(maxsize=1)
 def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
-    """Each function of a file -> the names in it, and the private attributes."""
+    """Each function of a file -> the names and the private attributes in it."""
     found: dict[ast.AST, set[str]] = {}
     todo: list[tuple[ast.AST, tuple[set[str], ...]]] = [(tree, ())]
     while todo:

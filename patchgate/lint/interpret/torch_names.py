@@ -1,6 +1,7 @@
 """The names of torch that exist in one release, and the types of their values by annotations.
 
-Each step of a chain is present, missing, or possibly there; its value is known if its type is.
+Each step of a chain is present, missing, or possibly present. Its value is known if its type is
+known.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol
 
 Resolve = Callable[[str], Value]
 
-# `triton` has these in addition to the names that its `__init__` binds: modules and packages
-# outside the index.
+# Modules and packages of `triton` outside the index, in addition to the names that its `__init__`
+# binds.
 _BELOW_TRITON = frozenset({
     "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental",
     "instrumentation", "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
 })  # fmt: skip
 
-# Torch's C++ side puts these into a module: types of tensors, and names that are there once the
-# device is initialised.
+# Names that torch's C++ side puts into a module: types of tensors, and names that exist only after
+# the device is initialised.
 _WITH_TYPES = re.compile(r"torch\.(cuda|xpu|mtia|sparse|(cuda|xpu|mtia)\.sparse)$")
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
 
-# Functions that a decorator replaces by others with other parameters. Below: modules whose
+# Functions that a decorator replaces by functions with other parameters. Below: modules whose
 # functions also take `out`.
 _TAKES_OTHERS = re.compile(
     r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
@@ -64,7 +65,7 @@ CONFIG_METHODS = frozenset({
     "shallow_copy_dict", "codegen_config", "get_config_copy", "get_serializable_config_copy",
     "get_type", "get_default", "_config", "_compile_ignored_keys", "_is_dirty", "_hash_digest",
 })  # fmt: skip
-# Generic types in annotations: for a value of the type in brackets, and for a collection of such.
+# Generic types in annotations: for a value of the type in brackets, and for a collection of values.
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
 _COLLECTIONS = frozenset({
     "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset",
@@ -76,7 +77,7 @@ _MAPPINGS = frozenset(
 
 
 def is_private(dotted: str) -> bool:
-    """True if a part of the name begins with an underscore, and the name is no special one."""
+    """True if a part of the name is private: it begins with an underscore and is no `__name__`."""
     return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
 
 
@@ -103,13 +104,15 @@ def has_module(release: Release, dotted: str) -> bool:
 
 
 def has_options(release: Release, dotted: str) -> bool:
-    """True if `dotted` is a module of options, or a group of them inside one."""
+    """True if `dotted` is a module of options, or a group of options in such a module."""
     module = release.module(innermost_module(release, dotted)) if "config" in dotted else None
     return module is not None and bool(module.config)
 
 
 def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | None, Function | None]:
-    """The place of the definition of `owner.name`, and its function if it is one."""
+    """The place of the definition of `owner.name`, and the function that is defined there; None for
+    what does not exist.
+    """
     dotted = f"{owner.dotted}.{name}"
     found = release.member(owner.dotted, name) if owner.kind == "class" else release.resolve(dotted)
     if found is None:
@@ -118,11 +121,11 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 
 
 def callable_behind(release: Release, dotted: str) -> Function | None:
-    """The function or `__init__` that a call of `dotted` runs, without its body, which no call
-    depends on.
+    """The function or `__init__` that a call of `dotted` runs, without its body, because no call
+    depends on the body.
 
-    None if decorators change the parameters, or a `__new__` of the class takes them: it may return
-    something else, as that of `torch.no_grad` does.
+    None if decorators change the parameters, or if the class has a `__new__`: it takes the
+    parameters and may return something else, as in `torch.no_grad`.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
@@ -139,7 +142,7 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """The origin of the class whose object a call makes; empty if it is no class."""
+    """The origin of the class whose object a call of `dotted` makes; empty if it is no class."""
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
@@ -176,7 +179,7 @@ _RENAMED = 4
 
 
 def _with_a_body(release: Release, symbol: Class | None) -> Class | None:
-    """The class itself, or its base where it only renames that, as `class _LRScheduler` does."""
+    """The class itself, or its base if the class only renames the base, like `_LRScheduler`."""
     for _ in range(_RENAMED):
         if symbol is None or symbol.functions or symbol.attributes or len(symbol.bases) != 1:
             break
@@ -185,7 +188,7 @@ def _with_a_body(release: Release, symbol: Class | None) -> Class | None:
 
 
 def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
-    """A special method that the class itself defines; the index lacks those that a
+    """A special method that the class itself defines. The index lacks special methods that a
     dataclass makes.
     """
     symbol = _with_a_body(release, class_symbol(release, owner.dotted))
@@ -270,8 +273,8 @@ def _has(release: Release, owner: str, name: str) -> bool:
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
     """The presence of a name that an object outside torch can only have from these bases.
 
-    It is missing if the bases have it in another release, and no class of torch derived from them
-    has it in this one: a mixin reads names of the classes that it is mixed with.
+    The name is missing if the bases have it in another release, and no class of torch derived from
+    them has it in this release: a mixin may read names of the classes with which it is mixed.
     """
     found = [each for each in (release.member(base, name) for base in bases) if each is not None]
     if any(each.kind != "maybe" for each in found):
@@ -353,7 +356,7 @@ def _attribute_type(release: Release, origin: str) -> Value:
 
 
 def innermost_module(release: Release, dotted: str) -> str:
-    """The module that `dotted` names, or the innermost one above it; empty for none."""
+    """The module that `dotted` names, or the innermost module above it; empty if there is none."""
     modules = release.modules()
     return dotted if dotted in modules else module_of(dotted, modules)
 
@@ -365,8 +368,7 @@ def module_resolver(release: Release, module: str) -> Resolve:
         found = release.resolve(f"{module}.{name}")
         here = release.module(module)
         if found is None and here is not None:
-            # Annotations also use what is imported below `if TYPE_CHECKING`, which no one else can
-            # see.
+            # Annotations also use imports below `if TYPE_CHECKING`, which other code cannot use.
             first, dot, rest = name.partition(".")
             found = release.resolve(here.lazy_imports.get(first, "") + dot + rest)
         if found is not None and found.kind == "class":
@@ -423,7 +425,7 @@ def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
             len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
         ):
             return UNKNOWN
-        # It may be a version: what it depends on tells more than its type.
+        # It may be a version: the source of the value tells more than its type.
         version = outer in ("tuple", "Tuple") and ast.unparse(inner[0]) == "int"
         return UNKNOWN if version else Container(element=promised(inner[0], resolve))
     if outer in _MAPPINGS and len(inner) == 2:

@@ -20,11 +20,11 @@ from patchgate.model.records import record
 #: name.
 VERSION = frozenset({"version"})
 PRESENCE = frozenset({"presence"})
-# Ways in which builds of a release call themselves: final, with a local part, nightly, candidate.
+# The number of versions that builds of a release report: final, local, nightly and candidate.
 SPELLINGS = 4
 
 
-# The last name of something that other projects compute from the version of torch.
+# The last names of values that other projects compute from the version of torch.
 _VERSION_CHECK = re.compile(
     r"(?i)version|(torch|triton).*(equal|new|old|great|least|less|before|after|since|_[gl][et]|min|max|major|minor|\d)"
 )
@@ -34,7 +34,7 @@ _VERSION_CHECK = re.compile(
 class Unknown:
     """Any value; nothing is ever reported about it.
 
-    `because` as in Known: the sources that it was computed from.
+    `because` has the sources from which the value was computed, as in Known.
     """
 
     because: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class Known:
 
     @property
     def truth(self) -> bool | None:
-        """The truth of the value; None if the final release and one with a local part differ."""
+        """The truth of the value; None if it differs between the final and the local version."""
         final, local = bool(self.values[0]), bool(self.values[1])
         return final if final == local else None
 
@@ -117,13 +117,13 @@ class OwnModule:
 
 @dataclass(eq=False)
 class LocalFunction:
-    """A function or lambda of the patch. `scope` has its free names."""
+    """A function or lambda of the patch. `scope` is the scope of its free names."""
 
     node: FunctionDefinition | ast.Lambda
     scope: Scope
-    #: The classes of torch that it was made a method of, which its first parameter belongs to.
+    #: The classes of torch of which it was made a method; its first parameter is their object.
     receivers: set[str] = field(default_factory=set)
-    #: How it is bound where a call made it so: "static", "class", "property", "cached-property".
+    #: Its form if a call made it: "static", "class", "property", "cached-property".
     form: str | None = None
     #: The class of the patch in whose body it stands.
     owner: LocalClass | None = None
@@ -136,8 +136,8 @@ class LocalFunction:
 
 @record
 class OwnFunction:
-    """A function of another file of the project, and its name there; it is evaluated only for its
-    value.
+    """A function in another file of the project, and its name there. Calls of it are evaluated only
+    for their value.
     """
 
     function: LocalFunction
@@ -146,7 +146,7 @@ class OwnFunction:
 
 @dataclass(eq=False)
 class LocalClass:
-    """A class of the patch. `fields`: the values that its methods assign on `self`, in any
+    """A class of the patch. `fields` are the values that its methods assign on `self`, in any
     order.
     """
 
@@ -157,8 +157,8 @@ class LocalClass:
     assigned: frozenset[str] = frozenset()
 
     def torch_bases(self) -> tuple[str, ...]:
-        """The classes of torch that it derives from; empty if it derives from any other class
-        too.
+        """The classes of torch from which it derives; empty if it also derives from any other
+        class.
         """
         found: dict[str, None] = {}
         for base in self.bases:
@@ -171,7 +171,7 @@ class LocalClass:
         return tuple(found)
 
     def defines(self, name: str) -> bool:
-        """True if the patch gives its objects that name, or may give them any name."""
+        """True if the patch gives objects of the class the name, or may give them any name."""
         above = [each for each in self.bases if isinstance(each, LocalClass)]
         own = name in self.members or name in self.assigned or "__getattr__" in self.members
         return own or any(each.defines(name) for each in above)
@@ -186,12 +186,12 @@ class LocalObject:
 
 @dataclass(eq=False)
 class Table:
-    """A dictionary that the patch builds: its constant keys, each with its place and the point of
-    the walk at which it was put there.
+    """A dictionary that the patch builds, with its constant keys. Each key has its place and the
+    point of the walk at which the key was put in.
     """
 
     keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
-    #: As Known has it, of any of its values.
+    #: The sources of any of its values, as in Known.
     because: frozenset[str] = frozenset()
 
 
@@ -214,17 +214,17 @@ Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 class OwnFiles:
     """Files of one project, and the values of names in them.
 
-    Each value has the questions of the release on which it depends.
+    Each value comes with the questions to the release on which it depends.
     """
 
     #: `Owner.name` that files of the project set -> these files.
     set_in: dict[str, set[Path]] = field(default_factory=dict)
-    #: One of them imports a package with which a vendor adds names to torch.
+    #: True if a file imports a package with which a vendor adds names to torch.
     extended_by_vendor: bool = False
-    #: By file, name and release; "" where it is the same in each.
+    #: By file, name and release; the release is "" if the value is the same in all releases.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
-    #: By file and name: releases with what was read there, to be shared with those that answer
-    #: alike.
+    #: By file and name: releases with the values that were read. Releases that give the same
+    #: answers share these values.
     readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(
         default_factory=dict
     )
@@ -242,14 +242,14 @@ class Scope:
     names: dict[str, Value] = field(default_factory=dict)
     #: The values of expressions (`a.b.c`) that tests have shown.
     narrowed: dict[str, Value] = field(default_factory=dict)
-    #: Expressions that `hasattr` has found.
+    #: Expressions that `hasattr` has shown to exist.
     guarded: frozenset[str] = frozenset()
     is_class: bool = False
     #: The base of a class, if there is only one.
     base: Value = UNKNOWN
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None
-    #: Looks up other names of a module that is read for one name only.
+    #: Looks up other names of a module that is read only for one name.
     outside: Callable[[str], Value | None] | None = None
     _below: dict[str, set[str]] | None = None
 
@@ -303,7 +303,7 @@ class Scope:
             _put_below(expression, self._below)
 
     def _narrowed_below(self) -> dict[str, set[str]]:
-        """Expression -> the longer ones about which something is known. It is made on first use."""
+        """Expression -> longer expressions that tests have narrowed. It is made on first use."""
         if self._below is None:
             self._below = {}
             for key in self.narrowed:
@@ -322,7 +322,7 @@ class Scope:
         )
 
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
-        """Keep what holds on both ways to this point; `because` is what chooses between them."""
+        """Keep the facts that are true on both ways to this point; `because` chooses the way."""
         names, narrowed, guarded = other
         for name, other_value in names.items():
             value = self.names.get(name)
@@ -346,7 +346,7 @@ def _put_below(expression: str, below: dict[str, set[str]]) -> None:
 def joined(
     first: Value | None, second: Value | None, because: frozenset[str] = frozenset()
 ) -> Value:
-    """One value or the other. A name bound on one way only keeps its value."""
+    """One value or the other. A name that is bound on only one way keeps its value."""
     if first is None or second is None:
         return first or second or UNKNOWN
     if first is second or first == second:
@@ -357,7 +357,7 @@ def joined(
 
 
 def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
-    """The unknown value computed from these."""
+    """The unknown value that is computed from `parts`."""
     for part in parts:
         if part is not UNKNOWN:
             because |= because_of(part)

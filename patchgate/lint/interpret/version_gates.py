@@ -66,10 +66,10 @@ class TorchVersion(str):
 
 
 def spellings(release: str) -> tuple[str, str, str, str]:
-    """The versions that builds of one release report: final, local, nightly, candidate (both for
-    x.y.0).
+    """The versions that builds of one release report: final, local, and, for x.y.0, nightly and
+    candidate.
 
-    A torch has three numbers, even if a patch writes two.
+    The version of a torch has three numbers, even if a patch writes two.
     """
     version = Version(release)
     if len(version.release) == 2 and not version.is_prerelease:
@@ -89,7 +89,7 @@ class NotKnown(Exception):
 
 
 def _exactly(target: str) -> Callable[[str], bool]:
-    """vLLM's helper: true for x.y.z, also with a local part, and for prereleases of x.y.z.1."""
+    """vLLM's helper: true for x.y.z, with or without a local part, and prereleases of x.y.z.1."""
     return lambda torch: Version(target) <= Version(torch) < Version(f"{target}.1")
 
 
@@ -104,7 +104,7 @@ def _compared(package: str, symbol: str, target: str) -> Callable[[str], bool]:
     return _ordered(symbol, target)
 
 
-# Helpers that projects write again and again, known by name where their source is not in the
+# Helpers that many projects write. They are recognised by name if their source is not in the
 # project.
 HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "is_torch_equal": _exactly,
@@ -121,8 +121,8 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "compare_versions": _compared,
 }  # fmt: skip
 
-# Comparisons that hold on 2.12.0 and not on 2.12.1, or the other way round: torch's version is on
-# the left, or on the right.
+# Comparisons whose outcome may differ between 2.12.0 and 2.12.1, with torch's version on the left,
+# or on the right.
 _SPLITS_AFTER = frozenset({"<=", ">", "==", "!="})
 _SPLITS_BEFORE = frozenset({">=", "<", "==", "!="})
 _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
@@ -192,7 +192,7 @@ _FIELDS = frozenset({
     "is_prerelease", "is_devrelease", "is_postrelease",
 })  # fmt: skip
 _MAX_TEXT = 200
-# The time for one comparison grows with the square of the bounds.
+# The time for one comparison grows with the square of the number of bounds.
 _MAX_BOUNDS = 50
 
 
@@ -321,21 +321,21 @@ def traps_in(
 
 
 def _as_text(value: object) -> str | None:
-    """A plain text, or the parts of one joined again: ["2", "9"] is 2.9. None for all else."""
+    """A plain text, or a list of texts joined by dots: 2.9 for ["2", "9"]. None for all else."""
     if isinstance(value, (tuple, list)) and value and {*map(type, value)} == {str}:
         return ".".join(value)
     return str(value) if type(value) is str else None
 
 
 def _is_minor(bound: object, torch: object) -> bool:
-    """True if `bound` is two numbers of `torch`, which has its third: 2.12 for 2.12.1."""
+    """True if `bound` is only the first two numbers of `torch`: 2.12 for 2.12.1."""
     text = ".".join(map(str, bound)) if isinstance(bound, (tuple, list)) else str(bound)
     minor = ".".join(str(torch).split(".")[:2])
     return text == minor and str(torch) != minor
 
 
 def traps_of_specifiers(specifiers: Known, torch: Known) -> Traps:
-    """The traps of a test if the specifiers contain torch's version."""
+    """The traps of a test that asks if the specifiers contain torch's version."""
     each_of = specifiers.values[FINAL]
     if not torch.because or not isinstance(each_of, SpecifierSet):
         return Traps()
@@ -347,7 +347,7 @@ def traps_of_specifiers(specifiers: Known, torch: Known) -> Traps:
 
 
 def _as_version(number: float, release: str) -> str:
-    """The version that a number means: 2.1 for 2.10 and 2.11 too, by float("2.10") and
+    """The version that a number means. 2.1 may also mean 2.10 or 2.11, as in float("2.10") and
     float("2.11"[:3]).
     """
     return release if isinstance(number, float) and release.startswith(str(number)) else str(number)
