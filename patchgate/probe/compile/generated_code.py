@@ -181,9 +181,11 @@ def _allocated_bytes(value: ast.expr) -> int:
         return 0
     try:
         shape, strides = map(ast.literal_eval, value.args[:2])
-    except ValueError:  # a symbol
+    except ValueError:  # a symbol, or sizes that are named
         return 0
-    bits = re.search(r"\d+", ast.unparse(value.args[2]))  # torch.bool has no number
+    given = {each.arg: each.value for each in value.keywords}
+    dtype = value.args[2] if len(value.args) > 2 else given.get("dtype", ast.Name("float32"))
+    bits = re.search(r"\d+", ast.unparse(dtype))  # torch.bool has no number
     reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     return reach * (int(bits[0]) // 8 if bits else 1) if all(shape) else 0
 

@@ -56,6 +56,7 @@ def call(args):
     return (buf3, reinterpret_tensor(buf2, (6, 4), (1, 6), 0))
 """
 ANOTHER = "buf1 = empty_strided_cpu((2, 6), (6, 1), torch.int64)"
+OTHER_DEVICE = "buf1 = empty_strided((2, 6), (6, 1), device='npu', dtype=torch.int64)"
 VIEW = "buf1 = reinterpret_tensor(buf0, (24, ), (1, ), 0)"
 SYMBOL = "buf1 = empty_strided_cpu((s0, 6), (6, 1), torch.int64)"
 
@@ -67,6 +68,7 @@ SYMBOL = "buf1 = empty_strided_cpu((s0, 6), (6, 1), torch.int64)"
         (ANOTHER, "pass", "del buf0, buf1", 48),  # the third has 48 bytes
         (ANOTHER, "pass", "del buf1", 52),  # the last has 100
         (ANOTHER, "pass", "pass", 148),
+        (OTHER_DEVICE, "pass", "pass", 148),
         (VIEW, "del buf0", "del buf1", 0),
         (VIEW, "del buf0", "pass", 96),
         (SYMBOL, "del buf0", "pass", 0),
