@@ -35,14 +35,20 @@ _RESHAPED = """
 def reshaped(rows):
     return torch.compile(lambda x: torch.tensor(range(16), dtype=x.dtype).view(rows, -1).sort(0)[0])
 """
-_PASSED = """
+# A pass exchanges the inputs of a graph, whatever the graph calls.
+_EXCHANGED = """
+def exchange(graph, swaps):
+    one, other = graph.find_nodes(op="placeholder")
+    others = {one: other, other: one} if swaps else {}
+    for node in graph.nodes:
+        node.args = torch.fx.node.map_arg(node.args, lambda each: others.get(each, each))
+"""
+_PASSED = f"""{_EXCHANGED.rstrip()}
 class Swap(torch._inductor.custom_graph_pass.CustomGraphPass):
     def __init__(self, swaps):
         self.swaps = swaps
     def __call__(self, graph):
-        for node in graph.nodes:
-            if self.swaps and node.target is torch.ops.aten.mm.default:
-                node.args = node.args[::-1]
+        exchange(graph, self.swaps)
     def uuid(self):
         return str(self.swaps)
 def passed(swaps):
@@ -51,12 +57,10 @@ def passed(swaps):
             return torch.compile(lambda x: x @ n)(x)
     return call
 """
-_PLAIN = """
+_PLAIN = f"""{_EXCHANGED.rstrip()}
 def plain(swaps):
     def swap(graph):
-        for node in graph.nodes:
-            if swaps and node.target is torch.ops.aten.mm.default:
-                node.args = node.args[::-1]
+        exchange(graph, swaps)
     def call(x):
         with torch._inductor.config.patch(post_grad_custom_post_pass=swap):
             return torch.compile(lambda x: x @ n)(x)
@@ -72,6 +76,15 @@ def used(x):
 def trained(x):
     x = x.clone().requires_grad_()
     return torch.autograd.grad(torch.compile(lambda x: x @ n)(x), x, m)[0]
+"""
+_MODES = """
+def called(mode):
+    def call(x):
+        x = x.clone().requires_grad_()
+        with mode():
+            y = torch.compile(lambda x: x @ n)(x)
+        return torch.autograd.grad(y, x, m)[0] if y.requires_grad else y
+    return call
 """
 # The functions are the same, but are compiled with different options, which change code for the
 # CPU. The result is how often code was found in a cache.
@@ -92,8 +105,8 @@ def counted(change):
     return call
 """
 # The functions of a pair differ in a number; in the values, the type or the sizes of a constant; in
-# a pass with a key or without; in the type, the strides or the sizes of an input; in a gradient; or
-# in options.
+# a pass with a key or without; in the type, the strides or the sizes of an input; in a gradient; in
+# the grad mode; or in options.
 _PAIRS = (
     (_SCALED, "scaled(2), scaled(3)"),
     (_CONSTANT, "constant(range(9)), constant(range(1, 10))"),
@@ -105,6 +118,8 @@ _PAIRS = (
     (_GIVEN, "given(torch.clone), given(torch.t)"),
     (_GIVEN, "given(torch.clone), given(lambda x: x[:3])"),
     (_TRAINED, "used, trained"),
+    (_MODES, "called(torch.no_grad), called(torch.enable_grad)"),
+    (_MODES, "called(torch.enable_grad), called(torch.no_grad)"),
     (_OPTIONS, "map(counted, changes)"),
 )
 # Four threads that write files into one cache, and read them again.

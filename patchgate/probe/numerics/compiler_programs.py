@@ -217,6 +217,20 @@ def made(scale, shape):
 one, other, third = made(2.0, (6, 4)), made(3.0, (24,)), made(2.0, (2, 3, 4))
 return one(a), other(a), third(a), one(b), other(b)
 
+import contextvars
+scale = contextvars.ContextVar("scale", default=2.0)
+name = contextvars.ContextVar("name")
+@compiled
+def f(x):
+    return x * scale.get() + len(name.get()) + (1 if name.get() == "one" else 0)
+found = []
+for value, text in ((2.0, "one"), (3.0, "one"), (3.0, "two"), (3.0, "three")):
+    name.set(text)
+    changed = scale.set(value)
+    found += [f(a), contextvars.copy_context().run(f, b)]
+scale.reset(changed)
+return *found, f(a)
+
 import contextlib
 depth = []
 @contextlib.contextmanager

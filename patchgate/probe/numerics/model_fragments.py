@@ -25,6 +25,11 @@ _SHAPES: dict[str, tuple[int, ...]] = {
 }
 # These are run with gradients too.
 _TRAINED = """
+# operands in the other order than they are made
+x, y = a.sin(), b * 2
+return (torch.add(y, x, alpha=3) * x, torch.sub(y, x, alpha=2), torch.addcmul(y, b, a, value=2),
+    y / x.exp(), torch.where(y > x, y, x * 2), torch.maximum(y, x) - (y < x) * 1.0)
+
 # attention, written out
 w = (q @ k.transpose(-2, -1) * 0.3).softmax(-1)
 return w @ u
@@ -623,6 +628,11 @@ x = a.clone()
 x[:, -9:3] = b[:, :3]
 x[-7:].mul_(2)
 return x, torch.slice_scatter(a, b[:, 2:], 1, -9, 4), b[-9:, -2:9] * 2
+
+# places that are computed from numbers below zero
+i = torch.arange(8)
+x = a.flatten()
+return x[(i - 3) & 7], x[(i - 9) % 8], x[(2 - i) >> 3], x[(i - 8) | 1], x[(i - 4) ^ 5], (i - 3) // 2
 """
 # These are compiled by another thread than the thread that imported the patch.
 OF_A_THREAD = """
