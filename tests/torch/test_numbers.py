@@ -54,7 +54,7 @@ def test_every_pair_of_functions_that_share_a_cache_sees_a_constant_key(
 ) -> None:
     # A pass without a key keeps its functions out of the caches; files that threads write have
     # keys of their own.
-    seen = [True] * 5 + [False] + [True] * 5 + [False]
+    seen = [True] * 5 + [False] + [True] * 7 + [False]
     assert printed_by(run.rows[torch], "constant_keys.py") == {"seen": seen}
 
 
