@@ -26,6 +26,10 @@ _TRITON_KINDS = {
 # A comment with the file of a kernel. The name of the file depends on its content, and the folder
 # depends on the process.
 _PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
+# A call such as `empty_strided_cpu((4, 6), (6, 1), torch.float32)`: shape, strides, bits.
+_ALLOCATION = re.compile(
+    r"empty_strided\w*\(\(([\d, ]*)\), \(([\d, ]*)\), .*?torch\.[a-z]+(\d*)\w*\)"
+)
 _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns"}
 
 
@@ -176,18 +180,14 @@ def _is_alias(value: ast.expr) -> bool:
 
 
 def _allocated_bytes(value: ast.expr) -> int:
-    """The bytes of `empty_strided_cpu((4, 6), (6, 1), torch.float32)`."""
-    if not (isinstance(value, ast.Call) and ast.unparse(value.func).startswith("empty_strided")):
+    """The bytes of a buffer whose sizes are numbers; 0 for any other value."""
+    allocation = _ALLOCATION.fullmatch(ast.unparse(value))
+    if not allocation:
         return 0
-    try:
-        shape, strides = map(ast.literal_eval, value.args[:2])
-    except ValueError:  # a symbol, or sizes that are named
-        return 0
-    given = {each.arg: each.value for each in value.keywords}
-    dtype = value.args[2] if len(value.args) > 2 else given.get("dtype", ast.Name("float32"))
-    bits = re.search(r"\d+", ast.unparse(dtype))  # torch.bool has no number
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    return reach * (int(bits[0]) // 8 if bits else 1) if all(shape) else 0
+    sizes, strides = ([*map(int, re.findall(r"\d+", text))] for text in allocation.group(1, 2))
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=False))
+    bits = int(allocation[3] or 8)  # torch.bool has no number
+    return reach * bits // 8 if all(sizes) else 0
 
 
 def _definitions(tree: ast.Module) -> Iterator[Kernel]:

@@ -38,8 +38,8 @@ def reshaped(rows):
 # A pass exchanges the inputs of a graph, whatever the graph calls.
 _EXCHANGED = """
 def exchange(graph, swaps):
-    one, other = graph.find_nodes(op="placeholder")
-    others = {one: other, other: one} if swaps else {}
+    given = [*graph.find_nodes(op="placeholder")]
+    others = dict(zip(given, reversed(given))) if swaps else {}
     for node in graph.nodes:
         node.args = torch.fx.node.map_arg(node.args, lambda each: others.get(each, each))
 """
