@@ -255,8 +255,10 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
         simulated = _simulated(context)
         compare = partial(context.differences, torch, "differ samples")
-        mentions = _mentions(context.patch) if names["passes"] or names["offers"] else []
-        making = {**names, "mentions": mentions}
+        acts_on_graphs = names["passes"] or names["offers"] or names["joint"]
+        seed = context.run.seed
+        mentions = _mentions(context.patch) if acts_on_graphs or seed else []
+        making = {**names, "mentions": mentions, "seed": seed}
         answers["unpatched"] = known = ask(patch=None, outputs=str(made), **making)
         if "failure" in known or _not_judged(known):
             return answers

@@ -169,6 +169,7 @@ class RunOperators(Sample, total=False):
     offers: list[str]  #: As in `Applied`: backends and passes that are run on the programs too.
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
+    seed: int  #: Make random programs of this seed only; 0: the samples of the names.
     unpatched: str  #: The file that was written for these names without the patch.
     only: list[
         int

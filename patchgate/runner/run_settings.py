@@ -79,6 +79,7 @@ class Run:
     #: Decisions of a real device about matrix products that it timed. They override the decisions
     #: in the profile of a simulated device.
     padding: dict[str, str] = field(default_factory=dict)
+    seed: int = 0  #: of random programs, which take the place of all other samples; 0: of none
     #: digest of the patch's text as it was judged; empty if nothing compares it later
     digest: str = ""
 
@@ -155,6 +156,9 @@ class Run:
             if self.workloads and name.endswith(".toml")  # models of the table are judged anyway
         ]
         words += [f"--workload {name}" for name in self.workloads]
+        if self.seed:
+            words += [f"--seed {self.seed}", "--minutes 0"]
+            return Command(name="fuzz", arguments=tuple(words), is_again=True)
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
         words += [f"--with {_quoted(other)}" for other in self.others]
         words += [f"--requires {shlex.quote(each)}" for each in self.requires]

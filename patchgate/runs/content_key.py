@@ -36,6 +36,7 @@ def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
             run.checks,
             run.strict,
             run.nightly,
+            run.seed,
             to_dict(run.limits),
         ],
         input_digests(),

@@ -145,11 +145,20 @@ def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int
     """The places of programs, first those that call mentioned operators which few other programs
     call.
     """
-    words = {stem(operator_in(word)) for name in mentions if (word := _operator_word(name))}
+    words = mentioned_stems(mentions)
     called = [words & _stems_called(program) for program in programs]
     often = Counter(word for found in called for word in found)
     rarest = [min((often[word] for word in found), default=len(programs)) for found in called]
     return sorted(range(len(programs)), key=rarest.__getitem__)
+
+
+def mentioned_stems(mentions: Iterable[str]) -> set[str]:
+    """The stems of the operators among the mentioned functions."""
+    return {
+        stem(operator_in(word))
+        for name in mentions
+        if (word := _operator_word(_OVERLOAD.sub(r"\1", name)))
+    }
 
 
 def _stems_called(program: Program) -> set[str]:

@@ -28,6 +28,7 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.backends_without_code import without_code
 from patchgate.probe.numerics.derived_samples import resized
+from patchgate.probe.numerics.drawn_programs import drawn_programs
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
     LONG,
@@ -60,7 +61,6 @@ from patchgate.probe.numerics.operators import (
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.own_calls import own_calls
 from patchgate.probe.numerics.random_programs import (
-    SEQUENCES,
     as_it_is,
     function_of,
     programs,
@@ -163,6 +163,9 @@ _RESIZED = 13
 _READ = 10
 # Programs of forward and backward that are compiled if all traces are unchanged.
 _TRAINED = 6
+# The source of programs of a seed, and random programs of a source.
+_RANDOM = "random programs"
+_DRAWN_PROGRAMS = 30
 # Programs that are run with what a patch offers.
 _OFFERED = 40
 # The most elements of the results of a long call.
@@ -445,9 +448,12 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     around = {"functions around operators": _training(training)} if training else {}
     compiling = {"small programs that compile": _compiling(compiler)} if compiler else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
-    trained = {"small programs that are trained": _trained()} if request["joint"] else {}
-    programs = {"small programs": _programs(request["mentions"])} if passes else {}
-    ordered = {"small programs of kernels": _kernels()} if kernels else {}
+    mentions, seed = request["mentions"], request["seed"]
+    if seed:
+        return {name: [_RANDOM] for name in names}, [_of_seed(mentions, seed)]
+    trained = {"small programs that are trained": _trained(mentions)} if request["joint"] else {}
+    programs = {"small programs": _programs(mentions)} if passes else {}
+    ordered = {"small programs of kernels": _kernels(mentions)} if kernels else {}
     cached = {"functions that share a cache": _cached(keys)} if keys else {}
     groups = (
         (training, around),
@@ -583,10 +589,25 @@ def _drawing() -> list[Sample]:
     return [Sample(text, args, {}, how=SLOPE) for text, args in drawing_programs(generator)]
 
 
-def _trained() -> list[Sample]:
-    """Programs of models whose tensors have a gradient."""
+def _trained(mentions: Sequence[str]) -> list[Sample]:
+    """Programs of models whose tensors have a gradient, and random ones."""
     found = trained_programs(torch.Generator().manual_seed(SEED))
-    return [Sample(text, args, {}) for text, args in found]
+    return [*(Sample(*program, {}) for program in found), *_at_random(mentions, trained=True)]
+
+
+def _at_random(mentions: Sequence[str], seed: int = SEED, *, trained: bool = False) -> list[Sample]:
+    """Random programs."""
+    found = itertools.islice(drawn_programs(seed, mentions, trained=trained), _DRAWN_PROGRAMS)
+    return [Sample(*program, {}) for program in found]
+
+
+def _of_seed(mentions: Sequence[str], seed: int) -> list[Sample]:
+    """Random programs of a seed, in inference and in training; some of them with sizes that
+    change.
+    """
+    plain = _at_random(mentions, seed)
+    sized = [replace(each, first=resized((each.args, {}), 0, None)) for each in plain[:_RESIZED]]
+    return [*plain, *_at_random(mentions, seed, trained=True), *sized]
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
@@ -607,16 +628,18 @@ def _programs(mentions: Sequence[str]) -> list[Sample]:
     others = [*others[:_READ], *read, *others[_READ:]]
     turns = itertools.zip_longest(first, mentioned)
     found = (*(each for turn in turns for each in turn if each), *others)
-    return [Sample(text, args, {}, how=how) for (text, args), how in found]
+    return [
+        *(Sample(text, args, {}, how=how) for (text, args), how in found),
+        *_at_random(mentions),
+    ]
 
 
-def _kernels() -> list[Sample]:
+def _kernels(mentions: Sequence[str]) -> list[Sample]:
     """Programs of several kernels, whose order and memory matter. Some are compiled with options,
     with sizes that change, or in another thread.
     """
     generator = torch.Generator().manual_seed(SEED)
     fragments = [*written_programs(KERNELS, generator, trained=False)]
-    found = [*fragments, *[*programs(SEED)][-SEQUENCES:]]
     of_options = [
         Sample(text, args, {}, how=how)
         for text, args in written_programs(OF_OPTIONS, generator, trained=False)
@@ -630,7 +653,8 @@ def _kernels() -> list[Sample]:
         Sample(text, args, {}, how=COMPILING, traced=False)
         for text, args in written_programs(OF_A_THREAD, generator, trained=False)
     ]
-    return [*of_options, *(Sample(text, args, {}) for text, args in found), *sized, *of_a_thread]
+    plain = (Sample(*program, {}) for program in fragments)
+    return [*of_options, *plain, *_at_random(mentions), *sized, *of_a_thread]
 
 
 def _weights(offers: Sequence[str]) -> list[Sample]:

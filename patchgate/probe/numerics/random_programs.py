@@ -1,5 +1,4 @@
-"""Small programs for passes over graphs: forms that passes often match, alone and in random
-sequences.
+"""Small programs for passes over graphs: forms that passes often match.
 
 A program is text, so that a failing one can be printed and run. Eager mode shows which steps fit
 the shapes.
@@ -7,9 +6,9 @@ the shapes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
-import random
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,8 +160,6 @@ _SHAPES = ((4, 6), (4, 6), (1, 6))
 _OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
 #: The text of a program and its inputs.
 Program = tuple[str, tuple[torch.Tensor, ...]]
-# The number of random sequences, which are the last programs, and of steps of each.
-SEQUENCES, _LENGTH = 12, 5
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,27 +179,23 @@ def function_of(
 
 
 def programs(seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs. Each step alone comes in turn with fragments of models;
-    sequences that use values again follow.
-    """
-    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    alone = [_written([step], _inputs(generator), chosen) for step in _STEPS]
+    """Texts of programs and their inputs: each step alone, in turn with fragments of models."""
+    generator = torch.Generator().manual_seed(seed)
+    alone = [_written(step, _inputs(generator)) for step in _STEPS]
     further = itertools.zip_longest(itertools.chain(*alone), fragments(generator))
     yield from (program for turn in further for program in turn if program)
-    for _ in range(SEQUENCES):
-        yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
 
 
 def resized_programs(seed: int) -> dict[str, list[Program]]:
     """Sizes -> the same texts with inputs of these sizes. If a pass keeps something of the first
     graph, it is wrong for the next graph, which has the same text.
     """
-    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     return {
         f"sizes {shapes[0]}": [
             program
             for step in (*_REDUCTIONS, *_SLICES)
-            for program in _written([step], _inputs(generator, shapes), chosen)
+            for program in _written(step, _inputs(generator, shapes))
         ]
         for shapes in (_SHAPES, _OTHER_SHAPES)
     }
@@ -214,32 +207,10 @@ def _inputs(
     return tuple(torch.randn(shape, generator=generator) for shape in shapes)
 
 
-def _written(
-    steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
-) -> Iterator[Program]:
-    """The program of the first steps that fit, which returns the values of its last two steps.
-
-    There is no program if no step fits.
-    """
-    values = dict(zip("abc", inputs, strict=True))
-    lines: list[str] = []
-    for step in steps:
-        if len(lines) == _LENGTH:
-            break
-        x = next(reversed(values)) if lines else "a"
-        y = chosen.choice(list(values)) if lines else "b"
-        try:
-            with torch.no_grad():
-                value = eval(
-                    step, {"torch": torch, "x": values[x], "y": values[y]}
-                )  # the text is ours
-        except (RuntimeError, IndexError, TypeError):
-            continue
-        if not value.is_floating_point() and len(steps) > 1:
-            continue
-        name = f"v{len(lines)}"
-        values[name] = value
-        lines.append(f"    {name} = " + re.sub(r"\bx\b", x, re.sub(r"\by\b", y, step)))
-    if lines:
-        results = ", ".join(f"v{at}" for at in range(max(0, len(lines) - 2), len(lines)))
-        yield "\n".join(["def program(a, b, c):", *lines, f"    return {results}", ""]), inputs
+def _written(step: str, inputs: tuple[torch.Tensor, ...]) -> Iterator[Program]:
+    """The program of a step; none if the step does not fit the inputs."""
+    x, y, _ = inputs
+    with contextlib.suppress(RuntimeError, IndexError, TypeError), torch.no_grad():
+        eval(step, {"torch": torch, "x": x, "y": y})  # the text is ours
+        named = re.sub(r"\bx\b", "a", re.sub(r"\by\b", "b", step))
+        yield f"def program(a, b, c):\n    v0 = {named}\n    return v0\n", inputs

@@ -1,0 +1,52 @@
+"""Run by the Python of a torch row: as JSON, what random programs of two seeds have, and how many of
+them torch alone traces to other results than eager mode has.
+"""
+
+import itertools
+import json
+import warnings
+
+import torch
+
+from patchgate.probe.numerics import operator_samples
+from patchgate.probe.numerics.drawn_programs import drawn_programs
+from patchgate.probe.numerics.sample_calls import SEED, Sample
+
+MENTIONS = ["torch.ops.aten.add.Tensor", "torch.fx.Graph"]
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+
+
+def texts(seed, mentions=(), trained=False):
+    return [text for text, _ in drawn(seed, mentions, trained)]
+
+
+def drawn(seed, mentions=(), trained=False):
+    return list(itertools.islice(drawn_programs(seed, mentions, trained=trained), 40))
+
+
+def scaled(programs):
+    return sum("alpha=" in text for text in programs)
+
+
+trained = [Sample(*program, {}) for program in drawn(SEED, MENTIONS, trained=True)][:20]
+kept, eager, _ = operator_samples.steady(trained, 20)
+spread = list(map(operator_samples._spread, kept, eager))
+traced = operator_samples._traced(kept)
+differing = [
+    kept[at].text
+    for at, result in traced.items()
+    if operator_samples._excess(kept[at], result, eager[at], spread[at]) > 1
+]
+print(
+    json.dumps(
+        {
+            "again": texts(1) == texts(1),
+            "other": texts(1) != texts(2),
+            "scaled": [scaled(texts(1)), scaled(texts(1, MENTIONS))],
+            "steady": len(kept),
+            "gradients": sum(bool(each["gradient"]) for each in eager),
+            "differing": differing,
+        }
+    )
+)
