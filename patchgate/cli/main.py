@@ -207,7 +207,7 @@ def show_failure(error: BaseException) -> None:
 _GROUPS = {
     "Judge patches": ("gate", "lint", "demo", "sweep", "parts"),
     "Read the result and decide": ("report", "explain", "init", "accept"),
-    "Investigate": ("bisect", "ask", "models", "usage", "history", "ecosystem"),
+    "Investigate": ("fuzz", "bisect", "ask", "models", "usage", "history", "ecosystem"),
     "Set up": ("doctor", "comment", "index"),
 }
 _NAMES = [name for names in _GROUPS.values() for name in names]
