@@ -34,7 +34,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 from patchgate.probe.compile.capture import no_caches
-from patchgate.probe.interpret import generated
+from patchgate.probe.interpret import interpreting_backend
 from patchgate.probe.numerics import operator_samples, sample_calls
 from patchgate.probe.numerics.numeric_metrics import distance, share_differing, ulps
 from patchgate.probe.numerics.outputs import as_float64, reproducible, tensors
@@ -82,7 +82,7 @@ def recorded_launches() -> Iterator[list[dict[str, Any]]]:
     """
     launches: list[dict[str, Any]] = []
     known: dict[Any, tuple[str, str]] = {}
-    make, run = generated._Kernels.triton, generated._Kernel.run
+    make, run = interpreting_backend._Kernels.triton, interpreting_backend._Kernel.run
 
     def make_recorded(self: Any, name: str, source: str, *args: Any, **kwargs: Any) -> Any:
         kernel = make(self, name, source, *args, **kwargs)
@@ -102,8 +102,8 @@ def recorded_launches() -> Iterator[list[dict[str, Any]]]:
         return None
 
     with (
-        mock.patch.object(generated._Kernels, "triton", make_recorded),
-        mock.patch.object(generated._Kernel, "run", run_recorded),
+        mock.patch.object(interpreting_backend._Kernels, "triton", make_recorded),
+        mock.patch.object(interpreting_backend._Kernel, "run", run_recorded),
     ):
         yield launches
 
@@ -132,7 +132,7 @@ def record(folder: Path, part: str, first: int, step: int) -> None:
         faults: dict[Any, Any] = {}
         written: dict[str, Any] = {"part": part, "item": item, "error": ""}
         torch._dynamo.reset()
-        backend = generated.interpreting_backend(profile, faults)
+        backend = interpreting_backend.interpreting_backend(profile, faults)
         with recorded_launches() as launches, reproducible(profile):
             try:
                 written |= run(backend)
@@ -347,7 +347,7 @@ def blocks(names: Sequence[str]) -> Iterator[str]:
             begin = time.process_time()
             with reproducible(profile):
                 outputs.append(
-                    run(generated.interpreting_backend(profile, {}, launches))["outputs"]
+                    run(interpreting_backend.interpreting_backend(profile, {}, launches))["outputs"]
                 )
             seconds.append(f"{time.process_time() - begin:.1f}")
         grids = [launch.partition(" programs")[0] for each in own.values() for launch in each]

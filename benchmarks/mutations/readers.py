@@ -30,12 +30,13 @@ from patchgate.model.public_model_figures import Part, impact_of
 from patchgate.model.records import Case, Facts, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.probe.process.message_schema import reply_fault
+from patchgate.report.comment import render_comment
 from patchgate.report.formats import JudgedPatch, write_files
-from patchgate.report.markdown import render_comment
 from patchgate.report.models import impact_html, impact_markdown
 from patchgate.runner.cache import Cache
+from patchgate.runner.journal import Journal
 from patchgate.runner.request_costs import load_costs
-from patchgate.runner.results_folder import Journal, cells_before, put_aside
+from patchgate.runner.results_folder import cells_before, put_aside
 from patchgate.runner.run_settings import (
     ResultStore,
     Run,

@@ -132,8 +132,8 @@ def _changes(counts: Counts) -> str:
 
 
 def _chances(counts: Counts) -> str:
-    """The probability that a test of exact text fails, for a text as long as one sequence and for a
-    long text.
+    """A text with the probability that a test of exact text fails: once for a text as long as one
+    sampled sequence, and once for a text of `_LONG` tokens.
     """
     chances = []
     for tokens in (counts["tokens"] // counts["sequences"], _LONG):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +20,8 @@ from patchgate.runner.leftovers import temporary_files_below
 from patchgate.runner.results_folder import results_folder
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers, running_servers
-from patchgate.runs.fuzz import judged_round, round_of_torch
-from patchgate.runs.gate import PlannedRun, planned_run
+from patchgate.runs.fuzz import differences_of_torch, judged_until_red, seeds
+from patchgate.runs.gate import JudgedRun, planned_run
 from patchgate.runs.plan import environments_for, load_patches
 
 
@@ -51,10 +48,10 @@ def fuzz(
     Exit codes: 0 nothing differs, 1 red, 2 usage, 3 PATCH changes nothing that programs meet, 4
     trouble with the machine, or a missing package.
     """
-    loaded = None if patch is None else load_patches([patch], ())
-    project = loaded[0][0] if loaded else find_project(Path.cwd())
-    patches = loaded[1] if loaded else {}
-    environments = environments_for(patches.values(), project, rows, (), torches, False, say)
+    (project, _), loaded = (
+        load_patches([patch], ()) if patch else ((find_project(Path.cwd()), ()), {})
+    )
+    environments = environments_for(loaded.values(), project, rows, (), torches, False, say)
     settings = Run(
         folder=str(folder),
         patch="",
@@ -63,59 +60,44 @@ def fuzz(
         checks=("samples",),
         by_release=not rows,
     )
-    rounds = (replace(settings, seed=number) for number in _seeds(seed, minutes))
+    rounds = (replace(settings, seed=number) for number in seeds(seed, minutes))
     with (
         results_folder(folder, "--folder"),
         temporary_files_below(),
         running_servers(environments[0]) as servers,
     ):
-        if not patches:
-            sys.exit(max([_compare_torch(each, servers) for each in rounds]))
-        for path, loaded_patch in patches.items():
-            planned = (
-                planned_run(path, loaded_patch, each, environments, alone=True) for each in rounds
-            )
-            sys.exit(_first_red(planned, workers, servers))
+        if not patch:
+            sys.exit(max([_show_differences(each, servers) for each in rounds]))
+        planned = (
+            planned_run(patch, loaded[patch], each, environments, alone=True) for each in rounds
+        )
+        judged = judged_until_red(planned, workers, servers, show_failure)
+        sys.exit(max(map(_show_round, judged)))
 
 
-def _seeds(first: int, minutes: float) -> Iterator[int]:
-    """Numbers from the first on, until the time is over; at least one."""
-    ends = time.monotonic() + 60 * minutes
-    for number in itertools.count(first):
-        yield number
-        if time.monotonic() >= ends:
-            return
+def _show_round(judged: JudgedRun) -> int:
+    """Show a round that is red, or say how many programs were compared. Return the exit code."""
+    code = exit_code(judged.verdicts)
+    if code:
+        show([judged], Path(judged.run.folder), "text")
+        say(f"the same programs again: {typed(judged.run.again)}")
+        return code
+    codes = {each.code for each in CODES} - {"PG515"}
+    found = [verdict for verdict in judged.verdicts if verdict.code in codes]
+    for verdict in found:
+        say(f"seed {judged.run.seed}, torch {verdict.torch}: {verdict.actual.partition(';')[0]}")
+    if not found:
+        say("no random program meets what the patch changes, or none could be judged")
+    return 0 if found else 3
 
 
-def _first_red(rounds: Iterable[PlannedRun], workers: int, servers: Servers) -> int:
-    """Judge rounds until one is red, and show that one. Return the exit code."""
-    codes = {each.code for each in CODES}
-    for planned in rounds:
-        judged = judged_round(planned, workers, servers, show_failure)
-        code = exit_code(judged.verdicts)
-        if code:
-            show([judged], Path(judged.run.folder), "text")
-            say(f"the same programs again: {typed(judged.run.again)}")
-            return code
-        found = [verdict for verdict in judged.verdicts if verdict.code in codes]
-        if not found or any(verdict.code == "PG515" for verdict in found):
-            say("no random program meets what the patch changes, or none could be judged")
-            return 3
-        for verdict in found:
-            counts = verdict.actual.partition(";")[0]
-            say(f"seed {judged.run.seed}, torch {verdict.torch}: {counts}")
-    return 0
-
-
-def _compare_torch(run: Run, servers: Servers) -> int:
-    """Print each program that torch alone compiles to other results than eager mode has. Return the
-    exit code.
-    """
-    differs = False
+def _show_differences(run: Run, servers: Servers) -> int:
+    """Print each program that torch alone compiles wrongly. Return the exit code."""
+    differ = False
     for torch in run.torches:
-        metrics = round_of_torch(run, torch, servers)
-        say(f"seed {run.seed}, torch {torch}: {metrics['judged']} programs compared")
-        for each in metrics["differing"]:
-            differs = True
-            click.echo(f"seed {run.seed}, torch {torch}: {each['sample']}: {each['what']}")
-    return int(differs)
+        compared, texts = differences_of_torch(run, torch, servers)
+        say(f"seed {run.seed}, torch {torch}: {compared} programs compared")
+        for text in texts:
+            differ = True
+            click.echo(f"seed {run.seed}, torch {torch}: {text}")
+    return int(differ)

@@ -24,7 +24,7 @@ from patchgate.model.files import refuse_links, refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Command
 from patchgate.model.text import escape_control, nearest
-from patchgate.report.github import commands_end, is_github
+from patchgate.report.github_annotations import commands_end, is_github
 from patchgate.report.next_commands import typed
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

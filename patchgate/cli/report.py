@@ -29,10 +29,10 @@ from patchgate.model.git import last_commit
 from patchgate.model.paths import display_path
 from patchgate.model.results import Regressions
 from patchgate.model.text import counted, time_text
+from patchgate.report.comment import render_comment
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
-from patchgate.report.markdown import render_comment
 from patchgate.report.next_commands import typed
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import VERDICTS, runs_in

@@ -1,8 +1,9 @@
 """The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the
 check that judges it.
 
-docs/claims.md shows all keys. `load_patch` reads a manifest, and refuses names of workloads,
-devices and facts that do not exist.
+docs/claims.md shows all keys. `load_claims` in inputs/patch.py reads a manifest; `structure` in
+model/serialization.py refuses unknown keys, and `load_patch` names of workloads, devices and facts
+that do not exist.
 """
 
 from __future__ import annotations

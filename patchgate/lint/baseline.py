@@ -1,8 +1,9 @@
 """A baseline: a file of the red findings that a package had when it began to use lint.
 
-Lint leaves these findings out. An entry is identified by its file, code, message and the text of
-its line, not by the line's number. Its findings are red again if they hurt sooner than before, or
-in more places.
+Lint leaves these findings out. Findings with the same file, code, name (or message) and text of
+their line share one entry; the line's number does not matter. Lint reports the findings of an
+entry again if one of them breaks code sooner than before (see `When`), or if they are in more
+places.
 """
 
 from __future__ import annotations

@@ -117,7 +117,9 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing red, 1 red, 3 if nothing could be judged or a file took too long."""
+        """The exit code: 1 if a finding is red, otherwise 3 if nothing could be judged or a file
+        took too long, otherwise 0.
+        """
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
         if any(each.code == OUT_OF_TIME.code for each in self.findings):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -264,3 +265,11 @@ def make_results_folder(path: Path, where: str, mark: str) -> None:
             got=f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}",
             next=f"another {where}",
         )
+
+
+def delete(path: Path) -> None:
+    """Remove a file, a link without its target, or a folder with everything below it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

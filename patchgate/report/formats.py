@@ -18,15 +18,15 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict, record
 from patchgate.model.results import JudgedCell
-from patchgate.report.github import among_commands, is_github, render_annotations
+from patchgate.report.github_annotations import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, quick_look_of
 from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
+from patchgate.runner.journal import Journal
 from patchgate.runner.request_costs import KEPT, load_costs
-from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 

@@ -20,7 +20,7 @@ from patchgate.lint.rules import CODES
 from patchgate.lint.run import HowFar, Report
 from patchgate.model.text import counted, escape_control, time_text
 from patchgate.model.versions import in_order, show_releases
-from patchgate.report.github import among_commands, annotation
+from patchgate.report.github_annotations import among_commands, annotation
 from patchgate.report.sarif import Place, Result, render_sarif, sarif_result
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from patchgate import __version__
 from patchgate.model.policy import Colour
 from patchgate.model.records import Code, record
-from patchgate.report.github import block_text, place_of
+from patchgate.report.github_annotations import block_text, place_of
 
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch

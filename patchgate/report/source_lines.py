@@ -13,10 +13,10 @@ _SOURCES, _BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 
 
 def lines_at(place: str, around: int = 0) -> list[tuple[int, str]]:
-    """(number, line) for the line at `file:line` and the lines `around` it; nothing for a file that
-    is no source of this repository.
+    """The pairs (number, line) for the line at `place`, which is `file:line`, and for `around`
+    lines on each side of it. The list is empty if the file is no source of this repository.
 
-    A place may come from the patch: it can raise an error whose code names any file.
+    A patch can choose `place`: it can raise an error from compiled code that claims any file name.
     """
     file, _, at = place.rpartition(":")
     path = Path(file)

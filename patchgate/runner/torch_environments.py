@@ -271,8 +271,8 @@ _BESIDE = "import site; site.addsitedir({beside!r})\n"
 
 
 def link_missing(installed: Path, laid: Path) -> None:
-    """Link into `laid` everything in `installed` that `laid` lacks or holds unchanged. A folder
-    that `laid` lacks becomes one link.
+    """Put a link into `laid` for each file of `installed` that `laid` lacks or holds with the same
+    content. A folder that `laid` lacks becomes one link; `__pycache__` is left out.
     """
     for each in installed.iterdir():
         there = laid / each.name

@@ -34,7 +34,7 @@ from patchgate.model.paths import display_path
 from patchgate.model.policy import Colour, Kind
 from patchgate.model.records import Command, Observation, Verdict, record
 from patchgate.runner.cache_keys import text_digest
-from patchgate.runner.results_folder import Journal
+from patchgate.runner.journal import Journal
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts
 
 HISTORY = "HISTORY.md"

@@ -1,17 +1,21 @@
-"""Rounds of random programs: one with a patch is a run of the gate, one of torch alone is not."""
+"""Rounds of random programs. One with a patch is a run of the gate; one without a patch compares
+torch with eager mode.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import exit_code
 from patchgate.model.results import Progress
-from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.serialization import failure_of
 from patchgate.runner.client import runner_of
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers
@@ -23,43 +27,55 @@ _SECONDS = 600.0
 _ANY = "torch"
 
 
-def judged_round(planned: PlannedRun, workers: int, servers: Servers, failed: Any) -> JudgedRun:
-    """Judge one round of a patch. Nothing is shown while it lasts."""
-    (judged,) = judge_runs(
-        [planned],
-        folder=Path(planned.run.folder),
-        workers=workers,
-        progress=lambda *_: nullcontext(Progress()),
-        ended=lambda *_: None,
-        failed=failed,
-        servers=servers,
-    )
-    return judged
+def seeds(first: int, minutes: float) -> Iterator[int]:
+    """Numbers from the first on, until the time is over; at least one."""
+    ends = time.monotonic() + 60 * minutes
+    for number in itertools.count(first):
+        yield number
+        if time.monotonic() >= ends:
+            return
 
 
-def round_of_torch(run: Run, torch: str, servers: Servers) -> Mapping[str, Any]:
-    """Compile the programs of the run's seed with torch alone, and compare them with eager mode.
+def judged_until_red(
+    rounds: Iterable[PlannedRun],
+    workers: int,
+    servers: Servers,
+    failed: Callable[[BaseException], None],
+) -> Iterator[JudgedRun]:
+    """Judge one round after the other. The first that is not green is the last."""
+    for planned in rounds:
+        (judged,) = judge_runs(
+            [planned],
+            folder=Path(planned.run.folder),
+            workers=workers,
+            progress=lambda *_: nullcontext(Progress()),
+            ended=lambda *_: None,
+            failed=failed,
+            servers=servers,
+        )
+        yield judged
+        if exit_code(judged.verdicts):
+            return
 
-    Raises UsageError if the programs end the process or the time limit.
+
+def differences_of_torch(run: Run, torch: str, servers: Servers) -> tuple[int, list[str]]:
+    """Compile the programs of the run's seed with torch alone. Return how many were compared, and a
+    text for each that has other results than in eager mode, or that ends the process.
     """
-    profile = run.profile("cpu")
-    ask = partial(runner_of(run, servers).ask, torch, profile=profile)
+    ask = partial(runner_of(run, servers).ask, torch, profile=run.profile("cpu"))
     making = {"names": [_ANY], "kernels": [_ANY], "mentions": [], "seed": run.seed}
     making |= {kind: [] for kind in ("passes", "joint", "compiler", "training", "keys", "offers")}
     again: dict[str, Any] = {"as_patched": True, "simulated": None, "offers": []}
     with TemporaryDirectory() as folder:
         made, compiled = (str(Path(folder, name)) for name in ("made", "compiled"))
         operators = partial(ask, "operators", _SECONDS, patch=None)
-        answers: list[Answer] = [operators(outputs=made, **making)]
-        answers.append(operators(unpatched=made, outputs=compiled, **again))
-        answers.append(ask("differ samples", unpatched=made, patched=compiled))
-        for answer in answers:
+        for asked in (
+            partial(operators, outputs=made, **making),
+            partial(operators, unpatched=made, outputs=compiled, **again),
+            partial(ask, "differ samples", unpatched=made, patched=compiled),
+        ):
+            answer = asked()
             if failure := failure_of(answer):
-                raise UsageError(
-                    "a round that did not end",
-                    where=f"--seed {run.seed}, torch {torch}",
-                    got=failure.text,
-                    next="another --seed",
-                )
-        metrics: Mapping[str, Any] = answers[-1]["metrics"]
-    return metrics
+                return 0, [failure.text]
+    metrics = answer["metrics"]
+    return metrics["judged"], [f"{each['sample']}: {each['what']}" for each in metrics["differing"]]

@@ -45,7 +45,7 @@ from patchgate.inputs.torch_range import requirements_for
 from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
-from patchgate.model.files import HELD, reserve_space, write_atomically
+from patchgate.model.files import HELD, delete, reserve_space, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Command, Failure, Verdict
 from patchgate.model.results import JudgedCell, Progress
@@ -53,10 +53,9 @@ from patchgate.runner.cache import prune
 from patchgate.runner.cache_keys import text_digest
 from patchgate.runner.client import Runner, loading, runner_of
 from patchgate.runner.files_read import changed_since_read
+from patchgate.runner.journal import Journal
 from patchgate.runner.results_folder import (
-    Journal,
     cells_before,
-    delete,
     held,
     put_aside,
     save_results,

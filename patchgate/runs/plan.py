@@ -361,8 +361,8 @@ def with_requirements(project: Project, requires: Sequence[str], rows: Sequence[
 
 
 def _package_of(project: Project) -> Path | None:
-    """The folder of the package that the table installs. Raises UsageError if there is nothing to
-    install.
+    """The folder of the package that the project's `install` names; None if `install` is empty.
+    Raises UsageError if the folder has neither a pyproject.toml nor a setup.py.
     """
     if not project.install:
         return None

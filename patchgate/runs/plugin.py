@@ -78,7 +78,7 @@ class Judgement:
     @cached_property
     def cells(self) -> dict[str, JudgedCell]:
         """Every cell by its name, judged by the first process of the session that asks."""
-        from patchgate.runner.results_folder import Journal
+        from patchgate.runner.journal import Journal
         from patchgate.runs.gate import judge_patch
 
         _SESSION.parent.mkdir(exist_ok=True)

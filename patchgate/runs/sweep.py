@@ -24,7 +24,7 @@ from patchgate.model.records import Case, Verdict, record
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.files_read import changed_since_read
-from patchgate.runner.results_folder import Journal
+from patchgate.runner.journal import Journal
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import (
     NAME,

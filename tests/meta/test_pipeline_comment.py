@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from patchgate.model.paths import ROOT
-from patchgate.report.markdown import MARKER
+from patchgate.report.comment import MARKER
 
 GH = """#!{python}
 import json, pathlib, sys

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._inductor import config
 
-from patchgate.probe.interpret.generated import interpreting_backend
+from patchgate.probe.interpret.interpreting_backend import interpreting_backend
 from patchgate.probe.numerics.outputs import reproducible
 
 PROFILE = json.load(sys.stdin)

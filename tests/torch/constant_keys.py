@@ -13,7 +13,7 @@ import torch._inductor.codecache as codecache
 
 from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
 from patchgate.probe.numerics.model_fragments import written_programs
-from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.pass_programs import Program, function_of
 
 MAKERS = ((codecache, "compiled_fx_graph_hash"), (autograd_cache, "autograd_cache_key"))
 

@@ -9,7 +9,7 @@ import warnings
 import torch
 
 from patchgate.probe.numerics import operator_samples
-from patchgate.probe.numerics.drawn_programs import drawn_programs
+from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import SEED, Sample
 
 MENTIONS = ["torch.ops.aten.add.Tensor", "torch.fx.Graph"]
@@ -22,7 +22,7 @@ def texts(seed, mentions=(), trained=False):
 
 
 def drawn(seed, mentions=(), trained=False):
-    return list(itertools.islice(drawn_programs(seed, mentions, trained=trained), 40))
+    return list(itertools.islice(random_programs(seed, mentions, trained=trained), 40))
 
 
 def scaled(programs):

@@ -276,8 +276,8 @@ class CheckContext:
         return folder
 
     def was_built(self, case: Case, patch: Patch | None) -> bool:
-        """True if an earlier run has built C++ of one side. A script that needs these builds can
-        then start before the question `run` has ended.
+        """True if an earlier run has built C++ with the patch, or without it if `patch` is None. A
+        script that needs these builds can then start before the question `run` is answered.
         """
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 

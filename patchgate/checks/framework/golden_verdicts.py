@@ -99,11 +99,11 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Verdicts:
-    """One verdict for each recorded fact of `check`, and for each cost that is worse beyond its
-    limit.
+    """One verdict for each recorded fact of `check`, and for each cost that grows beyond its limit.
 
-    All other facts that the patch changes share one note, and so do all unchanged facts without a
-    record. If a side failed, the case gets a single verdict.
+    All other facts that the patch changes share one note. All unchanged facts without a record
+    share another note. If the facts cannot be compared, the case gets a single verdict, which the
+    graph check leaves to the kernels check.
     """
     whole = _whole_case(check, compared)
     if whole:

@@ -306,8 +306,8 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def call_line(text: str, callee: str, site: CallSite) -> int | None:
-    """The number of the line of the first such call in `site.function`, or in the module if that
-    is empty; None if there is no such call.
+    """The number of the line of a call of `callee` that equals `site`; None if there is none. The
+    search covers `site.function`, or the whole module if `site.function` is empty.
     """
     node = defined(text, site.function) if site.function else parsed(text)
     for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():

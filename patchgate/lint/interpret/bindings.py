@@ -419,7 +419,9 @@ def _rebinding(owner: Symbol, name: str, value: Value, span: Span, state: State)
 
 
 def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
-    """Note that a class of the patch defines `name`, if a base in torch defines it too."""
+    """Record that a method of the patch's class overrides `name`, for each base in torch that
+    defines `name`.
+    """
     for base in bases:
         if not isinstance(base, Symbol) or isinstance(function.node, ast.Lambda):
             continue

@@ -146,8 +146,8 @@ class State:
             self.moved.append(pending)
 
     def use(self, value: Value, *, called: bool = False) -> None:
-        """Note that the patch uses one of its own functions or classes here. The bodies run at
-        least as often as this line.
+        """Record that the patch uses one of its own functions or classes here. The bodies count as
+        at least as reachable as this line, unless their definition is less reachable.
         """
         if isinstance(value, LocalClass):
             for name, member in value.members.items():

@@ -270,8 +270,8 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
-    """The value of a name from another file of the project, which is looked up when it is used. An
-    import from elsewhere gives only a name.
+    """The value of a name that `from ... import` binds. A name from another file of the project is
+    looked up there when the patch uses it. Of a name from elsewhere only the name is known.
     """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)

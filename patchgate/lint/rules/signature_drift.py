@@ -175,8 +175,8 @@ class _Pair:
         return self._problem(function.form, function.parameters, site) is None
 
     def _problem(self, form: str, parameters: Sequence[Parameter], site: CallSite) -> str | None:
-        """The reason why a call does not fit; None if it fits. The form of the function and the
-        object of the call decide if the first parameter is already bound.
+        """The reason why a call does not fit; None if it fits. The first parameter counts as
+        already bound in a class method, and in a method that is not called on a class.
         """
         bound = form == "class" or (form == "method" and site.receiver != ":")
         first = parameters[0].kind if parameters and self.rebinding.on_class else "var-"

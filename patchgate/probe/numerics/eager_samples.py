@@ -486,12 +486,13 @@ def _swapped(value: torch.Tensor) -> torch.Tensor:
 
 
 def _after_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call the function with other tensors, with the given tensors, and again after writing to the
-    given tensors.
+    """Return a function that calls the given one with other tensors, then with the given tensors,
+    then again after it has changed the numbers in the given tensors and in the weights.
 
-    A replacement that keeps results for a tensor must notice other tensors and writes. Loaders of
-    weights and some optimizers write through `.data`, which increases no version. A mask is written
-    in place, like a buffer that each batch fills again.
+    If a patch keeps results by tensor, it must notice another tensor, and a tensor whose numbers
+    have changed. Loaders of weights and some optimizers write through `.data`, which does not
+    increase a tensor's version. A mask is written in place, like a buffer that each batch fills
+    again.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from patchgate.probe.numerics.random_programs import Program
+from patchgate.probe.numerics.pass_programs import Program
 
 # One formula a line; the numbers that define it are in braces.
 _FORMULAS = """

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.numerics.formula_programs import formula_programs
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operators import Calls, operator_in, operators_by_name, stem
-from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.pass_programs import Program, function_of
 from patchgate.probe.numerics.sample_calls import (
     AsWritten,
     Sample,

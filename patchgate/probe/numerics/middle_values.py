@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.pass_programs import Program, function_of
 
 # A program with one of these parts is left out, because the part runs code several times or later.
 _NO_CHAIN = (ast.AugAssign, ast.For, ast.With, ast.ClassDef, ast.Lambda, ast.comprehension)
@@ -61,8 +61,8 @@ def _middle_values(text: str, inputs: tuple[torch.Tensor, ...]) -> list[str]:
 
 
 class _Named(ast.NodeTransformer):
-    """Changes a program to name values within its expressions and to return further results. Only
-    `names` are given, or names for all values if that is None.
+    """Changes a program to name values within its expressions and to return further results. It
+    names only the values in `names`, or all values if `names` is None.
     """
 
     def __init__(self, names: list[str] | None, results: list[ast.expr]) -> None:

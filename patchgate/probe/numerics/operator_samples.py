@@ -28,7 +28,6 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.backends_without_code import without_code
 from patchgate.probe.numerics.derived_samples import resized
-from patchgate.probe.numerics.drawn_programs import drawn_programs
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
     LONG,
@@ -60,12 +59,13 @@ from patchgate.probe.numerics.operators import (
 )
 from patchgate.probe.numerics.outputs import backend_of, reproducible, save_outputs
 from patchgate.probe.numerics.own_calls import own_calls
-from patchgate.probe.numerics.random_programs import (
+from patchgate.probe.numerics.pass_programs import (
     as_it_is,
     function_of,
     programs,
     resized_programs,
 )
+from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import (
     AGAIN,
     AUTOCAST,
@@ -590,14 +590,14 @@ def _drawing() -> list[Sample]:
 
 
 def _trained(mentions: Sequence[str]) -> list[Sample]:
-    """Programs of models whose tensors have a gradient, and random ones."""
+    """Programs of models, and random programs. The tensors of both have a gradient."""
     found = trained_programs(torch.Generator().manual_seed(SEED))
     return [*(Sample(*program, {}) for program in found), *_at_random(mentions, trained=True)]
 
 
 def _at_random(mentions: Sequence[str], seed: int = SEED, *, trained: bool = False) -> list[Sample]:
     """Random programs."""
-    found = itertools.islice(drawn_programs(seed, mentions, trained=trained), _DRAWN_PROGRAMS)
+    found = itertools.islice(random_programs(seed, mentions, trained=trained), _DRAWN_PROGRAMS)
     return [Sample(*program, {}) for program in found]
 
 

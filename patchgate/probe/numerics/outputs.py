@@ -91,7 +91,7 @@ def backend_of(
     if profile["kind"] != "simulated":
         return "inductor"
     try:
-        from patchgate.probe.interpret.generated import interpreting_backend
+        from patchgate.probe.interpret.interpreting_backend import interpreting_backend
     except ImportError as error:  # numpy or Triton is missing
         raise NeedsDevice(f"Triton's interpreter cannot be loaded ({error})") from None
     return interpreting_backend(profile, faults, launches)

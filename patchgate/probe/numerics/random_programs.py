@@ -1,216 +1,308 @@
-"""Small programs for passes over graphs: forms that passes often match.
+"""Random programs: each line is a form whose operands and arguments are drawn.
 
-A program is text, so that a failing one can be printed and run. Eager mode shows which steps fit
-the shapes.
+Passes go wrong where several things come together that no written program has together: a factor, a
+negative dimension, operands in the other order, a value that is read again. Eager mode shows which
+lines fit the shapes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import operator
+import random
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from patchgate.probe.numerics.model_fragments import fragments
-from patchgate.probe.simulate.sent_tensors import OF_SENDING
+from patchgate.probe.numerics.mentioned_programs import mentioned_stems
+from patchgate.probe.numerics.operators import Calls, stem
+from patchgate.probe.numerics.pass_programs import Program
 
-# Steps on one value `x`, or on two: `y` often has a shape that fits. Passes often go wrong at an
-# end of -1, at dimensions of one element, and at arguments that are left out.
-_SLICES = (
-    "x[:-1]",
-    "x[1:]",
-    "x[..., :-1]",
-    "x[:, 1:3]",
-    "x[::2]",
-    "x[0]",
-    "x[:x.shape[0]]",
-    "x.narrow(-1, 0, 1)",
-)
-_VIEWS = (
-    *(
-        "x.reshape(-1)",
-        "x.view(x.shape)",
-        "x.unsqueeze(0)",
-        "x.squeeze()",
-        "x.transpose(0, -1)",
-        "x.flatten(1)",
-    ),
-    *(
-        "x.unsqueeze(1).expand(-1, 3, *x.shape[1:])",
-        "x.clone()",
-        "x.transpose(0, 1).contiguous()",
-        "x.flip(0)",
-    ),
-)
-_REDUCTIONS = (
-    *(
-        "x.sum()",
-        "x.mean()",
-        "x.amax()",
-        "x.amin()",
-        "x.sum(-1)",
-        "x.mean(-1, keepdim=True)",
-        "x.amax(0)",
-    ),
-    *(
-        "x[:1].sum(0)",
-        "x[..., :1].mean(-1)",
-        "x[:1].amax(0, keepdim=True)",
-        "x.sum(0, keepdim=True)",
-        "x.argmax(-1)",
-    ),
-    *("x.var(-1)", "x.softmax(-1)", "x.cumsum(0)", "x.sum((0, 1))", "x[:1, :1].sum()"),
-    *("x.sum(0).sum(0)", "x.mean(-1).amax(0)", "x.sum(-1, keepdim=True).sum(0)"),
-)
-_POINTWISE = (
-    *(
-        "x + y",
-        "x - y",
-        "x * 1",
-        "x + 0",
-        "x / 2",
-        "2 - x",
-        "x.relu()",
-        "x.sigmoid()",
-        "x.tanh() * x",
-        "x * x",
-    ),
-    *(
-        "torch.add(x, y, alpha=2)",
-        "torch.where(x > 0, x, y)",
-        "x.to(torch.float64).to(torch.float32)",
-        "x.neg()",
-    ),
-    *(
-        "x.masked_fill(x > 0, 1.5)",
-        "torch.nn.functional.gelu(x)",
-        "torch.nn.functional.silu(x) * y",
-        "x.exp().log()",
-    ),
-    *(
-        "x.to(torch.float32)",
-        "x.clamp(-0.5, 0.5)",
-        "x.rsqrt()",
-    ),
-)
-_OTHER_DTYPES = (
-    *(
-        "(x * 4).to(torch.int64) * 1.0",
-        "(x > 0) * 1",
-        "(x * 4).to(torch.int32) / 1",
-        "x.to(torch.float16) * 1.0",
-    ),
-    *(
-        "(x > 0) + 0",
-        "(x * 4).to(torch.int64) + 0.0",
-        "x.to(torch.bfloat16) * y",
-        "(x > 0).sum(0)",
-        "x.double() * 1",
-    ),
-)
-_IN_PLACE = (
-    *(
-        "x.clone().add_(1)",
-        "x.clone().mul_(y)",
-        "x.clone().relu_()[0]",
-        "torch.zeros_like(x).copy_(x) + x",
-    ),
-    *(
-        "torch.cat([x.clone()[:1].zero_(), x])",
-        "x.new_zeros(x.shape).scatter_(0, x.argmax(0, keepdim=True), 1.0)",
-    ),
-)
-_PRODUCTS = (
-    *(
-        "x @ y.transpose(-1, -2)",
-        "torch.nn.functional.linear(x, y)",
-        "torch.nn.functional.layer_norm(x, x.shape[-1:])",
-    ),
-    *(
-        "torch.addmm(x @ x.T, x, x.T, beta=0.5, alpha=2)",
-        "torch.bmm(x[None], x.T[None])",
-        "torch.mm(x, x.T) + x[:, 0]",
-    ),
-    *("torch.addmm(x[:, 0], x, x.T, beta=2)", "torch.addmm(x[:, 0], x, x.T, alpha=3)"),
-    "torch.baddbmm(x[None, :, :1], x[None], x.T[None], beta=2, alpha=0.5)",
-)
-_JOINED = (
-    *(
-        "torch.cat([x, y])",
-        "torch.cat([x, y], -1)",
-        "torch.stack([x, y])",
-        "x.split(1)[0]",
-        "x.chunk(2, -1)[-1]",
-    ),
-    *(
-        "torch.nn.functional.pad(x, (1, 1))",
-        "torch.cat([x[:1], x[1:]])",
-        "torch.nn.functional.pad(x, (1, -1))",
-    ),
-    *("torch.nn.functional.pad(x, (0, 0, -1, 1))", "torch.nn.functional.pad(x, (0, 0))"),
-)
-_KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _PRODUCTS, _JOINED)
-# The kinds take turns, so that some steps of each kind are run even if not all are.
-_STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
-_SHAPES = ((4, 6), (4, 6), (1, 6))
-_OTHER_SHAPES = ((3, 5), (3, 5), (1, 5))
-#: The text of a program and its inputs.
-Program = tuple[str, tuple[torch.Tensor, ...]]
+# One form a line. In braces: `x`, `y` and `z` are different values, `given` is an input, and the
+# other names are arguments (`_ARGUMENTS`). Forms that jump read inputs alone: a last digit that
+# differs may move the result of a jump as far as an error does.
+_FORMS = """
+{x} + {y}
+{x} - {y}
+{x} * {y}
+{x} * {x}
+{x} + {x}
+{x} / ({y}.abs() + 1)
+{x} + {number}
+{number} - {x}
+{x} * {number}
+{x} / {factor}
+-{x}
+torch.add({x}, {y}, alpha={factor})
+torch.sub({x}, {y}, alpha={factor})
+torch.rsub({x}, {y}, alpha={factor})
+torch.addcmul({x}, {y}, {z}, value={factor})
+torch.addcdiv({x}, {y}, {z}.abs() + 1, value={factor})
+torch.lerp({x}, {y}, {factor})
+torch.maximum({x}, {y})
+torch.minimum({x}, {y})
+torch.where({mask}, {x}, {y})
+torch.where({mask}, {x}, {number})
+{x}.masked_fill({mask}, {number})
+{x}.clamp(min={number})
+{x}.clamp({low}, {high})
+{x}.pow({power})
+{x}.relu()
+{x}.sigmoid()
+{x}.tanh()
+{x}.sin()
+{x}.abs()
+{x}.clamp(-3, 3).exp()
+{x}.abs().sqrt()
+torch.rsqrt({x} * {x} + {factor})
+{x}.abs().log1p()
+torch.erf({x})
+torch.nn.functional.gelu({x}, approximate={approximate})
+torch.nn.functional.silu({x}) * {y}
+torch.nn.functional.softplus({x}, {factor}, {limit})
+torch.nn.functional.leaky_relu({x}, {factor})
+torch.nn.functional.elu({x}, {factor})
+torch.nn.functional.hardtanh({x}, {low}, {high})
+{x}.sum({dims}, keepdim={flag})
+{x}.sum({dims}, dtype=torch.float64)
+{x}.mean({dims}, keepdim={flag})
+{x}.amax({dims}, keepdim={flag})
+{x}.amin({dims}, keepdim={flag})
+{x}.var({dims}, correction={flag}, keepdim={flag})
+{x}.prod({dim})
+{x}.cumsum({dim})
+{x}.softmax({dim})
+torch.log_softmax({x}, {dim})
+torch.logsumexp({x}, {dims}, keepdim={flag})
+torch.linalg.vector_norm({x}, {power}, {dims}, keepdim={flag})
+{given}.argmax({dim}, keepdim={flag})
+({given} > {number}).any({dim})
+({given} > {number}).sum({dims})
+{x}.transpose({dim}, {dim})
+{x}.unsqueeze({dim})
+{x}.squeeze({dim})
+{x}.reshape(-1)
+{x}.reshape(2, -1)
+{x}.flatten({dim})
+{x}.expand(3, *{x}.shape)
+{x}.flip({dims})
+{x}.roll({place}, {dim})
+{x}.narrow({dim}, 0, {size})
+{x}[{place}:]
+{x}[:{place}]
+{x}[..., {place}:]
+{x}[:, {place}::2]
+{x}.select({dim}, {place})
+{x}.unfold({dim}, {size}, 1)
+{x}.diagonal({place})
+{x}.tril({place})
+{x}.contiguous()
+torch.clone({x})
+{x}.detach()
+{x}.repeat(2, 1)
+{x}.repeat_interleave(2, {dim})
+{x}.chunk(2, {dim})[{flag}]
+{x}.split({size}, {dim})[0]
+torch.cat([{x}, {y}], {dim})
+torch.cat([{x}, {y}, {x}], {dim})
+torch.cat([{x}, {x}], {dim})
+torch.stack([{x}, {y}], {dim})
+torch.nn.functional.pad({x}, ({place}, {size}), value={number})
+torch.nn.functional.pad({x}, ({size}, 0, 0, {place}))
+{x} @ {y}.mT
+{x} @ {x}.mT
+{x}.mT @ {y}
+torch.nn.functional.linear({x}, {y}, {z})
+torch.addmm({z}, {x}, {y}.mT, beta={factor}, alpha={factor})
+torch.einsum("ij,kj->ik", {x}, {y})
+torch.bmm({x}[None], {y}.mT[None])
+torch.baddbmm({z}[None], {x}[None], {y}.mT[None], beta={factor}, alpha={factor})
+torch.nn.functional.layer_norm({x}, {x}.shape[-1:], eps={limit})
+torch.nn.functional.layer_norm({x}, {x}.shape[-1:], {y}, {z})
+torch.nn.functional.rms_norm({x}, {x}.shape[-1:], {y})
+torch.nn.functional.scaled_dot_product_attention({x}, {y}, {z}, is_causal={flag}, scale={factor})
+torch.nn.functional.conv1d({x}[None], {y}[:, :, None])
+torch.nn.functional.avg_pool1d({x}[None], {size}, {size})
+torch.nn.functional.mse_loss({x}, {y}, reduction={reduction})
+torch.nn.functional.cross_entropy({x}, i.abs(), label_smoothing={fraction}, reduction={reduction})
+torch.nn.functional.embedding(i.abs(), {x})
+{x}[i]
+{x}[:, i]
+{x}[i, i]
+{x}.index_select({dim}, i.abs())
+{x}.gather({dim}, j)
+{x}.scatter({dim}, j, {number})
+{x}.scatter({dim}, j, {y})
+{x}.scatter_add({dim}, j, {y})
+{x}.index_add(0, i.abs(), {y}, alpha={factor})
+{x}.index_put((i,), {y}, accumulate={flag})
+{x}.slice_scatter({y}[:{size}], 0, 0, {size})
+{x}.select_scatter({y}[0], 0, {place})
+torch.clone({x}).add_({y}, alpha={factor})
+torch.clone({x}).mul_({y})
+torch.clone({x}).fill_({number})
+torch.zeros_like({x}).copy_({y})
+torch.full_like({x}, {number}) + {y}
+torch.arange({x}.shape[-1]) * {x}
+{given}.to({dtype})
+{given}.to({dtype}).to(torch.float32) + {x}
+({given} * 4).to(torch.int64) * {number}
+({given} > {number}).to({dtype}) + {x}
+({given} * 4).to(torch.int32) // {size}
+"""
+_ARGUMENTS = {
+    "number": ("0", "1", "-1", "2", "0.5", "-0.25", "1.0", "0.0"),
+    "factor": ("2", "0.5", "-1", "3", "1", "-0.75"),
+    "fraction": ("0.0", "0.1"),
+    "limit": ("1e-5", "0.5", "20.0"),
+    "power": ("2", "1", "3", "0", "2.0"),
+    "low": ("-0.5", "0", "-2"),
+    "high": ("0.5", "6", "1"),
+    "dim": ("0", "-1", "1", "-2"),
+    "dims": ("0", "-1", "1", "(0, 1)", "(-1,)", "(0, -1)", "-2"),
+    "place": ("0", "1", "-1", "2", "-2"),
+    "size": ("1", "2", "3"),
+    "flag": ("True", "False"),
+    "approximate": ('"none"', '"tanh"'),
+    "reduction": ('"mean"', '"sum"', '"none"'),
+    "dtype": ("torch.float64", "torch.int32", "torch.float32", "torch.bool"),
+    "mask": ("p", "{given} > 0", "{given} < {number}", "~p"),
+}
+_HOLE = re.compile(r"\{(\w+)\}")
+_FLOATS, _GIVEN = "abcd", "abcdijp"
+# Square shapes fit where a wrong order of dimensions does not show.
+_SHAPES = ((4, 6), (4, 6), (5, 5))
+# The numbers of lines; a program ends earlier if few lines fit.
+_LENGTHS = (2, 3, 4, 4, 6, 6, 8, 12, 24)
+_TRIES = 4  # for each line
+# How much the forms of mentioned operators weigh in addition, compared with all forms.
+_MENTIONED = 1.0
+# The shares of lines that read the line before, and of lines whose form is in the program already,
+# since passes merge and reorder such lines; of middle values that are returned too; of programs
+# with an input of other strides, and of another dtype.
+_IN_A_ROW, _AGAIN, _RETURNED, _STRIDED, _TYPED = 0.75, 0.25, 0.15, 0.2, 0.4
+# Larger values would hide the others in sums.
+_LARGEST, _ELEMENTS = 1e3, 2_000
 
 
-def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without compiling it."""
-    return function
+def random_programs(seed: int, mentions: Sequence[str], *, trained: bool) -> Iterator[Program]:
+    """Endless programs. If `trained`, their inputs of floating point have a gradient."""
+    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    forms = _FORMS.strip().splitlines()
+    called = [_stems(form) & mentioned_stems(mentions) for form in forms]
+    often = Counter(itertools.chain(*called))
+    share = _MENTIONED * len(forms) / max(len(often), 1)
+    weights = [1 + share * sum(1 / often[word] for word in words) for words in called]
+    while True:
+        inputs = _inputs(chosen, generator)
+        lines = _lines(forms, weights, inputs, chosen)
+        if lines:
+            yield _written(lines, inputs, chosen, trained=trained)
 
 
-def function_of(
-    source: str, compiled: Callable[[Any], Callable[..., Any]] = as_it_is
-) -> Callable[..., Any]:
-    """The function `program` that the text defines; the text may compile what it calls."""
-    made: dict[str, Any] = {"torch": torch, "operator": operator, "compiled": compiled}
-    made |= {function.__name__: function for function in OF_SENDING}
-    exec(compile(source, "<program>", "exec"), made)  # the text is ours
-    function: Callable[..., Any] = made["program"]
-    return function
+def _stems(form: str) -> set[str]:
+    """The stems of the operators that a form calls."""
+    chosen = random.Random(0)
+    inputs = _inputs(chosen, torch.Generator().manual_seed(0))
+    named = {stem(word) for word in re.findall(r"\w+", _HOLE.sub("", form))}
+    for _ in range(_TRIES):
+        with Calls() as calls:
+            if _value(_filled(form, [*_FLOATS], chosen), inputs) is not None:
+                return named | {*map(stem, calls.words)}
+    return named
 
 
-def programs(seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs: each step alone, in turn with fragments of models."""
-    generator = torch.Generator().manual_seed(seed)
-    alone = [_written(step, _inputs(generator)) for step in _STEPS]
-    further = itertools.zip_longest(itertools.chain(*alone), fragments(generator))
-    yield from (program for turn in further for program in turn if program)
-
-
-def resized_programs(seed: int) -> dict[str, list[Program]]:
-    """Sizes -> the same texts with inputs of these sizes. If a pass keeps something of the first
-    graph, it is wrong for the next graph, which has the same text.
+def _inputs(chosen: random.Random, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Two matrices, one stored by columns at times, a tensor that is broadcast, another dtype,
+    indices, also below zero, and a mask.
     """
-    generator = torch.Generator().manual_seed(seed)
+    rows, columns = shape = chosen.choice(_SHAPES)
+    a, b, d = (torch.randn(shape, generator=generator) for _ in range(3))
+    broadcast = chosen.choice(((1, columns), (columns,), (rows, 1)))
+    c = torch.randn(broadcast, generator=generator)
+    if chosen.random() < _STRIDED:
+        b = b.t().contiguous().t()
+    if chosen.random() < _TYPED:
+        d = (d * 2).to(chosen.choice((torch.float64, torch.int64, torch.bool)))
     return {
-        f"sizes {shapes[0]}": [
-            program
-            for step in (*_REDUCTIONS, *_SLICES)
-            for program in _written(step, _inputs(generator, shapes))
-        ]
-        for shapes in (_SHAPES, _OTHER_SHAPES)
+        **{"a": a, "b": b, "c": c, "d": d},
+        "i": torch.randint(-rows, rows, (rows,), generator=generator),
+        "j": torch.randint(0, min(shape), shape, generator=generator),
+        "p": torch.randint(0, 2, shape, generator=generator).bool(),
     }
 
 
-def _inputs(
-    generator: torch.Generator, shapes: tuple[tuple[int, int], ...] = _SHAPES
-) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+def _lines(
+    forms: Sequence[str],
+    weights: Sequence[float],
+    inputs: dict[str, torch.Tensor],
+    chosen: random.Random,
+) -> list[str]:
+    """The lines that fit."""
+    values, lines, used = dict(inputs), list[str](), list[str]()
+    length = chosen.choice(_LENGTHS)
+    for _ in range(_TRIES * length):
+        if len(lines) == length:
+            break
+        is_again = used and chosen.random() < _AGAIN
+        form = chosen.choice(used) if is_again else chosen.choices(forms, weights)[0]
+        # Few models compute with tensors that have no dimensions.
+        names = [*_FLOATS, *(f"v{at}" for at in range(len(lines)) if values[f"v{at}"].dim())]
+        line = _filled(form, names, chosen)
+        value = _value(line, values)
+        if value is not None:
+            name = f"v{len(lines)}"
+            values[name] = value
+            lines.append(line)
+            used.append(form)
+    return lines
 
 
-def _written(step: str, inputs: tuple[torch.Tensor, ...]) -> Iterator[Program]:
-    """The program of a step; none if the step does not fit the inputs."""
-    x, y, _ = inputs
-    with contextlib.suppress(RuntimeError, IndexError, TypeError), torch.no_grad():
-        eval(step, {"torch": torch, "x": x, "y": y})  # the text is ours
-        named = re.sub(r"\bx\b", "a", re.sub(r"\by\b", "b", step))
-        yield f"def program(a, b, c):\n    v0 = {named}\n    return v0\n", inputs
+def _filled(form: str, names: Sequence[str], chosen: random.Random) -> str:
+    """The form with all holes filled; a hole that occurs twice gets one value each."""
+    operands = dict(zip("xyz", chosen.sample(names, 3), strict=True))
+    if names[-1] not in operands.values() and chosen.random() < _IN_A_ROW:
+        operands[chosen.choice("xxxy")] = names[-1]
+
+    def drawn(hole: re.Match[str]) -> str:
+        name = hole[1]
+        if name in operands:
+            return operands[name]
+        return chosen.choice(_ARGUMENTS.get(name, _FLOATS))
+
+    while _HOLE.search(form):
+        form = _HOLE.sub(drawn, form)
+    return form
+
+
+def _value(line: str, values: dict[str, torch.Tensor]) -> torch.Tensor | None:
+    """The value of a line; None if the line raises, or if the value is large or not finite."""
+    try:
+        with torch.no_grad():
+            value: torch.Tensor = eval(line, {"torch": torch, **values})  # the text is ours
+    except (RuntimeError, IndexError, TypeError, ValueError):
+        return None
+    is_small = 0 < value.numel() <= _ELEMENTS
+    return value if is_small and bool((value.double().abs() <= _LARGEST).all()) else None
+
+
+def _written(
+    lines: Sequence[str],
+    inputs: dict[str, torch.Tensor],
+    chosen: random.Random,
+    *,
+    trained: bool,
+) -> Program:
+    """The program and the inputs that it reads. It returns each value that no line reads, and some
+    others.
+    """
+    named = {f"v{at}": line for at, line in enumerate(lines)}
+    body = "".join(f"    {name} = {line}\n" for name, line in named.items())
+    read = {*re.findall(r"\w+", " ".join(lines))}
+    returned = [name for name in named if name not in read or chosen.random() < _RETURNED]
+    given = [name for name in _GIVEN if name in read] or ["a"]
+    tensors = tuple(
+        inputs[name].requires_grad_(trained and inputs[name].is_floating_point()) for name in given
+    )
+    return f"def program({', '.join(given)}):\n{body}    return {', '.join(returned)}\n", tensors

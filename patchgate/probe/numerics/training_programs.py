@@ -22,7 +22,7 @@ from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
 from patchgate.probe.numerics.compiler_programs import program_texts
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import fragments, written_programs
-from patchgate.probe.numerics.random_programs import Program, function_of
+from patchgate.probe.numerics.pass_programs import Program, function_of
 from patchgate.probe.patch.snapshot import resolve
 
 # These are compiled too, with gradients.
@@ -252,7 +252,9 @@ _OTHER_OPTIMIZERS = {"Optimizer", "SparseAdam", "LBFGS"}
 def training_programs(
     names: Sequence[str], generator: torch.Generator
 ) -> Iterator[tuple[Program, bool]]:
-    """Programs that call one of the named functions; each with True if it is compiled too."""
+    """Programs that call one of the named functions. Each comes with True if it is compiled as well
+    as run in eager mode, or with False if it is only run in eager mode.
+    """
     wanted = _wanted(names)
     kinds = [name for name, kind in vars(torch.optim).items() if isinstance(kind, type)]
     steps = (_STEPS.replace("KIND", name) for name in kinds if name not in _OTHER_OPTIMIZERS)

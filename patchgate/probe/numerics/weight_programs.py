@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from patchgate.probe.numerics.model_fragments import written_programs
-from patchgate.probe.numerics.random_programs import Program
+from patchgate.probe.numerics.pass_programs import Program
 
 # The modules are in training: a backend for inference only may keep whatever it likes.
 _PROGRAMS = """

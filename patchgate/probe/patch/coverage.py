@@ -1,7 +1,8 @@
 """Records which lines of one file run, the jumps between them within a frame, and the outcomes of
 conditions and loops that the jumps show.
 
-Only conditions whose body has lines of its own count, since nothing but lines shows what ran.
+A condition or loop counts only if its body starts on a line below its test, because only lines
+show what ran.
 """
 
 from __future__ import annotations

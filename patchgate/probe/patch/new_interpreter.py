@@ -157,8 +157,8 @@ def _why_without_effect(name: str, loaded: Collection[str] | None, patch: str) -
 
 
 def _unknown(name: str) -> str | None:
-    """The message on a name that nothing reads; None if the name resembles none of torch's or
-    Triton's names.
+    """The message on an environment variable that nothing reads, if its name starts like torch's
+    and Triton's variables or resembles one of them; None for any other name.
     """
     is_torchs = name.startswith(_PREFIXES)
     # Names in capitals in quotes, in files that read the environment.

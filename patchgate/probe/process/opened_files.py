@@ -1,8 +1,8 @@
-"""Notes the files that a child reads in addition to its environment: a kept answer depends on them
-too.
+"""Notes the files that a child reads outside its Python environment: an answer is not kept if its
+key does not cover one of these files.
 
-Python reports each file that it opens, but not files that C code and other processes open. If the
-patch itself starts a process or loads a library without a path, a file without a name is noted.
+Python reports each file that it opens, but not the files that C code and other processes open. If
+code outside the environment starts a process or loads a library without a path, `?` is noted.
 """
 
 from __future__ import annotations

@@ -315,7 +315,9 @@ def _read_by(request: Request) -> Iterator[str]:
 
 
 def _or_alone(folder: str, path: str) -> str:
-    """The folder around a file, or only the file if everything else is in that folder too."""
+    """The given folder around a file; only the file if the folder is or contains the user's home,
+    /tmp, /dev/shm or /opt.
+    """
     return path if _holds_everything(folder) else folder
 
 

@@ -1,8 +1,8 @@
 """A page as one HTML file that needs no network: it contains template, style, script and data.
 
-The template escapes foreign text, or the text is JSON that no `</script>` can end; a policy allows
-only this script and loads nothing. Importing Jinja takes as long as the rest of the command, so it
-waits until a page is written.
+The template escapes foreign text. The data is JSON without `<`, so that no `</script>` in it can
+end its element. The page's policy allows only this style and this script, and no request. Jinja is
+imported only when a page is written, because that takes as long as the rest of the command.
 """
 
 from __future__ import annotations

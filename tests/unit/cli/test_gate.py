@@ -16,7 +16,8 @@ from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
 from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Verdict
-from patchgate.runner.results_folder import Journal, put_aside
+from patchgate.runner.journal import Journal
+from patchgate.runner.results_folder import put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
 from patchgate.runs import gate, plan

@@ -12,7 +12,7 @@ from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Expectation, Observation
 from patchgate.model.results import JudgedCell
 from patchgate.report.formats import JudgedPatch
-from patchgate.runner.results_folder import Journal
+from patchgate.runner.journal import Journal
 from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runner.run_settings import Run
 from patchgate.runs.history.store import History

@@ -20,7 +20,7 @@ from patchgate.model.results import (
     VerdictSummary,
 )
 from patchgate.model.text import did_you_mean, escape_control
-from patchgate.report.github import annotation, render_annotations
+from patchgate.report.github_annotations import annotation, render_annotations
 from patchgate.report.history import render_checklist, render_series, render_transitions
 from patchgate.report.markdown import as_code, render_markdown
 from patchgate.report.terminal import show_run

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Command
-from patchgate.report.markdown import MARKER, as_code, render_comment
+from patchgate.report.comment import MARKER, render_comment
+from patchgate.report.markdown import as_code
 from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
 

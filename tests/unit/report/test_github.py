@@ -6,7 +6,12 @@ import json
 from dataclasses import replace
 
 from patchgate.model.policy import Colour
-from patchgate.report.github import among_commands, annotation, commands_end, render_annotations
+from patchgate.report.github_annotations import (
+    among_commands,
+    annotation,
+    commands_end,
+    render_annotations,
+)
 from patchgate.report.sarif import Place, render_sarif, sarif_result
 from patchgate.report.view import view
 

@@ -21,8 +21,8 @@ from patchgate.model.policy import Kind
 from patchgate.model.records import PATCH_RUN, Case, Cause, Failure, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.files_read import note_read
+from patchgate.runner.journal import Journal
 from patchgate.runner.results_folder import (
-    Journal,
     cells_before,
     held,
     put_aside,

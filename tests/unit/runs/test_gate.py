@@ -32,7 +32,8 @@ from patchgate.model.results import JudgedCell, Progress
 from patchgate.model.serialization import to_dict
 from patchgate.runner import run_settings
 from patchgate.runner.files_read import note_read
-from patchgate.runner.results_folder import Journal, put_aside
+from patchgate.runner.journal import Journal
+from patchgate.runner.results_folder import put_aside
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate

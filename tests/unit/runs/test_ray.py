@@ -14,7 +14,7 @@ import pytest
 from patchgate.model.errors import UsageError
 from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Observation, Verdict
-from patchgate.runner.results_folder import Journal
+from patchgate.runner.journal import Journal
 from patchgate.runner.run_settings import Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key, ray

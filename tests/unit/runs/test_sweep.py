@@ -12,7 +12,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Observation, Verdict
 from patchgate.runner.files_read import note_read
-from patchgate.runner.results_folder import Journal, put_aside
+from patchgate.runner.journal import Journal
+from patchgate.runner.results_folder import put_aside
 from patchgate.runner.run_settings import NAME, Run, load_run, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key

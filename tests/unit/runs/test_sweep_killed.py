@@ -13,7 +13,8 @@ import pytest
 from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Observation, Verdict
 from patchgate.runner.cache import Cache
-from patchgate.runner.results_folder import Journal, put_aside
+from patchgate.runner.journal import Journal
+from patchgate.runner.results_folder import put_aside
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key

@@ -150,7 +150,7 @@ def _load(graph: GraphLowering, memory: Memory, launches: dict[str, list[str]] |
     run = module.call
 
     def call(args: list[Any]) -> Any:
-        from patchgate.probe.interpret.language import interpreted_language
+        from patchgate.probe.interpret.triton_interpreter import interpreted_language
 
         memory.begin_call()
         with interpreted_language(memory), _without_streams(), _OperatorsOnCpu(memory):
@@ -283,7 +283,7 @@ class _Kernels:
         else:
             module = load()
             kernel = _as_chosen(getattr(module, name), self._memory, self._launches)
-        from patchgate.probe.interpret.language import LIBDEVICE
+        from patchgate.probe.interpret.triton_interpreter import LIBDEVICE
 
         if "libdevice" in vars(module):
             vars(module)["libdevice"] = LIBDEVICE
@@ -351,7 +351,7 @@ class _Kernel:
 
         Raises NeedsDevice if the interpreter cannot run it.
         """
-        from patchgate.probe.interpret.language import launch
+        from patchgate.probe.interpret.triton_interpreter import launch
 
         arguments = self._constants | dict(zip(self._passed, args, strict=False)) | kwargs
         # For None the call passes a number.
