@@ -340,7 +340,7 @@ def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_ti
         leaves_functions_unreached=lambda torch: False,
         differences=print,
         patch=Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")),
-        run=SimpleNamespace(profile=None, devices=(), asks=lambda check, family: True),
+        run=SimpleNamespace(profile=None, devices=(), seed=0, asks=lambda check, family: True),
     )
     answers = _run_samples(context, "2.11.0")
     assert "failure" not in answers["unpatched"]
