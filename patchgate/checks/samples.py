@@ -47,8 +47,9 @@ PG512 other results for samples of what the patch replaces
     draws random numbers must have the gradient that its own results have with the same seed; so
     must small programs with dropout, where a patch acts on the graphs of forward and backward. A
     pass meets small programs, also random ones, with integers, booleans and NaN, and formulas with
-    other numbers than its own. A patch of how kernels are ordered or fused meets programs that read an input
-    before they write it, constants, computed indices, and five options. With a patch of the keys
+    other numbers than its own. A patch of how kernels are ordered or fused meets programs that read
+    an input before they write it, constants, computed indices, and five options. With a patch of
+    the keys
     of caches, functions that differ in one thing, or in one option, are compiled with one cache,
     into which threads write. What acts before Inductor meets programs that compile Python: lists,
     classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`. Programs
