@@ -49,19 +49,18 @@ PG512 other results for samples of what the patch replaces
     pass meets small programs, also random ones, with integers, booleans and NaN, and formulas with
     other numbers than its own. A patch of how kernels are ordered or fused meets programs that read
     an input before they write it, constants, computed indices, and five options. With a patch of
-    the keys
-    of caches, functions that differ in one thing, or in one option, are compiled with one cache,
-    into which threads write. What acts before Inductor meets programs that compile Python: lists,
-    classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`. Programs
-    call what is replaced in distributions, initial weights, copies of parameters, loaders of data
-    and optimizers. Of a patch that changes how code is made the code for a simulated GPU is run
-    too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
+    the keys of caches, functions that differ in one thing, or in one option, are compiled with one
+    cache, into which threads write. What acts before Inductor meets programs that compile Python:
+    lists, classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`.
+    Programs call what is replaced in distributions, initial weights, copies of parameters, loaders
+    of data and optimizers. Of a patch that changes how code is made the code for a simulated GPU is
+    run too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
     gradients or changed inputs are neither what torch computes without the patch nor what eager
-    mode computes, by more than rounding explains (of small numbers two digits must agree); nor
-    are they nearer to the exact ones in half precision. A patch that claims
-    `numerics = "changes"` may do so, but neither a pass nor the order of kernels may move a
-    result of a small program by more than half of its size. Or an output shares memory with an
-    input, or with an output that is its copy, as neither without the patch nor in eager mode.
+    mode computes, by more than rounding explains (of small numbers two digits must agree); nor are
+    they nearer to the exact ones in half precision. A patch that claims `numerics = "changes"` may
+    do so, but neither a pass nor the order of kernels may move a result of a small program by more
+    than half of its size. Or an output shares memory with an input, or with an output that is its
+    copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is

@@ -13,14 +13,16 @@ from patchgate.cli.main import say, show_failure
 from patchgate.cli.options import AT_LEAST_1, Rows, Torches, Workers, own_folder
 from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.report import show
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.project import find_project
-from patchgate.model.exit_code import exit_code
+from patchgate.model.exit_code import MACHINE, exit_code
+from patchgate.model.policy import Kind
 from patchgate.report.next_commands import typed
 from patchgate.runner.leftovers import temporary_files_below
 from patchgate.runner.results_folder import results_folder
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers, running_servers
-from patchgate.runs.fuzz import differences_of_torch, judged_until_red, seeds
+from patchgate.runs.fuzz import Unjudged, differences_of_torch, judged_round, seeds
 from patchgate.runs.gate import JudgedRun, planned_run
 from patchgate.runs.plan import environments_for, load_patches
 
@@ -48,15 +50,16 @@ def fuzz(
     Exit codes: 0 nothing differs, 1 red, 2 usage, 3 PATCH changes nothing that programs meet, 4
     trouble with the machine, or a missing package.
     """
-    (project, _), loaded = (
-        load_patches([patch], ()) if patch else ((find_project(Path.cwd()), ()), {})
-    )
+    project, loaded = find_project(Path.cwd()), dict[Path, Patch]()
+    if patch:
+        (project, _), loaded = load_patches([patch], ())
     environments = environments_for(loaded.values(), project, rows, (), torches, False, say)
     settings = Run(
         folder=str(folder),
         patch="",
         rows=environments[0],
         project=project,
+        devices=project.judged_devices,
         checks=("samples",),
         by_release=not rows,
     )
@@ -68,34 +71,40 @@ def fuzz(
     ):
         if not patch:
             sys.exit(max([_show_differences(each, servers) for each in rounds]))
-        planned = (
-            planned_run(patch, loaded[patch], each, environments, alone=True) for each in rounds
-        )
-        judged = judged_until_red(planned, workers, servers, show_failure)
-        sys.exit(max(map(_show_round, judged)))
+        for each in rounds:
+            planned = planned_run(patch, loaded[patch], each, environments, alone=True)
+            code = _show_round(judged_round(planned, workers, servers, show_failure))
+            if code:
+                sys.exit(code)
 
 
 def _show_round(judged: JudgedRun) -> int:
-    """Show a round that is red, or say how many programs were compared. Return the exit code."""
+    """Show a round that is not green, or say how many programs were compared. Return the exit
+    code.
+    """
     code = exit_code(judged.verdicts)
     if code:
         show([judged], Path(judged.run.folder), "text")
         say(f"the same programs again: {typed(judged.run.again)}")
         return code
-    codes = {each.code for each in CODES} - {"PG515"}
+    codes = {each.code for each in CODES}
     found = [verdict for verdict in judged.verdicts if verdict.code in codes]
     for verdict in found:
         say(f"seed {judged.run.seed}, torch {verdict.torch}: {verdict.actual.partition(';')[0]}")
     if not found:
-        say("no random program meets what the patch changes, or none could be judged")
-    return 0 if found else 3
+        say("the patch replaces nothing that a random program calls")
+    return 0 if any(verdict.kind is Kind.PASS for verdict in found) else 3
 
 
 def _show_differences(run: Run, servers: Servers) -> int:
     """Print each program that torch alone compiles wrongly. Return the exit code."""
     differ = False
     for torch in run.torches:
-        compared, texts = differences_of_torch(run, torch, servers)
+        try:
+            compared, texts = differences_of_torch(run, torch, servers)
+        except Unjudged as error:
+            say(f"seed {run.seed}, torch {torch}: not judged: {error}")
+            return MACHINE
         say(f"seed {run.seed}, torch {torch}: {compared} programs compared")
         for text in texts:
             differ = True

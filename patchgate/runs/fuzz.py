@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.model.exit_code import exit_code
+from patchgate.model.records import Cause
 from patchgate.model.results import Progress
-from patchgate.model.serialization import failure_of
+from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.client import runner_of
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers
@@ -36,31 +36,31 @@ def seeds(first: int, minutes: float) -> Iterator[int]:
             return
 
 
-def judged_until_red(
-    rounds: Iterable[PlannedRun],
-    workers: int,
-    servers: Servers,
-    failed: Callable[[BaseException], None],
-) -> Iterator[JudgedRun]:
-    """Judge one round after the other. The first that is not green is the last."""
-    for planned in rounds:
-        (judged,) = judge_runs(
-            [planned],
-            folder=Path(planned.run.folder),
-            workers=workers,
-            progress=lambda *_: nullcontext(Progress()),
-            ended=lambda *_: None,
-            failed=failed,
-            servers=servers,
-        )
-        yield judged
-        if exit_code(judged.verdicts):
-            return
+class Unjudged(Exception):
+    """A round of torch alone that did not end, for a reason that is not the compiled code's."""
+
+
+def judged_round(
+    planned: PlannedRun, workers: int, servers: Servers, failed: Callable[[BaseException], None]
+) -> JudgedRun:
+    """Judge one round of a patch. Nothing is shown while it lasts."""
+    (judged,) = judge_runs(
+        [planned],
+        folder=Path(planned.run.folder),
+        workers=workers,
+        progress=lambda *_: nullcontext(Progress()),
+        ended=lambda *_: None,
+        failed=failed,
+        servers=servers,
+    )
+    return judged
 
 
 def differences_of_torch(run: Run, torch: str, servers: Servers) -> tuple[int, list[str]]:
     """Compile the programs of the run's seed with torch alone. Return how many were compared, and a
-    text for each that has other results than in eager mode, or that ends the process.
+    text for each that has other results than in eager mode, or for compiled code that crashes.
+
+    Raises Unjudged for any other failure.
     """
     ask = partial(runner_of(run, servers).ask, torch, profile=run.profile("cpu"))
     making = {"names": [_ANY], "kernels": [_ANY], "mentions": [], "seed": run.seed}
@@ -69,13 +69,19 @@ def differences_of_torch(run: Run, torch: str, servers: Servers) -> tuple[int, l
     with TemporaryDirectory() as folder:
         made, compiled = (str(Path(folder, name)) for name in ("made", "compiled"))
         operators = partial(ask, "operators", _SECONDS, patch=None)
-        for asked in (
-            partial(operators, outputs=made, **making),
-            partial(operators, unpatched=made, outputs=compiled, **again),
-            partial(ask, "differ samples", unpatched=made, patched=compiled),
-        ):
-            answer = asked()
-            if failure := failure_of(answer):
-                return 0, [failure.text]
-    metrics = answer["metrics"]
+        _require(operators(outputs=made, **making))
+        answer = operators(unpatched=made, outputs=compiled, **again)
+        failed = failure_of(answer)
+        if failed and failed.cause is Cause.CRASHED:
+            return 0, [failed.text]
+        _require(answer)
+        metrics = _require(ask("differ samples", unpatched=made, patched=compiled))["metrics"]
     return metrics["judged"], [f"{each['sample']}: {each['what']}" for each in metrics["differing"]]
+
+
+def _require(answer: Answer) -> Answer:
+    """The answer. Raises Unjudged if it is a failure, or if samples cannot be made."""
+    failed = failure_of(answer)
+    if failed or answer.get("unmeasured"):
+        raise Unjudged(failed.text if failed else answer["unmeasured"])
+    return answer

@@ -46,6 +46,8 @@ print(
             "scaled": [scaled(texts(1)), scaled(texts(1, MENTIONS))],
             "steady": len(kept),
             "gradients": sum(bool(each["gradient"]) for each in eager),
+            "finite": all(x.isfinite().all().item() for each in eager for x in each["gradient"]),
+            "trained": texts(1) != texts(1, trained=True),
             "differing": differing,
         }
     )

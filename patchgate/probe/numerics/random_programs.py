@@ -21,7 +21,8 @@ from patchgate.probe.numerics.pass_programs import Program
 
 # One form a line. In braces: `x`, `y` and `z` are different values, `given` is an input, and the
 # other names are arguments (`_ARGUMENTS`). Forms that jump read inputs alone: a last digit that
-# differs may move the result of a jump as far as an error does.
+# differs may move the result of a jump as far as an error does. No form writes different values to
+# one place or has an infinite gradient, because sound code may differ there.
 _FORMS = """
 {x} + {y}
 {x} - {y}
@@ -54,13 +55,13 @@ torch.where({mask}, {x}, {number})
 {x}.sin()
 {x}.abs()
 {x}.clamp(-3, 3).exp()
-{x}.abs().sqrt()
-torch.rsqrt({x} * {x} + {factor})
+({x}.abs() + 1).sqrt()
+torch.rsqrt({x} * {x} + {positive})
 {x}.abs().log1p()
 torch.erf({x})
 torch.nn.functional.gelu({x}, approximate={approximate})
 torch.nn.functional.silu({x}) * {y}
-torch.nn.functional.softplus({x}, {factor}, {limit})
+torch.nn.functional.softplus({x}, {positive}, {limit})
 torch.nn.functional.leaky_relu({x}, {factor})
 torch.nn.functional.elu({x}, {factor})
 torch.nn.functional.hardtanh({x}, {low}, {high})
@@ -75,7 +76,7 @@ torch.nn.functional.hardtanh({x}, {low}, {high})
 {x}.softmax({dim})
 torch.log_softmax({x}, {dim})
 torch.logsumexp({x}, {dims}, keepdim={flag})
-torch.linalg.vector_norm({x}, {power}, {dims}, keepdim={flag})
+torch.linalg.vector_norm({x}, {positive}, {dims}, keepdim={flag})
 {given}.argmax({dim}, keepdim={flag})
 ({given} > {number}).any({dim})
 ({given} > {number}).sum({dims})
@@ -125,17 +126,17 @@ torch.nn.functional.scaled_dot_product_attention({x}, {y}, {z}, is_causal={flag}
 torch.nn.functional.conv1d({x}[None], {y}[:, :, None])
 torch.nn.functional.avg_pool1d({x}[None], {size}, {size})
 torch.nn.functional.mse_loss({x}, {y}, reduction={reduction})
-torch.nn.functional.cross_entropy({x}, i.abs(), label_smoothing={fraction}, reduction={reduction})
-torch.nn.functional.embedding(i.abs(), {x})
+torch.nn.functional.cross_entropy({x}, k, label_smoothing={fraction}, reduction={reduction})
+torch.nn.functional.embedding(k, {x})
 {x}[i]
 {x}[:, i]
 {x}[i, i]
-{x}.index_select({dim}, i.abs())
+{x}.index_select({dim}, k)
 {x}.gather({dim}, j)
 {x}.scatter({dim}, j, {number})
-{x}.scatter({dim}, j, {y})
+{x}.scatter(0, j, {y})
 {x}.scatter_add({dim}, j, {y})
-{x}.index_add(0, i.abs(), {y}, alpha={factor})
+{x}.index_add(0, k, {y}, alpha={factor})
 {x}.index_put((i,), {y}, accumulate={flag})
 {x}.slice_scatter({y}[:{size}], 0, 0, {size})
 {x}.select_scatter({y}[0], 0, {place})
@@ -154,6 +155,7 @@ torch.arange({x}.shape[-1]) * {x}
 _ARGUMENTS = {
     "number": ("0", "1", "-1", "2", "0.5", "-0.25", "1.0", "0.0"),
     "factor": ("2", "0.5", "-1", "3", "1", "-0.75"),
+    "positive": ("1", "2", "3"),
     "fraction": ("0.0", "0.1"),
     "limit": ("1e-5", "0.5", "20.0"),
     "power": ("2", "1", "3", "0", "2.0"),
@@ -170,7 +172,7 @@ _ARGUMENTS = {
     "mask": ("p", "{given} > 0", "{given} < {number}", "~p"),
 }
 _HOLE = re.compile(r"\{(\w+)\}")
-_FLOATS, _GIVEN = "abcd", "abcdijp"
+_FLOATS, _GIVEN = "abcd", "abcdijkp"
 # Square shapes fit where a wrong order of dimensions does not show.
 _SHAPES = ((4, 6), (4, 6), (5, 5))
 # The numbers of lines; a program ends earlier if few lines fit.
@@ -188,9 +190,12 @@ _LARGEST, _ELEMENTS = 1e3, 2_000
 
 def random_programs(seed: int, mentions: Sequence[str], *, trained: bool) -> Iterator[Program]:
     """Endless programs. If `trained`, their inputs of floating point have a gradient."""
-    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    forms = _FORMS.strip().splitlines()
-    called = [_stems(form) & mentioned_stems(mentions) for form in forms]
+    own = 2 * seed + trained  # the programs that are trained are others
+    chosen, generator = random.Random(own), torch.Generator().manual_seed(own)
+    forms, mentioned = _FORMS.strip().splitlines(), mentioned_stems(mentions)
+    called = (
+        [_stems(form) & mentioned for form in forms] if mentioned else [set[str]()] * len(forms)
+    )
     often = Counter(itertools.chain(*called))
     share = _MENTIONED * len(forms) / max(len(often), 1)
     weights = [1 + share * sum(1 / often[word] for word in words) for words in called]
@@ -214,8 +219,9 @@ def _stems(form: str) -> set[str]:
 
 
 def _inputs(chosen: random.Random, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Two matrices, one stored by columns at times, a tensor that is broadcast, another dtype,
-    indices, also below zero, and a mask.
+    """Two matrices, one stored by columns at times, a tensor that is broadcast, another dtype, a
+    mask, and indices: each row once, also counted from the end; each row once in each column; and
+    any row.
     """
     rows, columns = shape = chosen.choice(_SHAPES)
     a, b, d = (torch.randn(shape, generator=generator) for _ in range(3))
@@ -225,10 +231,12 @@ def _inputs(chosen: random.Random, generator: torch.Generator) -> dict[str, torc
         b = b.t().contiguous().t()
     if chosen.random() < _TYPED:
         d = (d * 2).to(chosen.choice((torch.float64, torch.int64, torch.bool)))
+    from_end = torch.randint(0, 2, (rows,), generator=generator) * rows
     return {
         **{"a": a, "b": b, "c": c, "d": d},
-        "i": torch.randint(-rows, rows, (rows,), generator=generator),
-        "j": torch.randint(0, min(shape), shape, generator=generator),
+        "i": torch.randperm(rows, generator=generator) - from_end,
+        "j": torch.rand(shape, generator=generator).argsort(0),
+        "k": torch.randint(0, rows, (rows,), generator=generator),
         "p": torch.randint(0, 2, shape, generator=generator).bool(),
     }
 
