@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import click
 
 from patchgate.checks.samples import CODES
 from patchgate.cli.main import say, show_failure
-from patchgate.cli.options import AT_LEAST_1, Rows, Torches, Workers, own_folder
+from patchgate.cli.options import AT_LEAST_1, Duration, Rows, Torches, Workers, own_folder
 from patchgate.cli.parameters import argument, option, options
 from patchgate.cli.report import show
-from patchgate.inputs.manifest import Patch
 from patchgate.inputs.project import find_project
+from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
 from patchgate.model.policy import Kind
 from patchgate.report.next_commands import typed
@@ -35,7 +36,7 @@ def fuzz(
     torches: Torches,
     rows: Rows,
     minutes: float = option(
-        default=10.0, type=click.FloatRange(0), help="Begin no further round after this time."
+        default=10.0, type=Duration(0), help="Begin no further round after this time."
     ),
     seed: int = option(default=1, type=AT_LEAST_1, help="The seed of the first round."),
     workers: Workers,
@@ -43,37 +44,42 @@ def fuzz(
 ) -> None:
     """Compile random programs with PATCH, until one differs.
 
-    A round has some seventy programs, which mostly call operators that PATCH mentions, in inference
-    and in training. They are compared with eager mode and with torch without PATCH. Without PATCH:
-    torch alone is compared with eager mode, in every round.
+    A round has some seventy programs in inference and in training, many of which call operators
+    that PATCH mentions. They are compared with eager mode and with torch without PATCH. Without
+    PATCH: torch alone is compared with eager mode.
 
     Exit codes: 0 nothing differs, 1 red, 2 usage, 3 PATCH changes nothing that programs meet, 4
     trouble with the machine, or a missing package.
     """
-    project, loaded = find_project(Path.cwd()), dict[Path, Patch]()
     if patch:
         (project, _), loaded = load_patches([patch], ())
+    else:
+        project, loaded = find_project(Path.cwd()), {}
     environments = environments_for(loaded.values(), project, rows, (), torches, False, say)
+    python, missing = environments
+    if not patch and (missing or not python):
+        got = "; ".join(missing.values())
+        raise UsageError("no torch to compile with", where="--torch", got=got, next="--row")
     settings = Run(
         folder=str(folder),
         patch="",
-        rows=environments[0],
+        rows=python,
         project=project,
         devices=project.judged_devices,
         checks=("samples",),
         by_release=not rows,
     )
     rounds = (replace(settings, seed=number) for number in seeds(seed, minutes))
-    with (
-        results_folder(folder, "--folder"),
-        temporary_files_below(),
-        running_servers(environments[0]) as servers,
-    ):
-        if not patch:
-            sys.exit(max([_show_differences(each, servers) for each in rounds]))
+    with results_folder(folder, "--folder"), temporary_files_below(), ExitStack() as stack:
+        # There is no interpreter if the patch cannot be parsed.
+        servers = stack.enter_context(running_servers(python)) if all(python.values()) else None
         for each in rounds:
-            planned = planned_run(patch, loaded[patch], each, environments, alone=True)
-            code = _show_round(judged_round(planned, workers, servers, show_failure))
+            if patch:
+                planned = planned_run(patch, loaded[patch], each, environments, alone=True)
+                code = _show_round(judged_round(planned, workers, servers, show_failure))
+            else:
+                assert servers
+                code = _show_differences(each, servers)
             if code:
                 sys.exit(code)
 
@@ -97,7 +103,7 @@ def _show_round(judged: JudgedRun) -> int:
 
 
 def _show_differences(run: Run, servers: Servers) -> int:
-    """Print each program that torch alone compiles wrongly. Return the exit code."""
+    """Print the programs that torch alone compiles wrongly. Return the exit code."""
     differ = False
     for torch in run.torches:
         try:

@@ -24,8 +24,8 @@ AT_LEAST_1 = click.IntRange(1)
 _MOST_SECONDS = 1e6
 
 
-class _Seconds(click.FloatRange):
-    """A number of seconds. It refuses `nan`, which click accepts in any range."""
+class Duration(click.FloatRange):
+    """A number of seconds or minutes. It refuses `nan`, which click accepts in any range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -106,7 +106,7 @@ ResultsFolder = Annotated[
 def time_limit(seconds: float) -> Any:
     return option(
         default=seconds,
-        type=_Seconds(0, min_open=True),
+        type=Duration(0, min_open=True),
         metavar="SECONDS",
         help="Seconds that one case may take.",
     )

@@ -31,7 +31,10 @@ NAME = "run.json"
 VERDICTS = "verdicts.json"
 OBSERVATIONS = "observations"
 # Options that leave out what is judged before a merge.
-_NARROWING = ("--torch ", "--problem ", "--device ", "--model ", "--workload ", "--check ")
+_NARROWING = (
+    *("--torch ", "--problem ", "--device ", "--model ", "--workload ", "--check "),
+    *("--seed ", "--minutes "),
+)
 
 
 @record

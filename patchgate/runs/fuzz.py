@@ -41,7 +41,10 @@ class Unjudged(Exception):
 
 
 def judged_round(
-    planned: PlannedRun, workers: int, servers: Servers, failed: Callable[[BaseException], None]
+    planned: PlannedRun,
+    workers: int,
+    servers: Servers | None,
+    failed: Callable[[BaseException], None],
 ) -> JudgedRun:
     """Judge one round of a patch. Nothing is shown while it lasts."""
     (judged,) = judge_runs(

@@ -78,11 +78,12 @@ def environments_for(
     watch: bool,
     say: Say,
 ) -> Environments:
-    """The interpreters by release. If none of the patches can be parsed, no environment is made,
-    except for a watch or if a row has a problem.
+    """The interpreters by release. If there are patches and none can be parsed, no environment is
+    made, except for a watch or if a row has a problem.
     """
     given = pairs_of(rows, "--row")
-    if not (watch or problems) and all(syntax_failure(patch, given.values()) for patch in patches):
+    readable = not patches or not all(syntax_failure(patch, given.values()) for patch in patches)
+    if not (readable or watch or problems):
         return given or dict.fromkeys(torches or default_releases(project), ""), {}
     return chosen_environments(project, rows, problems, torches, say)
 

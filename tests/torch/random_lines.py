@@ -12,7 +12,7 @@ from patchgate.probe.numerics import operator_samples
 from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import SEED, Sample
 
-MENTIONS = ["torch.ops.aten.add.Tensor", "torch.fx.Graph"]
+MENTIONS = ["torch.ops.aten.cumsum.default", "torch.fx.Graph"]
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 
@@ -25,8 +25,8 @@ def drawn(seed, mentions=(), trained=False):
     return list(itertools.islice(random_programs(seed, mentions, trained=trained), 40))
 
 
-def scaled(programs):
-    return sum("alpha=" in text for text in programs)
+def calling(programs):
+    return sum("cumsum(" in text for text in programs)
 
 
 trained = [Sample(*program, {}) for program in drawn(SEED, MENTIONS, trained=True)][:20]
@@ -43,7 +43,7 @@ print(
         {
             "again": texts(1) == texts(1),
             "other": texts(1) != texts(2),
-            "scaled": [scaled(texts(1)), scaled(texts(1, MENTIONS))],
+            "calling": [calling(texts(1)), calling(texts(1, MENTIONS))],
             "steady": len(kept),
             "gradients": sum(bool(each["gradient"]) for each in eager),
             "finite": all(x.isfinite().all().item() for each in eager for x in each["gradient"]),

@@ -198,6 +198,8 @@ def test_the_whole_gate_that_a_quick_look_names_keeps_the_other_options(folder):
     run, verdicts = look_at(Kind.PASS, **NARROWED["--check"])
     assert str(run.whole()) == "patchgate gate mine.py --row 2.9.0=python --folder out"
     assert "--row" not in str(run.whole(["--requires acme"]))
+    run, _ = look_at(Kind.PASS, **NARROWED["--check"], seed=7)
+    assert str(run.whole()) == "patchgate gate mine.py --row 2.9.0=python"
 
 
 def test_a_quick_look_says_of_how_much(folder):
