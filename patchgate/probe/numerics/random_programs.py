@@ -20,9 +20,10 @@ from patchgate.probe.numerics.operators import Calls, stem
 from patchgate.probe.numerics.pass_programs import Program
 
 # One form a line. In braces: `x`, `y` and `z` are different values, `given` is an input, and the
-# other names are arguments (`_ARGUMENTS`). Forms that jump read inputs alone: a last digit that
-# differs may move the result of a jump as far as an error does. No form writes different values to
-# one place or has an infinite gradient, because sound code may differ there.
+# other names are arguments (`_ARGUMENTS`). Only inputs are compared, rounded or counted: a last
+# digit that differs in another value could change such a result as much as an error does. No form
+# writes different values to one place or has an infinite gradient, because sound code may differ
+# there.
 _FORMS = """
 {x} + {y}
 {x} - {y}
@@ -178,7 +179,7 @@ _SHAPES = ((4, 6), (4, 6), (5, 5))
 # The numbers of lines; a program ends earlier if few lines fit.
 _LENGTHS = (2, 3, 4, 4, 6, 6, 8, 12, 24)
 _TRIES = 4  # for each line
-# How much the forms of mentioned operators weigh in addition, compared with all forms.
+# The weight that the forms of mentioned operators get in addition, divided by that of all forms.
 _MENTIONED = 1.0
 # The shares of lines that read the line before, and of lines whose form is in the program already,
 # since passes merge and reorder such lines; of middle values that are returned too; of programs
