@@ -51,7 +51,7 @@ def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
     """Calls with one more dimension, with the sizes of the call's own tensor, with an argument
-    added or left out, and with a tensor of another kind or shape.
+    added or left out, and with a tensor of another kind or shape, or without dimensions.
     """
     given = _given(args)
     if given is None:
@@ -77,6 +77,8 @@ def derived(
     for at, leaf in enumerate(leaves):
         if leaf is args[0] or not isinstance(leaf, torch.Tensor):
             continue
+        if leaf.dim() and leaf.numel():
+            yield pytree.tree_unflatten([*leaves[:at], _first_of(leaf), *leaves[at + 1 :]], spec)
         if leaf.dtype is torch.int64:  # an index from the end
             yield pytree.tree_unflatten([*leaves[:at], -1 - leaf, *leaves[at + 1 :]], spec)
         if not leaf.is_floating_point():
@@ -192,6 +194,11 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
                 kind = kind[len(optional) : -1] if kind.startswith(optional) else kind
                 found.setdefault(argument.name, (kind, argument.default_value))
     return found
+
+
+def _first_of(leaf: torch.Tensor) -> torch.Tensor:
+    """The first number of the tensor, without dimensions."""
+    return leaf.detach().flatten()[0].clone()
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -23,6 +23,7 @@ from patchgate.probe.numerics.sample_calls import (
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
+    OF_A_ROW,
     REDRAWN,
     SEED,
     SLOPE,
@@ -174,8 +175,18 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
         INTO_OUT: _into_out,
         HALF_BY_DEFAULT: _with_half_by_default,
         ON_A_GPU: on_a_gpu,
+        OF_A_ROW: _of_a_row,
     }
     return ways[how](function) if how in ways else function
+
+
+def _of_a_row(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the function with the first row of its first tensor in place of each row."""
+
+    def called(first: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(first[:1].expand(first.shape), *args, **kwargs)
+
+    return called
 
 
 def _in_another_thread(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,7 +41,7 @@ def pickled(module: Any) -> Any:
 
 # The most samples of one operator for each way to make them. Some of each kind come first.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
-_CONTAINED = 3
+_CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
@@ -80,6 +80,8 @@ _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
 #: A function that is called with other tensors first, and again after its own tensors were written;
 #: and a gradient that is the same for all elements, as for a sum.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
+#: A first tensor that a graph expands from its first row, so that all rows share their memory.
+OF_A_ROW = "with one row expanded"
 #: With infinities and NaN among the numbers.
 INFINITE = "with infinities"
 #: A program that compiles a module and calls it again with other weights.
@@ -414,11 +416,21 @@ def _in_turns(
         halves[:_HALF],
         trained[:_GRADIENT],
         _strided([*plain, *further]),
+        [*itertools.islice(map(_of_a_row, filter(_has_rows, around)), _OF_A_ROW)],
         [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
         varied[:_VARIED],
     ]
     alone = plain[_PLAIN : _PLAIN + _EAGER]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
+
+
+def _has_rows(sample: Sample) -> bool:
+    first = sample.args[0]
+    return isinstance(first, torch.Tensor) and first.dim() > 0 and first.shape[0] > 1
+
+
+def _of_a_row(sample: Sample) -> Sample:
+    return replace(sample, how=OF_A_ROW)
 
 
 def _strided(samples: Sequence[Sample]) -> list[Sample]:
