@@ -86,6 +86,13 @@ print(
                 for own in (1, 0)
                 for steps in ([(1, 0), (0, own)], [(2, 0), (0, 0)], [(1, 0), (1, 0)], [(0, 3)])
             ],
+            # A branch for small sizes is compiled once, and not for each size.
+            "grown for fewer": [
+                grown([(1, 0), (0, 0)] * 3, [*[(1, 0), (0, 0)] * 2, *steps], STEPS["sizes"]).get(
+                    "step", ""
+                )
+                for steps in ([(2, 0), (0, 0)], [(1, 0), (1, 0)], [(2, 0), (1, 0)], [(3, 0)])
+            ],
             "grown elsewhere": [
                 grown([(2, 1)], [after], STEPS["programs"]).get("of", "")
                 for after in ((2, 1), (3, 1), (2, 2), (1, 0), "an error")

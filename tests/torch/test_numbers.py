@@ -34,6 +34,7 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
         f"with {each} size" for each in ("another", "a third", "another")
     ]
     assert found["grown"][4:] == ["with another size"] * 4
+    assert found["grown for fewer"] == ["", "", "with two elements", "with three elements"]
     assert found["grown elsewhere"] == ["", "graphs", "breaks", "", "raises"]
     assert found["numbers"] == "with a third number"
     assert found["folded"] == [True, False, False, False]

@@ -178,16 +178,18 @@ def loops_of_one_thread() -> list[str]:
 
 
 def _calls_of_sizes(sample: Sample) -> Iterator[Call]:
-    """The call twice, then with twice and with four times as many elements along a dimension."""
+    """The call twice, then with twice and with four times as many elements along a dimension, then
+    with three and with two.
+    """
     call = sample.args, sample.kwargs
     yield call
     yield call
     first = next((x for x in sample.args if isinstance(x, torch.Tensor)), None)
     if first is None or not first.dim():
         return
-    for _ in STEPS["sizes"][2:]:
-        call = resized(call, -2 if first.dim() > 2 else 0, None)
-        yield call
+    dim = -2 if first.dim() > 2 else 0
+    for size in (2 * first.shape[dim], 4 * first.shape[dim], 3, 2):
+        yield resized(call, dim, size)
 
 
 def _calls_of_numbers(sample: Sample) -> Iterator[Call]:
