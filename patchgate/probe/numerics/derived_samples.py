@@ -50,12 +50,13 @@ _TRAINED = 3
 def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """Calls with one more dimension, with the sizes of the call's own tensor, with an argument
-    added or left out, and with a tensor of another kind or shape, or without dimensions.
+    """Calls with a tensor without dimensions, with one more dimension, with the sizes of the call's
+    own tensor, with an argument added or left out, and with a tensor of another kind or shape.
     """
     given = _given(args)
     if given is None:
         return
+    yield from _without_dimensions(args, kwargs)
     if 1 <= given.dim() <= 3 and given.is_floating_point():
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
@@ -77,14 +78,22 @@ def derived(
     for at, leaf in enumerate(leaves):
         if leaf is args[0] or not isinstance(leaf, torch.Tensor):
             continue
-        if leaf.dim() and leaf.numel():
-            yield pytree.tree_unflatten([*leaves[:at], _first_of(leaf), *leaves[at + 1 :]], spec)
         if leaf.dtype is torch.int64:  # an index from the end
             yield pytree.tree_unflatten([*leaves[:at], -1 - leaf, *leaves[at + 1 :]], spec)
         if not leaf.is_floating_point():
             continue
         for other in _other_tensors(leaf, given):
             yield pytree.tree_unflatten([*leaves[:at], other, *leaves[at + 1 :]], spec)
+
+
+def _without_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
+    """The call in which the second tensor is a number without dimensions."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    for at in tensors[1:2]:
+        if leaves[at].dim() and leaves[at].numel():
+            leaves[at] = leaves[at].detach().flatten()[0].clone()
+            yield pytree.tree_unflatten(leaves, spec)
 
 
 def _of_own_size(
@@ -194,11 +203,6 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
                 kind = kind[len(optional) : -1] if kind.startswith(optional) else kind
                 found.setdefault(argument.name, (kind, argument.default_value))
     return found
-
-
-def _first_of(leaf: torch.Tensor) -> torch.Tensor:
-    """The first number of the tensor, without dimensions."""
-    return leaf.detach().flatten()[0].clone()
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:

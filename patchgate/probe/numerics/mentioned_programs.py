@@ -272,7 +272,7 @@ def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
     """Programs of one operator. One has all its calls, the first of them twice. Each call is also
     followed by a product, and applied to its own result. Some calls stand on either side of a
-    write, or have a result that is written.
+    write, have a result that is written, or take a row that is expanded.
     """
     inputs = [tensor for call in calls for tensor in call.tensors]
     if len(inputs) <= len(_LETTERS):
@@ -288,6 +288,8 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
             around = f"x = a.clone()\ny = {again}\nx.fill_(1)\nreturn y, {again}"
             yield _program(around, call.tensors)
             yield _program(f"x = {plain}\nx.fill_(1)\nreturn x, a", call.tensors)
+            if call.tensors[0].dim():
+                yield _program(f"x = (a[:1] * 2).expand(a.shape)\nreturn {again}", call.tensors)
 
 
 def _halves(tensor: torch.Tensor) -> torch.Tensor:
