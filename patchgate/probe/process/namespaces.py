@@ -43,6 +43,9 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 SHARED = ("/tmp", "/dev/shm")
 # The size of each such folder.
 _SHARED_BYTES = 256 << 20
+# The number of the last process of a namespace, which the kernel counts on from, and how many
+# numbers are drawn from.
+_LAST_PROCESS, _PROCESSES = Path("/proc/sys/kernel/ns_last_pid"), 8000
 # The most links on the way to one path, as in Linux.
 _LINKS = 40
 #: The C library; `libc.syscall` returns what the kernel does.
@@ -104,10 +107,22 @@ def enter(level: Sequence[str], ended: int | None) -> None:
         # The signal asks the innermost process for its traceback; the outer processes ignore it.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         for is_init in (False, True):
+            if is_init:
+                _draw_next_process()
             pid = os.fork()
             if pid:
                 _await(pid, ended if is_init else None)
             end_with_parent()
+
+
+def _draw_next_process() -> None:
+    """Have the next process of this namespace get a number that another run does not know. All
+    numbers have four digits. Otherwise each child had the same number, and what depends on it, as
+    the key of a cache may, would look the same in each process.
+    """
+    with suppress(OSError):  # a container may not let it be written
+        drawn = int.from_bytes(os.urandom(4), "little") % _PROCESSES
+        _LAST_PROCESS.write_text(str(1000 + drawn))
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:
