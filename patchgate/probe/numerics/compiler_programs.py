@@ -356,6 +356,32 @@ layer.weight.data = n.clone()
 layer.parts[0] = torch.nn.Identity()
 return *x, f(a), *layer.state_dict().values(), layer.cache, torch.tensor([*layer.log, layer._place])
 
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 6)
+        self.scale, self.kind, self.floor = 0.5, "relu", None
+    def forward(self, x):
+        x = self.inner(x) * self.scale
+        x = x.relu() if self.kind == "relu" else x.tanh()
+        return x if self.floor is None else x.clamp_min(self.floor)
+layer, other = Layer(), compiled(Layer())
+layer.inner.load_state_dict({"weight": m, "bias": v})
+f = compiled(layer)
+found = [f(a)]
+for name, value in (("scale", 2.0), ("kind", "tanh"), ("floor", 0.25), ("scale", 3.0)):
+    setattr(layer, name, value)
+    found.append(f(a))
+f.scale = 4.0
+handles = [f.register_forward_hook(lambda module, given, result: result + 1),
+    f.register_forward_pre_hook(lambda module, given: (given[0] * 2,))]
+found += [f(a), torch.tensor(layer.scale)]
+for handle in handles:
+    handle.remove()
+other.load_state_dict(f.state_dict())
+names = [len(list(each)) for each in (f.named_parameters(), f.state_dict())]
+return *found, f(b), other(b), torch.tensor([*names, f.eval().training, layer.training])
+
 layer = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.0))
 layer.load_state_dict({"0.weight": m, "0.bias": v}, strict=False)
 f, seen = compiled(layer), []

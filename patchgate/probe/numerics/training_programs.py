@@ -329,10 +329,13 @@ def _named(name: str) -> Any:
         return None
 
 
-def _codes(found: Any) -> list[types.CodeType]:
-    """The code of a function, or of all methods of a class."""
+def _codes(found: Any, within: tuple[type, ...] = ()) -> list[types.CodeType]:
+    """The code of a function, or of all methods of a class, which may hold itself."""
     if isinstance(found, type):
-        return [code for value in vars(found).values() for code in _codes(value)]
+        if any(found is each for each in within):
+            return []
+        within = (*within, found)
+        return [code for value in vars(found).values() for code in _codes(value, within)]
     found = getattr(found, "__func__", found)
     code = getattr(inspect.unwrap(found) if callable(found) else found, "__code__", None)
     return [code] if isinstance(code, types.CodeType) else []
