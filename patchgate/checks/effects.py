@@ -27,6 +27,7 @@ from patchgate.checks.framework import (
     verdict_of,
 )
 from patchgate.checks.framework.find_checks import catalogue
+from patchgate.checks.framework.settings_left import could_be_claimed
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.patch_source import nodes_in
 
@@ -56,9 +57,10 @@ PG208 import has side effects
     root logger and of signals, hooks for exceptions, the garbage collector, Python's own random
     numbers, trace functions, the direction of rounding, the locale, whether warnings are shown, the
     recursion limit, how processes start. So did a call of what the patch replaces, with an option
-    or a state of torch. Neither `targets` nor `effects` names it. What a manifest could name, an
-    option, a variable, a name of Python's modules or a state of torch but the random generator, is
-    a note where there is none; PG213 is red where it replaces a user's.
+    or a state of torch, or compiling and running a workload. Neither `targets` nor `effects` names
+    it. What a manifest could name, an option, a variable, a name of Python's modules or a state of
+    torch but the random generator, is a note where there is none, a state that compiling or running
+    a workload changes excepted; PG213 is red where it replaces a user's.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a
     global setting or seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config
@@ -113,8 +115,6 @@ _EFFECTS = {
     "compile": "PG217",
     "files": "PG218",
 }
-# A patch sets these on purpose, just as it replaces names of torch, and a manifest lists them.
-_CLAIMABLE = {"config", "environment", "python", "state"}
 # A finding about settings -> its code, the expected value, and how a manifest claims it.
 _SETTINGS = {
     "overwritten": ("PG213", "the user's setting is kept", "overwrite"),
@@ -269,11 +269,6 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
                 place,
                 advice=catalogue()[code].fix.replace("NAME", effect["name"]),
             )
-
-
-def could_be_claimed(patch: Patch, kind: str, name: str) -> bool:
-    """True for an effect that a manifest could claim, if the patch has no manifest."""
-    return patch.manifest is None and kind in _CLAIMABLE and name != "random_seed"
 
 
 def _says_its_value(patch: Patch, effect: Answer) -> bool:

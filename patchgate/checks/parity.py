@@ -30,6 +30,7 @@ from patchgate.checks.framework import (
     read_codes,
     verdict_of,
 )
+from patchgate.checks.framework.settings_left import settings_left
 from patchgate.inputs.devices import REAL
 from patchgate.model.records import Cause, Failure
 from patchgate.runner.run_settings import Run
@@ -100,6 +101,9 @@ PG518 not acted on here
     code_of_others(code="PG509"),
 )
 verdict = partial(verdict_of, FAMILY)
+# Kinds of settings that compiling may change: a package that is imported late may have reasons to.
+# Nobody expects that it changes a state of torch.
+_NOTED = ("config", "environment", "python")
 # How often the unpatched side is repeated on a GPU if the sides differ.
 _AGAIN = 3
 # The seeds of inputs and weights for a comparison of numbers.
@@ -140,7 +144,13 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
     patch = context.patch
     if context.uncompiled_within(at.case):
         patch = with_own_rounding(patch)
-    ask = partial(outputs_of, context, at.case, "run")
+    changed = dict[bool, list[str]]()
+
+    def ask(side: Patch | None, path: str) -> Answer:
+        answer = outputs_of(context, at.case, "run", side, path)
+        changed[side is not None] = answer.get("settings", [])
+        return answer
+
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, at.case, ask, "differ", folder)
         if isinstance(metrics, Verdict):
@@ -153,7 +163,12 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
             metrics = _as_not_repeated(metrics)
         elif metrics["differing"]:
             metrics |= _first_divergence(context, at.case, Path(folder))
-        return acted_on(context, at.case, judge_numbers(at.case, patch, metrics))
+    left = sorted({*changed[True]} - {*changed[False]})
+    verdicts = [
+        *judge_numbers(at.case, patch, metrics),
+        *settings_left(at.case, patch, "compiling and running", left, patch.place, noted=_NOTED),
+    ]
+    return acted_on(context, at.case, verdicts)
 
 
 def with_own_rounding(patch: Patch) -> Patch:

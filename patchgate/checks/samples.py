@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.effects import could_be_claimed
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import (
     Check,
@@ -22,6 +21,7 @@ from patchgate.checks.framework.find_checks import (
     judge_failed,
     verdict_of,
 )
+from patchgate.checks.framework.settings_left import settings_left
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.offers import offer_place
 from patchgate.checks.parity import comparison_failure
@@ -440,7 +440,7 @@ def judge_samples(
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_kept(case, ran, metrics["kept"], place)
     verdicts += _judge_loops(case, ran, metrics["serial"], place)
-    verdicts += _judge_settings(case, patch, ran, metrics["settings"], place)
+    verdicts += settings_left(case, patch, f"calls of {ran}", metrics["settings"], place)
     if verdicts:
         return verdicts
     actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples"
@@ -517,21 +517,6 @@ def _judge_loops(case: Case, ran: str, serial: Sequence[str], place: str) -> Ite
         actual = f"in one thread: {'; '.join(serial)}"
         fact = f"threads of {ran}"
         yield verdict("PG301", Kind.REGRESSED, case, fact, expected, actual, place, advice=_SHARE)
-
-
-def _judge_settings(
-    case: Case, patch: Patch, ran: str, settings: Sequence[str], place: str
-) -> Iterator[Verdict]:
-    """PG208 for each setting that calls in eager mode leave changed. Such settings are judged like
-    settings that an import changes.
-    """
-    claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
-    for setting in settings:
-        kind, _, name = setting.partition(" ")
-        if claimed.isdisjoint((setting, kind, name)):
-            fact, actual = f"calls of {ran}, on {setting}", "changed afterwards"
-            weight = Kind.WARNING if could_be_claimed(patch, kind, name) else Kind.REGRESSED
-            yield verdict("PG208", weight, case, fact, "unchanged", actual, place)
 
 
 def _red(

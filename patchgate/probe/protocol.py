@@ -327,6 +327,10 @@ class Ran(Interpreted):
     code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
 
 
+class RanWorkload(Ran):
+    settings: list[str]  #: Settings that compiling and running left changed: "process umask".
+
+
 class OfferRun(TypedDict):
     graphs: int  #: Graphs that a pass was given.
     changed: int  #: Graphs that the pass changed.
@@ -549,7 +553,7 @@ QUESTIONS = {
     "recompiles": Exchange(Compile, Recompiles, "compile.recompiles:count_recompiles"),
     "calls": Exchange(CountCalls, Calls, "compile.compile_calls:count_calls"),
     "time": Exchange(Time, Times, "timing.paired:time_workload"),
-    "run": Exchange(Run, Ran, "numerics.outputs:run"),
+    "run": Exchange(Run, RanWorkload, "numerics.outputs:run"),
     "offers": Exchange(RunOffers, Offered, "numerics.outputs:run_offers"),
     "plain run": Exchange(Run, RanPlainly, "compile.plain_run:run_plainly", loaded="nothing"),
     "forms": Exchange(Run, Interpreted, "numerics.metamorphic:run_variants"),

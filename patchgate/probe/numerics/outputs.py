@@ -22,6 +22,7 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.protocol import (
@@ -31,7 +32,7 @@ from patchgate.probe.protocol import (
     OfferRun,
     Patched,
     Profile,
-    Ran,
+    RanWorkload,
     Run,
     RunOffers,
     Stage,
@@ -127,17 +128,25 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
     return changed
 
 
-def run(request: Run, stage: Stage) -> Ran:
+def run(request: Run, stage: Stage) -> RanWorkload:
     """Write the outputs of every seed in eager mode and compiled. Compiled code runs twice, to see
-    if it is deterministic.
+    if it is deterministic. Return the settings that this left changed, too.
     """
+    changed = list[str]()
 
     def write() -> None:
+        before = Settings()
         _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
+        changed.extend(Settings().names_unlike(before))
 
     missing = unmeasured(request, stage, write)
     code = [] if missing else [digest_of_code(text) for text in loaded_code()]
-    return {"environment": environment(), "code": code, "unmeasured": missing}
+    return {
+        "environment": environment(),
+        "code": code,
+        "settings": changed,
+        "unmeasured": missing,
+    }
 
 
 def unmeasured(request: Patched, stage: Stage, write: Callable[[], None]) -> str:
