@@ -51,7 +51,9 @@ PG512 other results for samples of what the patch replaces
     an input before they write it, constants, computed indices, and five options. With a patch of
     the keys of caches, functions that differ in one thing, or in one option, are compiled with one
     cache, into which threads write. What acts before Inductor meets programs that compile Python:
-    lists, classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`.
+    lists, classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`;
+    and calls of a function for which a patch gives Dynamo another form (`substitute_in_graph`),
+    with iterators that are read on afterwards.
     Programs call what is replaced in distributions, initial weights, copies of parameters, loaders
     of data and optimizers. Of a patch that changes how code is made the code for a simulated GPU is
     run too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
@@ -197,6 +199,7 @@ _COMPILER = re.compile(
     r"^torch\.(?:_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export"
     r"|export|_library|_ops|_prims_common|_meta_registrations|fx"
     r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+(?:\[['\"]?(?:aten|prims)[./].*)?$"
+    r"|^torch\._dynamo\.polyfills\["
 )
 # Methods that programs around operators call, and programs that compile.
 _IS_BOTH = re.compile(r"^torch\._dynamo\.eval_frame\.OptimizedModule\.")

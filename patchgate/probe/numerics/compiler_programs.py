@@ -1935,7 +1935,10 @@ def program_texts(names: Iterable[str]) -> str:
     backend = "aot_eager_decomp_partition"
     texts[backend] = _HIGHER if all(of_dynamo) else f"{_HIGHER.rstrip()}\n{_GRAPHS}"
     return "\n\n".join(
-        _COMPILED.format(backend=backend) + program
-        for backend, text in texts.items()
-        for program in text.strip().split("\n\n")
+        compiling(backend, text.strip().split("\n\n")) for backend, text in texts.items()
     )
+
+
+def compiling(backend: str, programs: Iterable[str]) -> str:
+    """The texts, separated by empty lines, each of which compiles with the backend."""
+    return "\n\n".join(_COMPILED.format(backend=backend) + program for program in programs)

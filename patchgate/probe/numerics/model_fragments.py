@@ -512,6 +512,10 @@ KERNELS = """
 # indices that wrap around
 return a.repeat(2, 1) + 1, a.roll(1, 0) * 2, a.t().reshape(-1).sin()
 
+# digits of constants in double precision
+x = a.double()
+return (x * 0.12345678901 - x * 0.1234567) * 1e7, x.clamp(-0.2345678901, 0.3456789012), x + 1 / 3
+
 # an input is read and then written, and what is computed last is returned first
 x = a @ m
 a.add_(1)

@@ -65,6 +65,7 @@ from patchgate.probe.numerics.pass_programs import (
     programs,
     resized_programs,
 )
+from patchgate.probe.numerics.polyfill_programs import polyfilled
 from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import (
     AGAIN,
@@ -263,10 +264,11 @@ def _acts_on_graphs(request: RunOperators) -> bool:
 
 
 def _compiler_functions(request: RunOperators) -> list[str]:
-    """The names that act while code is compiled. Entries of tables are left out, because each acts
-    for one operator only.
+    """The names that act while code is compiled. Entries of tables of operators are left out,
+    because each acts for one operator only.
     """
-    return [name for name in request["compiler"] if "[" not in name]
+    names = request["compiler"]
+    return [name for name in names if "[" not in name or polyfilled([name])]
 
 
 def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:

@@ -19,10 +19,11 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.cache_key_programs import CACHE_KEY_PROGRAMS
-from patchgate.probe.numerics.compiler_programs import program_texts
+from patchgate.probe.numerics.compiler_programs import compiling, program_texts
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import fragments, written_programs
 from patchgate.probe.numerics.pass_programs import Program, function_of
+from patchgate.probe.numerics.polyfill_programs import polyfill_texts, polyfilled
 from patchgate.probe.patch.snapshot import resolve
 
 # These are compiled too, with gradients.
@@ -267,10 +268,17 @@ def training_programs(
 
 
 def compiler_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
-    """Programs that compile functions by themselves and run one of the named functions."""
-    wanted = _wanted(names)
-    programs = written_programs(program_texts(names), generator, trained=False)
-    return [each for each in programs if wanted and _calls(each, wanted)]
+    """Programs that compile functions by themselves and run one of the named functions, and those
+    that call functions of Python's which Dynamo is to trace in another form.
+    """
+    functions = polyfilled(names)
+    texts = [text for each in functions for text in polyfill_texts(each, generator.initial_seed())]
+    of_polyfills = written_programs(compiling("eager", texts), generator, trained=False)
+    others = [name for name in names if not polyfilled([name])]
+    wanted = _wanted(others)
+    programs = written_programs(program_texts(others), generator, trained=False)
+    called = [each for each in programs if wanted and _calls(each, wanted)]
+    return [*(of_polyfills if texts else ()), *called]
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:

@@ -52,6 +52,7 @@ _WRAPPED_FUNCTIONS = 50
 # Lists of what exists or was compiled; torch behaves the same with and without an entry.
 _BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
+    "torch._dynamo.trace_rules._polyfilled_function_ids",  # POLYFILLS has them by name
     "torch._library.custom_ops.OPDEF_TO_LIB",
     "torch.jit._builtins._builtin_table",
     "torch.ops._dir",
@@ -59,6 +60,8 @@ _BOOKKEEPING = {
 }
 # All operators, by `namespace::name`.
 OPERATORS = "torch.ops[]"
+#: Functions of Python by name -> what Dynamo traces in their place.
+POLYFILLS = "torch._dynamo.polyfills[]"
 _ABSENT = object()
 #: `id` without calling the audit hooks of the process.
 identity = object.__hash__
@@ -115,6 +118,7 @@ def take_snapshot() -> Snapshot:
     global _last
     operators = torch._C._dispatch_get_all_op_names()
     taken = Snapshot({_MODULES: {}, OPERATORS: dict(zip(operators, operators, strict=True))})
+    taken[POLYFILLS] = _copy(POLYFILLS, _polyfills())
     for name, module in list(sys.modules.items()):
         is_module = isinstance(module, ModuleType) and not isinstance(module, ConfigModule)
         if top_level(name) not in CHANGEABLE or not is_module:
@@ -128,6 +132,29 @@ def take_snapshot() -> Snapshot:
             taken[dotted] = _copy(dotted, value if dotted.endswith("[]") else vars(value))
     _last = taken
     return taken
+
+
+def _polyfills() -> dict[str, Any]:
+    """The functions of `torch.compiler.substitute_in_graph` by the name of what they stand for. The
+    table is kept by a cache, and not in a module.
+    """
+    functions = sys.modules.get("torch._dynamo.variables.functions")
+    if functions is None:
+        return {}
+    handlers = functions.PolyfilledFunctionVariable._get_polyfill_handlers()
+    return {
+        _full_name(function): handler
+        for function, handler in handlers.items()
+        if function is not handler
+    }
+
+
+def _full_name(function: Any) -> str:
+    """`_operator.indexOf`; a method of a class in C names its class, and no module."""
+    owner = getattr(function, "__module__", None) or getattr(
+        getattr(function, "__objclass__", None), "__module__", ""
+    )
+    return f"{owner}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
