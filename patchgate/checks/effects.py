@@ -48,7 +48,7 @@ PG207 touches something outside its targets
     Why: Users get a change that no reviewer has seen. Without a manifest, the patch claims to
     change nothing else.
     Fix: Add it to `targets`, or do not change it.
-PG208 import has side effects
+PG208 has side effects
     Importing the patch initialised a device, or changed environment variables, torch's config, a
     global state of torch (the precision of float32 products, deterministic algorithms, the default
     dtype, the number of threads, the random generator, what torch's C++ uses for attention and

@@ -101,8 +101,8 @@ PG518 not acted on here
     code_of_others(code="PG509"),
 )
 verdict = partial(verdict_of, FAMILY)
-# Kinds of settings that compiling may change: a package that is imported late may have reasons to.
-# Nobody expects that it changes a state of torch.
+# Kinds of settings whose change by a compile is a note: a package that is imported late may have
+# reasons for it. A changed state of torch is red.
 _NOTED = ("config", "environment", "python")
 # How often the unpatched side is repeated on a GPU if the sides differ.
 _AGAIN = 3

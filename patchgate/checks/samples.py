@@ -201,8 +201,6 @@ _COMPILER = re.compile(
     r"|utils\._(?:sympy|pytree|python_dispatch))\.[^\[]+(?:\[['\"]?(?:aten|prims)[./].*)?$"
     r"|^torch\._dynamo\.polyfills\["
 )
-# Methods that programs around operators call, and programs that compile.
-_IS_BOTH = re.compile(r"^torch\._dynamo\.eval_frame\.OptimizedModule\.")
 # Functions of torch that are not operators.
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
@@ -377,11 +375,7 @@ def sampled_names(applied: Answer) -> dict[str, list[str]]:
     training = [*filter(_TRAINING.match, changed)]
     kernels = [name for name in changed if _KERNELS.match(name) and not _is_operator(name)]
     keys = [*filter(_KEYS.match, changed)]
-    compiler = [
-        name
-        for name in changed
-        if _COMPILER.match(name) and (name not in training or _IS_BOTH.match(name))
-    ]
+    compiler = [*filter(_COMPILER.match, changed)]
     own = (passes, joint, training, compiler, kernels, keys, filter(_is_operator, changed))
     known = {name for names in own for name in names}
     return {

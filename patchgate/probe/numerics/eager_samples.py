@@ -181,8 +181,8 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 
 def _of_a_row(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call the function with a tensor whose rows are one row, computed from the first. What is
-    given may not be written in place, but what is computed may.
+    """Call the function with one row, expanded to the shape of its first tensor. The row is
+    computed, because a pass never writes into an input.
     """
 
     def called(first: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

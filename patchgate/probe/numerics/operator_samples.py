@@ -65,7 +65,7 @@ from patchgate.probe.numerics.pass_programs import (
     programs,
     resized_programs,
 )
-from patchgate.probe.numerics.polyfill_programs import polyfilled
+from patchgate.probe.numerics.polyfill_programs import is_polyfill
 from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import (
     AGAIN,
@@ -267,8 +267,7 @@ def _compiler_functions(request: RunOperators) -> list[str]:
     """The names that act while code is compiled. Entries of tables of operators are left out,
     because each acts for one operator only.
     """
-    names = request["compiler"]
-    return [name for name in names if "[" not in name or polyfilled([name])]
+    return [name for name in request["compiler"] if "[" not in name or is_polyfill(name)]
 
 
 def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:

@@ -1,5 +1,6 @@
-"""Programs that compile calls of a function of Python's for which a patch gives Dynamo a form that
-it can trace (`torch.compiler.substitute_in_graph`), with iterators that are read on afterwards.
+"""Programs that call functions of Python which Dynamo traces in a form that a patch has given it
+(`torch.compiler.substitute_in_graph`). Results are compared, and what the call leaves of its
+arguments: iterators are read on, and lists may have changed.
 
 Python itself shows which calls are valid.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from patchgate.probe.patch.snapshot import POLYFILLS
@@ -41,22 +42,21 @@ def f(x):
     result = {module}.{name}({names})
     if hasattr(result, "__next__"):
         result = [each for _, each in zip(range(9), result)]
-    return x + 1, result, [{rest}]
+    return x + 1, result, [{left}]
 found = f(a)
 return found[0], torch.tensor([*repr(found[1:]).encode()])"""
 
 
-def polyfilled(names: Iterable[str]) -> list[str]:
-    """The functions among names such as `torch._dynamo.polyfills[_operator.indexOf]`."""
-    start = POLYFILLS[:-1]
-    return [name[len(start) : -1] for name in names if name.startswith(start)]
+def is_polyfill(name: str) -> bool:
+    """True for a name such as `torch._dynamo.polyfills[_operator.indexOf]`."""
+    return name.startswith(POLYFILLS[:-1])
 
 
-def polyfill_texts(function: str, seed: int) -> Iterator[str]:
-    """Texts of programs that call a function such as `_operator.indexOf`, with one argument, with
-    two and with three, drawn from all that Python takes.
+def polyfill_texts(polyfill: str, seed: int) -> Iterator[str]:
+    """Texts of programs that call the function of a polyfill, with one argument, with two and with
+    three, drawn from all that Python takes.
     """
-    module, _, name = function.rpartition(".")
+    module, _, name = polyfill[len(POLYFILLS) - 1 : -1].rpartition(".")
     called = getattr(sys.modules.get(module), name, None)
     draw = random.Random(seed)
     for count in range(1, _LONGEST + 1):
@@ -65,13 +65,17 @@ def polyfill_texts(function: str, seed: int) -> Iterator[str]:
         for given in draw.sample(valid, min(_CALLS, len(valid))):
             names = [f"given{at}" for at in range(count)]
             pairs = [*zip(names, given, strict=True)]
-            iterators = (each for each, text in pairs if text.startswith(("iter(", "(each ")))
+            left = (
+                f"list({each})" if text.startswith(("iter(", "(each ")) else each
+                for each, text in pairs
+                if not text.startswith("lambda")
+            )
             yield _PROGRAM.format(
                 module=module,
                 name=name,
                 given="; ".join(f"{each} = {text}" for each, text in pairs),
                 names=", ".join(names),
-                rest=", ".join(f"list({each})" for each in iterators),
+                left=", ".join(left),
             )
 
 

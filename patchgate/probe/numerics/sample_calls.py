@@ -416,7 +416,7 @@ def _in_turns(
         halves[:_HALF],
         trained[:_GRADIENT],
         _strided([*plain, *further]),
-        [*itertools.islice(map(_of_a_row, filter(_has_rows, around)), _OF_A_ROW)],
+        [replace(s, how=OF_A_ROW) for s in filter(_has_rows, around)][:_OF_A_ROW],
         [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
         varied[:_VARIED],
     ]
@@ -425,12 +425,9 @@ def _in_turns(
 
 
 def _has_rows(sample: Sample) -> bool:
+    """True for a call whose first argument is a tensor of several rows."""
     first = sample.args[0]
     return isinstance(first, torch.Tensor) and first.dim() > 0 and first.shape[0] > 1
-
-
-def _of_a_row(sample: Sample) -> Sample:
-    return replace(sample, how=OF_A_ROW)
 
 
 def _strided(samples: Sequence[Sample]) -> list[Sample]:

@@ -23,7 +23,7 @@ from patchgate.probe.numerics.compiler_programs import compiling, program_texts
 from patchgate.probe.numerics.library_programs import library_programs
 from patchgate.probe.numerics.model_fragments import fragments, written_programs
 from patchgate.probe.numerics.pass_programs import Program, function_of
-from patchgate.probe.numerics.polyfill_programs import polyfill_texts, polyfilled
+from patchgate.probe.numerics.polyfill_programs import is_polyfill, polyfill_texts
 from patchgate.probe.patch.snapshot import resolve
 
 # These are compiled too, with gradients.
@@ -268,17 +268,23 @@ def training_programs(
 
 
 def compiler_programs(names: Sequence[str], generator: torch.Generator) -> list[Program]:
-    """Programs that compile functions by themselves and run one of the named functions, and those
-    that call functions of Python's which Dynamo is to trace in another form.
+    """Programs that compile functions by themselves and run one of the named functions, or one for
+    which a polyfill is named.
     """
-    functions = polyfilled(names)
-    texts = [text for each in functions for text in polyfill_texts(each, generator.initial_seed())]
-    of_polyfills = written_programs(compiling("eager", texts), generator, trained=False)
-    others = [name for name in names if not polyfilled([name])]
+    others = [*itertools.filterfalse(is_polyfill, names)]
     wanted = _wanted(others)
     programs = written_programs(program_texts(others), generator, trained=False)
-    called = [each for each in programs if wanted and _calls(each, wanted)]
-    return [*(of_polyfills if texts else ()), *called]
+    called = (each for each in programs if wanted and _calls(each, wanted))
+    return [*_of_polyfills(filter(is_polyfill, names), generator), *called]
+
+
+def _of_polyfills(names: Iterable[str], generator: torch.Generator) -> list[Program]:
+    """Programs that call the functions of the named polyfills."""
+    seed = generator.initial_seed()
+    texts = [text for name in names for text in polyfill_texts(name, seed)]
+    if not texts:
+        return []
+    return [*written_programs(compiling("eager", texts), generator, trained=False)]
 
 
 def cache_key_programs(names: Iterable[str], generator: torch.Generator) -> list[Program]:

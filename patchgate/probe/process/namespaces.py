@@ -43,8 +43,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 SHARED = ("/tmp", "/dev/shm")
 # The size of each such folder.
 _SHARED_BYTES = 256 << 20
-# The number of the last process of a namespace, which the kernel counts on from, and how many
-# numbers are drawn from.
+# The kernel numbers the next process of a namespace from this; and how many numbers are drawn from.
 _LAST_PROCESS, _PROCESSES = Path("/proc/sys/kernel/ns_last_pid"), 8000
 # The most links on the way to one path, as in Linux.
 _LINKS = 40
@@ -116,11 +115,10 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 
 def _draw_next_process() -> None:
-    """Have the next process of this namespace get a number that another run does not know. All
-    numbers have four digits. Otherwise each child had the same number, and what depends on it, as
-    the key of a cache may, would look the same in each process.
+    """Give the next process of this namespace a random number of four digits. Without this each
+    child has the number 2, and a cache key that contains the number looks the same in each.
     """
-    with suppress(OSError):  # a container may not let it be written
+    with suppress(OSError):  # a container may mount /proc/sys read-only
         drawn = int.from_bytes(os.urandom(4), "little") % _PROCESSES
         _LAST_PROCESS.write_text(str(1000 + drawn))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def test_a_changed_setting_is_red_unless_claimed(tmp_path, setting, manifest, no
 
 def test_no_changed_setting_is_no_verdict(tmp_path):
     patch = load_patch(write_patch(tmp_path, None))
-    assert [*settings_left(CASE, replace(patch), "a compile", [], "patch.py:1")] == []
+    assert [*settings_left(CASE, patch, "a compile", [], "patch.py:1")] == []
 
 
 def write_patch(folder: Path, manifest: str | None) -> Path:

@@ -135,7 +135,8 @@ def inside(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], int, str]]:
 
 def test_a_confined_process_sees_itself_and_writes_what_is_its_own(inside, tmp_path):
     found, _, _ = inside()
-    assert 1000 < found["pid"] < 10_000  # another number in each process
+    is_drawn = os.access("/proc/sys/kernel/ns_last_pid", os.W_OK)
+    assert 1000 < found["pid"] < 10_000 if is_drawn else found["pid"] == 2
     assert found["processes"] == [1, found["pid"]]
     assert (found["networks"], found["shared memory"]) == (["lo"], [])
     assert (found["temporary"], found["repository"]) == (True, [])
