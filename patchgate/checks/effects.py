@@ -63,9 +63,9 @@ PG208 has side effects
     a workload changes excepted; PG213 is red where it replaces a user's.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a
     global setting or seed also changes the unrelated code of everyone in the process.
-    Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config
-    option that must be set for the whole process is claimed by its name in `targets`, anything else
-    in `effects` ("environment NAME").
+    Fix: Move it out of import time, or scope it with `config.patch` around the compile; restore
+    what a compile or a run changes when it ends. A config option that must be set for the whole
+    process is claimed by its name in `targets`, anything else in `effects` ("environment NAME").
 PG209 claimed target was not replaced
     The patch applies on this torch but does not replace one of its `targets`.
     Why: Readers rely on the manifest, and users believe that the target is patched.

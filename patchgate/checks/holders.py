@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -28,11 +28,11 @@ FAMILY = "reach"
 CODES = read_codes("""
 PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the
-    original. It is a note if one entry of a table was replaced and only other tables have the
-    original; if `targets` does not name it and another object of torch has its place; and if a
-    class overrides it whose siblings still inherit it. It is also a note if `targets` does not name
-    it and everything that is named here is loaded after a patch that is imported first, and so gets
-    the replacement.
+    original. It is red if a line of torch called the original while a workload was compiled, if no
+    line of torch can call the replacement, if a public name keeps the original, and for a table.
+    Otherwise it is a note, since the patch may leave them the original on purpose. It is also a
+    note if `targets` does not name it and another object of torch has its place, or everything that
+    is named here is loaded after a patch that is imported first, and so gets the replacement.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -54,34 +54,44 @@ _SHOWN = 6
 
 @Check(believes=SIMULATED, seconds=0.1)
 def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
-    answer = context.apply(at.case.torch)
+    torch = at.case.torch
+    answer = context.apply(torch)
     if "failure" in answer:
         raise NothingToJudge("does not run: judged by the check of its versions")
-    asks = any(name not in _claimed(context.patch, answer) for name in answer["holders"])
-    later = context.apply_anew(at.case.torch).get("later", ()) if asks else ()
-    return judge_holders(at.case, context.patch, answer, later)
+    callers: dict[str, str] = {}
+    for case in context.observed_cases(torch) if context.held(torch) else ():
+        callers |= context.observations(case)[1].callers
+    asks = {*callers, *answer["certain"]} - _claimed(context.patch, answer)
+    later = context.apply_anew(torch).get("later", ()) if asks else ()
+    return judge_holders(at.case, context.patch, answer, callers, later)
 
 
 def judge_holders(
-    case: Case, patch: Patch, answer: Answer, later: Collection[str] = ()
+    case: Case,
+    patch: Patch,
+    answer: Answer,
+    callers: Mapping[str, str],
+    later: Collection[str] = (),
 ) -> Verdicts:
-    """PG801 and PG802 from the live process with the patch. `later` names the holders in modules
-    that a new interpreter loads only after the patch.
+    """PG801 and PG802 from the live process with the patch.
+
+    `callers` are the lines that called an original, by its name. `later` names the holders in
+    modules that a new interpreter loads only after the patch.
     """
     say = partial(verdict, item="holders")
     claimed = _claimed(patch, answer)
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
-        # Each part of torch has a table of its own, and a patch chooses the table that it changes.
-        own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
         # Torch also replaces its own names, such as `torch.Storage` with the default dtype.
         is_torchs = name in answer["torchs"] and name not in claimed
-        # An override is for its class; the patch may leave sibling classes unchanged on purpose.
         is_first = name not in claimed and all(holder in later for holder in holders)
-        is_note = own_table or is_torchs or is_first or name in answer["overrides"]
+        called = f"{callers[name]} called the original" if name in callers else ""
+        why = called or answer["certain"].get(name, "")
+        is_note = not why or is_torchs or is_first
         kind = Kind.WARNING if is_note else Kind.REGRESSED
-        yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
+        told = (actual, why) if why else (actual,)
+        yield say("PG801", kind, case, f"of {name}", "none hold the original", told, place)
     for name in answer["unreachable"]:
         kind = Kind.REGRESSED if name in (patch.claims.targets or ()) else Kind.WARNING
         actual = "abstract, and overridden by every class that can be made"

@@ -164,7 +164,8 @@ class Observation:
 
     `environment` is shown; observations of different environments are not compared. `artifacts` are
     paths that nothing compares. `ran` are the lines of the patch that ran, `took` the outcomes of
-    its conditions, and `stubbed` the names of stubs that were used (`StubUse`).
+    its conditions, `stubbed` the names of stubs that were used (`StubUse`), and `callers` the lines
+    of torch that called an original, by its name.
     """
 
     case: Case
@@ -175,6 +176,7 @@ class Observation:
     ran: tuple[int, ...] = ()
     took: tuple[tuple[int, str], ...] = ()
     stubbed: tuple[dict[str, Any], ...] = ()
+    callers: dict[str, str] = field(default_factory=dict)
 
 
 @record

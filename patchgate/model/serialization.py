@@ -365,14 +365,15 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:
-    """The lines that ran, the outcomes and the uses of stubs of an answer, by their names in
-    `Observation`.
+    """The lines that ran, the outcomes, the uses of stubs and the callers of originals of an
+    answer, by their names in `Observation`.
     """
     took = tuple((line, word) for line, word in answer.get("took", ()))
     return {
         "ran": tuple(answer.get("ran", ())),
         "took": took,
         "stubbed": tuple(answer.get("stubbed", ())),
+        "callers": dict(answer.get("callers", {})),
     }
 
 

@@ -123,6 +123,8 @@ class Compile(_Workload, total=False):
     #: A public model to build, in place of what the file builds (`inputs/models.py`).
     model: dict[str, Any]
     cover: bool  #: The answer also says which lines of the patch ran.
+    #: With `cover`, also who calls these originals: `holders` of `Applied`.
+    held: dict[str, list[str]]
 
 
 class Observe(Compile, total=False):
@@ -275,6 +277,7 @@ class Completed(TypedDict):
 class Coverage(TypedDict):
     ran: list[int]  #: Lines of the patch that ran.
     took: list[Outcome]  #: Outcomes of its conditions in them.
+    callers: dict[str, str]  #: Name of `held` -> a line of torch that called the original.
 
 
 class OptionFacts(Completed):
@@ -454,6 +457,7 @@ class ChangesByVersion(TypedDict):
 
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
+    certain: dict[str, str]  #: Of these, why users meet the original, if no call must show it.
     torchs: list[str]  #: Changed names that now lead to another object of torch's own.
     edited: list[str]  #: Functions of torch that the patch wrote into, without replacing them.
     overrides: list[str]  #: Changed names that their owner did not have itself.

@@ -476,18 +476,19 @@ class Runner:
         }
 
     def observe(
-        self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False
+        self, case: Case, workload: Workload, patch: Patch | None, **covered: Any
     ) -> Observation:
         """The observation of a case. It is measured once a run, or once for the same content if
         runs share a cache.
 
-        With `cover`, it contains the lines of the patch that ran, and takes twice the time.
+        With `cover=True`, it contains the lines of the patch that ran, and takes twice the time;
+        with `held`, also who called these originals.
         """
         with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
             if known:
                 return known
-            observation = self._measure(case, workload, patch, cover)
+            observation = self._measure(case, workload, patch, covered)
             self.store.save(observation)
             return observation
 
@@ -496,12 +497,13 @@ class Runner:
         return Path(self.run.folder, "code", f"{case.id}.py")
 
     def _measure(
-        self, case: Case, workload: Workload, patch: Patch | None, cover: bool
+        self, case: Case, workload: Workload, patch: Patch | None, covered: dict[str, Any]
     ) -> Observation:
         profile = self.run.profile(case.device)
         request = request_for(workload, profile, patch) | {
             "resources": self.run.nightly,
-            "cover": cover,
+            "cover": False,
+            **covered,
         }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
         # A patch counts by its content, since no fact contains a path.

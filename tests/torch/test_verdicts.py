@@ -331,12 +331,6 @@ def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(
     } <= facts
 
 
-def test_a_list_of_classes_and_functions_calls_no_original(ask):
-    path = ROOT / "fixtures" / "fresh-15" / "gems-windowend-fixed"
-    verdicts = ask(path, checks_with("PG801"))
-    assert "PG801" not in {verdict.code for verdict in verdicts}, verdicts
-
-
 def test_a_table_that_many_modules_import_holds_an_original_once(ask):
     path = ROOT / "fixtures" / "verdicts" / "PG801-registry-wraps-it.py"
     (verdict,) = [each for each in ask(path, checks_with("PG801")) if each.code == "PG801"]

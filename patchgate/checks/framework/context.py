@@ -72,7 +72,7 @@ class Functions:
         default_factory=dict
     )  #: the line of a condition, and its outcome
 
-    def everything(self) -> set[int | tuple[int, str]]:
+    def everything(self) -> set[object]:
         """All lines and outcomes."""
         return {*chain(*self.lines.values()), *chain(*self.outcomes.values())}
 
@@ -92,7 +92,7 @@ class CheckContext:
         self.only: tuple[Case, ...] = ()  # if any, the only cases whose facts the run asks for
         self._shared: dict[str, Answer] = {}
         self._asking: Locks = {}
-        self._ran: dict[str, set[int | tuple[int, str]]] = {}  # by torch
+        self._ran: dict[str, set[object]] = {}  # by torch
         self._compiled_once: set[Case] = set()
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
@@ -319,10 +319,27 @@ class CheckContext:
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """True if lines or branches of the patch have not run yet; False if it replaces nothing."""
+        """True if lines or branches of the patch have not run yet, or an original that is held has
+        not been called; False if the patch replaces nothing.
+        """
         if not self.apply(torch).get("replacements"):
             return False
-        return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
+        every = {*self.functions(torch).everything(), *self.held(torch)}
+        return bool(every - self._ran.setdefault(torch, set()))
+
+    def held(self, torch: str) -> dict[str, list[str]]:
+        """Changed name -> the names that still lead to its original.
+
+        Tables may keep an entry that another table replaces, and classes a method that another
+        class overrides.
+        """
+        applied = self.apply(torch)
+        return {
+            name: places
+            for name, places in applied.get("holders", {}).items()
+            if name not in applied["overrides"]
+            and not (name.endswith("]") and all(place.endswith("]") for place in places))
+        }
 
     def leaves_functions_unreached(self, torch: str) -> bool:
         """True if a function of the patch has no line that runs in any observed case."""
@@ -375,9 +392,11 @@ class CheckContext:
         # Other cases, which only single checks observe, do not count, as they come in any order.
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
-        patched = self.runner.observe(case, workload, self.patch, cover=cover)
+        how = {"cover": True, "held": self.held(case.torch)} if cover else {}
+        patched = self.runner.observe(case, workload, self.patch, **how)
         if counts:
-            self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
+            ran = {*patched.ran, *patched.took, *patched.callers}
+            self._ran.setdefault(case.torch, set()).update(ran)
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
         if case not in self._compiled_once:  # else another check has noted it

@@ -121,7 +121,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
     workload = _load_workload(request)
     triton = generates_triton(profile)
     try:
-        with tracing(patch_to_cover(request)) as coverage:
+        with tracing(patch_to_cover(request), request.get("held")) as coverage:
             captured = capture(workload.build, **capture_options(request))
             # The facts are read before the workload compiles anything itself, which Inductor's
             # counters would count.

@@ -169,7 +169,7 @@ def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
     apply_patch(request, stage)
     stage("shapes")
     facts: Facts = {}
-    with tracing(patch_to_cover(request)) as coverage:
+    with tracing(patch_to_cover(request), request.get("held")) as coverage:
         make = _instances(request)
         with (
             torch.no_grad(),

@@ -154,10 +154,11 @@ def apply(request: Apply, stage: Stage) -> Applied:
         # A setting that the scope makes ends with it.
         (imported if scope else effects.Settings()).note_changes(settings, recorder)
         _note_changes_in_a_fork(after, recorder)
-        written = recorder.settings()
+        written, holding = recorder.settings(), holders.holders(changed, after)
         answer: dict[str, Any] = {
             **_changes(request, before, after, changed, recorder),
-            "holders": holders.holders(changed, after),
+            "holders": holding,
+            "certain": holders.certain(changed, holding),
             "torchs": holders.replaced_by_torchs_own(changed, before),
             "edited": snapshot.edited(consisted, after),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),

@@ -8,10 +8,11 @@ show what ran.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -22,16 +23,42 @@ from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, Rea
 #: A line, and the next line that ran in the same frame; 0 stands for the end of the frame.
 Jump = tuple[int, int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# In the path of each file of torch.
+_TORCH = f"{os.sep}torch{os.sep}"
 # Kind -> outcome when the body runs, and when it does not.
 _WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
 
 
 @dataclass
 class LinesRun:
-    """Lines of the patch that ran, and the jumps from one to the next within a frame."""
+    """Lines of the patch that ran, the jumps from one to the next within a frame, and who called
+    the functions that the patch has replaced.
+    """
 
     lines: set[int] = field(default_factory=set)
     jumps: set[Jump] = field(default_factory=set)
+    #: Identity of a replaced function's code -> the changed name. To hash a code is slow.
+    originals: dict[int, str] = field(default_factory=dict)
+    #: Identities of the code of their decorators, which are no callers.
+    wrappers: set[int] = field(default_factory=set)
+    #: Changed name -> a line of torch that called its original.
+    callers: dict[str, str] = field(default_factory=dict)
+
+    def note_call(self, frame: FrameType) -> None:
+        """Note who called the original that runs in a frame, if a line of torch did: the patch may
+        call what it replaces.
+        """
+        name, caller = self.originals[id(frame.f_code)], frame.f_back
+        while caller and id(caller.f_code) in self.wrappers:
+            caller = caller.f_back
+        if caller:
+            self.note_caller(name, caller.f_code, caller.f_lineno)
+
+    def note_caller(self, name: str, code: CodeType, line: int | None) -> None:
+        """Note a line that called an original, if it is one of torch."""
+        _, is_torchs, file = code.co_filename.rpartition(_TORCH)
+        if is_torchs:
+            self.callers.setdefault(name, f"torch/{file}:{line}")
 
 
 def line_events(path: str, ran: LinesRun) -> AbstractContextManager[None]:
@@ -46,6 +73,8 @@ def traced(path: str, ran: LinesRun) -> Iterator[None]:
     """
 
     def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
+        if id(frame.f_code) in ran.originals:
+            ran.note_call(frame)
         return _frame_tracer(ran) if frame.f_code.co_filename == path else None
 
     before = sys.gettrace()
@@ -94,6 +123,9 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
     last: dict[int, int] = {}  # of each frame
 
     def start(code: CodeType, offset: int) -> Any:
+        if id(code) in ran.originals:
+            ran.note_call(sys._getframe(1))
+            return None
         if code.co_filename != path:
             return monitoring.DISABLE
         last.pop(id(sys._getframe(1)), None)
@@ -249,20 +281,24 @@ def _named(node: ast.AST) -> object:
 
 
 @contextmanager
-def tracing(path: str | None) -> Iterator[Coverage]:
-    """Yield the lines of the file `path` that run in this thread. They are complete once the
-    context ends; without a path, there are none.
+def tracing(
+    path: str | None, held: Mapping[str, Collection[str]] | None = None
+) -> Iterator[Coverage]:
+    """Yield the lines of the file `path` that run in this thread, and who calls an original that is
+    held under other names (`held`, as `holders` in `Applied`). They are complete once the context
+    ends; without a path, there are none.
 
     Python reports the functions that it calls. Dynamo reads the code that it inlines and does not
     call it, so its reader is watched too.
     """
-    coverage: Coverage = {"ran": [], "took": []}
+    coverage: Coverage = {"ran": [], "took": [], "callers": {}}
     if path is None:
         yield coverage
         return
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     ran = LinesRun()
+    _find_originals(ran, held or {})
     starts_line = InstructionTranslatorBase.starts_line
     last: dict[int, int] = {}  # of each translator
 
@@ -272,6 +308,8 @@ def tracing(path: str | None) -> Iterator[Coverage]:
             ran.lines.add(line)
             ran.jumps.add((last.get(id(self), 0), line))
             last[id(self)] = line
+        if id(self.f_code) in ran.originals and self.parent:
+            ran.note_caller(ran.originals[id(self.f_code)], self.parent.f_code, self.parent.lineno)
 
     with (
         mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line),
@@ -282,6 +320,31 @@ def tracing(path: str | None) -> Iterator[Coverage]:
         finally:
             coverage["ran"] = sorted(ran.lines)
             coverage["took"] = taken(path, ran.jumps)
+            coverage["callers"] = ran.callers
+
+
+def _find_originals(ran: LinesRun, held: Mapping[str, Collection[str]]) -> None:
+    """Note the code of the originals. A function with a closure is left out, as it shares its code
+    with others of the same factory.
+    """
+    for name, places in held.items():
+        for place in places:
+            with suppress(LookupError, AttributeError):
+                function = _at(place)
+                while wrapped := getattr(function, "__wrapped__", None):
+                    ran.wrappers.add(id(getattr(function, "__code__", None)))
+                    function = wrapped
+                if isinstance(function, FunctionType) and not function.__closure__:
+                    ran.originals[id(function.__code__)] = name
+
+
+def _at(place: str) -> Any:
+    """The object with a name, or in a table (`module.table[key]`). Raises LookupError."""
+    from patchgate.probe.patch.snapshot import resolve
+
+    owner, is_entry, key = place.partition("[")
+    found = resolve(owner)
+    return {f"{each}]": entry for each, entry in found.items()}[key] if is_entry else found
 
 
 def read_functions(request: ReadPatch, stage: Stage) -> Functions:

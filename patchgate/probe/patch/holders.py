@@ -11,8 +11,16 @@ import copyreg
 import inspect
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
+from collections import Counter, defaultdict
+from collections.abc import (
+    Collection,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Sequence,
+)
 from contextlib import suppress
 from functools import cache, partial
 from itertools import chain
@@ -46,6 +54,9 @@ _OF_PYTHON: dict[str, Any] = {
         ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     ),
 }
+# An import within a function, and a name in it.
+_LATE_IMPORT = re.compile(rb"^[ \t]+from \S+ import (\([^)]*|.*)", re.MULTILINE)
+_WORD = re.compile(rb"\w+")
 # The metaclass of `torch.FloatTensor` and similar copies of `torch.Tensor`; no tensor has their
 # type.
 _LEGACY = type(torch.FloatTensor)
@@ -82,14 +93,10 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             # its overrides, and does not call it.
             if identity(key) in new or identity(key) in originals:
                 continue
-            if not is_table and _is_put_there(aliases[0], key):
-                continue
             # The snapshot of a list has its items by identity; names are clearer.
             shown = getattr(value, "__qualname__", "...") if isinstance(key, int) else key
             place = f"{first_name(aliases)[:-2]}[{shown}]" if is_table else f"{aliases[0]}.{key}"
             for name in replaced if place not in added else ():
-                if is_table and _is_index(attributes, name, changes, after):
-                    continue
                 if not name.endswith("]") or (is_table and name.endswith(f"[{shown}]")):
                     leading[name].append(place)
                     break
@@ -98,6 +105,70 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
         if inherited:
             leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
+
+
+def certain(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Changed name -> why users meet its original, if that is certain without a call.
+
+    A table is read wherever it is. A replacement may have no callers: a private module has it under
+    this name alone, does not read it, and nothing reads it from the module later.
+    """
+    given = Counter(identity(now) for _, now in changes.values())
+    alone = {name for name in held if given[identity(changes[name][1])] == 1 and _is_private(name)}
+    uncalled = alone - _read_later(alone)
+    found = {}
+    for name, places in held.items():
+        old, _ = changes[name]
+        public = [place for place in places if _is_public(place)]
+        if isinstance(old, _TABLES):
+            found[name] = "they read a table of their own"
+        elif public and not _is_public(name):
+            found[name] = f"users call {public[0]}"
+        elif name in uncalled:
+            found[name] = "no line of torch can call the replacement"
+        elif origin := _reads_its_own(name, old, changes):
+            found[name] = f"{origin} calls its own"
+    return found
+
+
+def _reads_its_own(name: str, old: Any, changes: Changes) -> str:
+    """The module that defines and reads an original, if another module that only passes the name on
+    has the replacement.
+    """
+    owner, _, last = name.rpartition(".")
+    origin, defined = _origin(old, changes), getattr(old, "__name__", "")
+    is_passed_on = owner in sys.modules and owner != origin and not _reads(owner, last)
+    is_kept = f"{origin}.{defined}" not in changes and origin in sys.modules
+    return origin if is_passed_on and is_kept and _reads(origin, defined) else ""
+
+
+def _is_public(name: str) -> bool:
+    """True for a name in `torch` itself or in a public module of it, as `torch.func.vmap`."""
+    return name.count(".") < 3 and "._" not in name and "[" not in name
+
+
+def _is_private(name: str) -> bool:
+    """True if a name is neither for users nor read by the module that has it."""
+    owner, _, last = name.rpartition(".")
+    return owner in sys.modules and "._" in name and not _reads(owner, last)
+
+
+def _read_later(names: Collection[str]) -> set[str]:
+    """The names whose last part a file of torch reads as an attribute, or imports within a
+    function.
+    """
+    lasts = {name.rpartition(".")[2].encode(): name for name in names}
+    attribute = re.compile(rb"\.(%s)\b" % b"|".join(map(re.escape, lasts)))
+    found = set[bytes]()
+    for text in _texts_of_torch() if names else ():
+        found.update(attribute.findall(text))
+        for imported in _LATE_IMPORT.findall(text):
+            found.update(_WORD.findall(imported))
+    return {lasts[last] for last in found & lasts.keys()}
+
+
+def _texts_of_torch() -> Iterator[bytes]:
+    return map(Path.read_bytes, Path(torch.__file__).parent.rglob("*.py"))
 
 
 def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
@@ -130,46 +201,13 @@ def _originals(changes: Changes) -> dict[int, list[str]]:
 def _is_left_out(owner: str, has_original: bool) -> bool:
     """True if nothing in an owner can be a holder.
 
-    A set only serves to test membership, and no tensor has the type of a legacy class. A list of
-    classes and functions only says what is supported; its entries are not called.
+    A set only serves to test membership, and no tensor has the type of a legacy class.
     """
     if not owner.endswith("[]"):
         is_legacy = owner.endswith("Tensor") and isinstance(resolve(owner), _LEGACY)
         return is_legacy or not has_original
     with suppress(LookupError):
-        table = resolve(owner[:-2])
-        return has_original and (isinstance(table, (set, frozenset)) or _lists_kinds(table))
-    return False
-
-
-def _lists_kinds(table: Any) -> bool:
-    """True for a list of classes and functions."""
-    return type(table) is list and len({isinstance(each, type) for each in table}) == 2
-
-
-def _is_index(table: dict[Any, Any], name: str, changes: Changes, after: Snapshot) -> bool:
-    """True if a table holds all other methods of a replaced method's class, each by its name.
-
-    Such a table lists a class, as `all_tensor_attrs` of Dynamo does; a method is called through its
-    class.
-    """
-    owner = name.rpartition(".")[0]
-    own = after.get(owner, {}) if _class_of(name) else {}
-    rest = {key: value for key, value in own.items() if f"{owner}.{key}" not in changes}
-    return bool(rest) and all(table.get(key) is value for key, value in rest.items())
-
-
-def _is_put_there(module: str, name: str) -> bool:
-    """True if other code put a private name into a module whose source never says it.
-
-    A decorator of torch.optim, for example, writes a function into the globals of its own module,
-    for scripts.
-    """
-    if not name.startswith("_") or module not in sys.modules:
-        return False
-    with suppress(OSError, TypeError):
-        source = inspect.getsource(sys.modules[module])
-        return not re.search(rf"\b{re.escape(name)}\b|import \*", source)
+        return has_original and isinstance(resolve(owner[:-2]), (set, frozenset))
     return False
 
 
@@ -185,6 +223,7 @@ def _is_imported(name: str) -> bool:
     return any((each.asname or each.name) == last for node in imports for each in node.names)
 
 
+@cache
 def _source_of(module: str) -> ast.Module | None:
     with suppress(KeyError, OSError, TypeError, SyntaxError):
         return ast.parse(inspect.getsource(sys.modules[module]))
@@ -203,8 +242,7 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
         return False
     if f"{origin}.{defined}" in changes:
         return False
-    is_public = owner.count(".") < 2 and "._" not in owner
-    return is_public or _reads(owner, last) or not _reads(origin, defined)
+    return _is_public(f"{owner}.") or _reads(owner, last) or not _reads(origin, defined)
 
 
 def _origin(value: Any, changes: Changes) -> str:
@@ -219,11 +257,18 @@ def _origin(value: Any, changes: Changes) -> str:
 
 def _reads(module: str, name: str) -> bool:
     """True if the module's own code reads the name, or has no source."""
+    read = _names_read(module)
+    return read is None or name in read
+
+
+@cache
+def _names_read(module: str) -> frozenset[str] | None:
+    """The names that a module's own code reads; None if it has no source."""
     tree = _source_of(module)
-    return tree is None or any(
-        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name
-        for node in ast.walk(tree)
-    )
+    if tree is None:
+        return None
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in names if isinstance(node.ctx, ast.Load))
 
 
 def _siblings(name: str, now: Any) -> Iterator[str]:
@@ -340,8 +385,7 @@ def _is_spelt(name: str) -> bool:
     hundreds of classes.
     """
     spelt = re.compile(rf"(\.|['\"]){re.escape(name)}\b".encode())
-    files = Path(torch.__file__).parent.rglob("*.py")
-    return any(name.encode() in text and spelt.search(text) for text in map(Path.read_bytes, files))
+    return any(name.encode() in text and spelt.search(text) for text in _texts_of_torch())
 
 
 def _is_composed(owner: type, name: str) -> bool:

@@ -22,6 +22,7 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
         "environment": environment(),
         "ran": [],
         "took": [],
+        "callers": {},
     }
     if "unpatched" not in request:
         stage("samples")

@@ -23,11 +23,14 @@ NOTHING: dict[str, Any] = {
     "torchs": [],
     "claimed": {},
     "overrides": [],
+    "certain": {},
 }
+UNREACHED = {"torch.b.f": "no line of torch can call the replacement"}
 
 
-def holders(**answer: Any) -> list[Verdict]:
-    return list(judge_holders(CASE, PATCH, {**NOTHING, "changed": ["torch.b.f"]} | answer))
+def holders(callers: dict[str, str] | None = None, **answer: Any) -> list[Verdict]:
+    answer = {**NOTHING, "changed": ["torch.b.f"]} | answer
+    return list(judge_holders(CASE, PATCH, answer, callers or {}))
 
 
 def test_a_replacement_that_everybody_gets_is_green():
@@ -40,6 +43,20 @@ def test_who_still_holds_the_original_is_named_at_the_line_that_replaced_it():
     assert (verdict.code, verdict.where) == ("PG801", "/p/patch.py:8")
     assert verdict.subject == "holders of torch.b.f"
     assert verdict.actual.endswith("torch.c5.f and 2 more")
+
+
+def test_a_holder_is_a_note_unless_the_original_is_called():
+    held = {"torch.b.f": ["torch.c.f"]}
+    (note,) = holders(holders=held)
+    (called,) = holders({"torch.b.f": "torch/c.py:3"}, holders=held)
+    (certain,) = holders(holders=held, certain=UNREACHED)
+    assert [each.colour for each in (note, called, certain)] == [
+        Colour.GREY,
+        Colour.RED,
+        Colour.RED,
+    ]
+    assert called.actual == "torch.c.f; torch/c.py:3 called the original"
+    assert certain.actual == "torch.c.f; no line of torch can call the replacement"
 
 
 @pytest.mark.parametrize(
@@ -57,9 +74,10 @@ def test_what_is_loaded_after_the_patch_is_a_note_unless_the_target_is_claimed(
         **NOTHING,
         "changed": ["torch.b.f"],
         "holders": {"torch.b.f": ["torch.c.f", "torch.d.f"]},
+        "certain": UNREACHED,
     }
     mine = replace(PATCH, claims=Claims(title="Mine", targets=targets))
-    (verdict,) = judge_holders(CASE, mine, answer, later)
+    (verdict,) = judge_holders(CASE, mine, answer, {}, later)
     assert (verdict.code, verdict.colour) == ("PG801", colour)
 
 
@@ -68,24 +86,11 @@ def test_a_target_that_cannot_be_called_is_named():
     assert (verdict.code, verdict.subject) == ("PG802", "torch.b.f")
 
 
-@pytest.mark.parametrize(
-    ("target", "holder", "colour"),
-    [
-        ("torch.a.table[x]", "torch.b.table[x]", Colour.GREY),
-        ("torch.a.table[x]", "torch.b.function", Colour.RED),
-        ("torch.b.f", "torch.c.table[x]", Colour.RED),
-    ],
-)
-def test_another_table_that_has_the_original_is_a_note(target, holder, colour):
-    (verdict,) = holders(holders={target: [holder]})
-    assert (verdict.code, verdict.colour) == ("PG801", colour)
-
-
 @pytest.mark.parametrize(("targets", "colour"), [(("torch.b.f",), Colour.RED), (None, Colour.GREY)])
 def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colour):
     patch = replace(PATCH, claims=Claims(title="Mine", targets=targets))
     answer = {**NOTHING, "changed": ["torch.b.f"], "unreachable": ["torch.b.f"]}
-    (verdict,) = judge_holders(CASE, patch, answer)
+    (verdict,) = judge_holders(CASE, patch, answer, {})
     assert (verdict.code, verdict.colour) == ("PG802", colour)
 
 
@@ -101,10 +106,6 @@ def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colo
     ],
 )
 def test_what_torch_itself_replaced_is_a_note_unless_claimed(answer, colour):
-    (verdict,) = holders(holders={"torch.Storage": ["torch.FloatStorage"]}, **answer)
+    held, called = {"torch.Storage": ["torch.FloatStorage"]}, {"torch.Storage": "torch/c.py:3"}
+    (verdict,) = holders(called, holders=held, **answer)
     assert (verdict.code, verdict.colour) == ("PG801", colour)
-
-
-def test_siblings_of_a_class_that_gets_an_override_are_a_note():
-    (verdict,) = holders(holders={"torch.b.f": ["torch.c.f"]}, overrides=["torch.b.f"])
-    assert (verdict.code, verdict.colour) == ("PG801", Colour.GREY)

@@ -57,7 +57,12 @@ class Asked(list[SimpleNamespace]):
         return self.answer
 
     def observe(
-        self, case: Case, workload: Workload, patch: Patch | None, cover: bool = False
+        self,
+        case: Case,
+        workload: Workload,
+        patch: Patch | None,
+        cover: bool = False,
+        held: object = (),
     ) -> Observation:
         self.append(SimpleNamespace(case=case, patch=patch, cover=cover))
         facts = {"loads.max": 4 if patch else 6}

@@ -109,3 +109,21 @@ def test_what_runs_in_a_pause_is_not_traced(tmp_path: Path) -> None:
             names["chooses"](3)
         names["never"]()
     assert ran.lines == {32}
+
+
+@pytest.mark.parametrize("record", [coverage.traced, coverage.line_events])
+def test_a_line_of_torch_that_calls_an_original_is_noted(
+    record: Callable[[str, LinesRun], contextlib.AbstractContextManager[None]], tmp_path: Path
+) -> None:
+    patch, ran = tmp_path / "patch.py", LinesRun()
+    names = imported(compile(SOURCE, str(patch), "exec"))
+    for caller, noted in (
+        (patch, {}),
+        (tmp_path / "torch" / "ir.py", {"torch.chooses": "torch/ir.py:2"}),
+    ):
+        source = "def calls(function):\n    return function(1)\n"
+        exec(compile(source, str(caller), "exec"), other := dict[str, Any]())
+        ran.originals[id(names["chooses"].__code__)] = "torch.chooses"
+        with record(str(patch), ran):
+            other["calls"](names["chooses"])
+        assert ran.callers == noted
