@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
+from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import (
@@ -64,7 +65,8 @@ PG702 the patch switches the cache off
 PG703 the cache key does not follow the patch's text
     After an edit in its functions, or with another value of an environment variable that it reads,
     the patch gets the code that it left in the cache before. An edit is no evidence where the patch
-    changes the captured graph: that is in torch's own key.
+    changes the captured graph, or where its options alone give its code: both are in torch's own
+    key.
     Why: Users of the next version of the patch, or another rank, run the kernels of this one: a
     constant uuid or tag does not distinguish them.
     Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files`
@@ -93,6 +95,8 @@ UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 _FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
+# Without the patch, with the options that were in force with it.
+OPTIONS = "options of the patch"
 _EDIT = "edit = 0"
 # The variable is read when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
@@ -126,7 +130,9 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         return [failed]
     # Torch's own key contains the graph that Dynamo captures, and the values of options.
     only_options = _sets_only_options(context.apply(case.torch), patch)
-    in_key = EDITED in answers and (_changes_facts(context, case, "graph") or only_options)
+    in_key = EDITED in answers and (
+        _changes_facts(context, case, "graph") or only_options or _acts_by_options(answers)
+    )
     return judge_cache(case, patch, answers, in_key=in_key)
 
 
@@ -138,6 +144,12 @@ def _sets_only_options(applied: Answer, patch: Patch) -> bool:
     functions = (*changed_code(applied), *names["passes"], *names["joint"], *names["offers"])
     kinds = {effect["kind"] for effect in applied.get("effects", ())}
     return not functions and (bool(patch.claims.scope) or kinds == {"config"})
+
+
+def _acts_by_options(answers: Mapping[str, Answer]) -> bool:
+    """True if the patch's options alone, without the patch, give the code of the patch."""
+    alone = answers.get(OPTIONS, {})
+    return "code" in alone and alone["code"] == answers[PATCHED]["code"]
 
 
 def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
@@ -209,8 +221,8 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
     """
     patch = context.patch
 
-    def compiled(cache: str, path: str | None, tag: str = "", **variables: str) -> Answer:
-        return compile_cached(context, case, path, folder / cache, tag, variables=variables)
+    def compiled(cache: str, path: str | None, tag: str = "", **more: Any) -> Answer:
+        return compile_cached(context, case, path, folder / cache, tag, **more)
 
     processes = (("one", None), ("one", patch.path), ("other", patch.path))
     answers = {name: compiled(*process) for name, process in zip(_FIRST, processes, strict=True)}
@@ -235,17 +247,20 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         next_version = folder / "edited.py"
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
+        options = answers[PATCHED]["options"]
+        if not failure_of(answers[EDITED]) and _hits(answers[EDITED]["answers"]) and options:
+            answers[OPTIONS] = compiled("options", None, options=options)
     if EDITED in answers or (not is_other_code and _is_in_key(context.apply(case.torch))):
         # A fork has the hashes of its server. Only a new interpreter has other hashes, as a user's
         # next process has.
-        answers[AGAIN] = compiled("other", patch.path, **{_HASHES: "1"})
+        answers[AGAIN] = compiled("other", patch.path, variables={_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
         varied = answers[VARIED.format(f"{name}={value}")] = compiled(
-            str(number), patch.path, **{name: value}
+            str(number), patch.path, variables={name: value}
         )
         if not failure_of(varied) and varied["code"] != answers[PATCHED]["code"]:
             answers[VARIED_WARM.format(f"{name}={value}")] = compiled(
-                "other", patch.path, **{name: value}
+                "other", patch.path, variables={name: value}
             )
     return answers
 
@@ -268,12 +283,14 @@ def compile_cached(
     *,
     cover: bool = False,
     variables: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Compile a workload on the CPU with the caches below `cache` on, with the patch at `path`;
     `tag` becomes part of the key.
 
     With `cover`, the lines of the patch that ran are recorded too, which doubles the time.
-    `variables` are set during the compile; the variable for hashes needs a new interpreter.
+    `variables` and Inductor's `options` are set during the compile; the variable for hashes needs a
+    new interpreter.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -283,6 +300,7 @@ def compile_cached(
         workload=context.workload(case.workload),
         patch=patch,
         tag=tag,
+        options=dict(options or {}),
         cover=cover,
         **({"fresh": True} if _HASHES in (variables or {}) else {}),
         env={**(variables or {}), "TORCHINDUCTOR_CACHE_DIR": str(cache)},

@@ -202,8 +202,12 @@ class Time(Compile):
     queue: str  #: A file that is locked while the device is timed; empty if nothing else uses it.
 
 
-class CompileCached(Compile):
+class _Tagged(Compile):
     tag: str  #: A text that goes into the key of the compiler's caches.
+
+
+class CompileCached(_Tagged, total=False):
+    options: dict[str, Any]  #: Inductor's options that are set for the compile.
 
 
 class CountCalls(Compile, total=False):
@@ -384,6 +388,7 @@ class Times(Completed):
 class Cached(Coverage):
     answers: dict[str, int]  #: Hits, misses and bypasses of each cache.
     code: list[str]  #: Digests of the code that was loaded, in order.
+    options: dict[str, Any]  #: The plain options that had other values while code was generated.
 
 
 class Kernels(Completed):

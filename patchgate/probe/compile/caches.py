@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import torch
@@ -19,6 +20,7 @@ import torch.compiler.config as compiler_config
 from torch._dynamo.utils import counters
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codecache import PyCodeCache
+from torch._inductor.graph import GraphLowering
 
 from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import load_build, patch_to_cover
@@ -29,6 +31,8 @@ from patchgate.probe.simulate.device_context import device_context
 
 # The two local caches count hits, misses, and graphs that they refused.
 _RESULTS = ("hit", "miss", "bypass")
+# Types of options that an answer can contain.
+_PLAIN = (bool, int, float, str, type(None))
 # The name of a kernel. Inductor makes it from the kernel's operators, and no cache key contains it.
 _KERNEL = re.compile(r"\b(?:cpp|triton_[a-z]+)_fused_\w+")
 
@@ -52,12 +56,35 @@ def local_caches(tag: str) -> Iterator[None]:
 
 
 def observe_caches(request: CompileCached, stage: Stage) -> Cached:
-    """The counts of the compiler's caches, and SHA-256 of each module of the workload, in order."""
+    """The counts of the compiler's caches, SHA-256 of each module of the workload, in order, and
+    the options in force.
+    """
+    before = inductor_config.shallow_copy_dict()
     apply_patch(request, stage)
     stage("compile")
-    with tracing(patch_to_cover(request)) as coverage:
+    with (
+        inductor_config.patch(request.get("options", {})),
+        _options_in_force() as options,
+        tracing(patch_to_cover(request)) as coverage,
+    ):
         counts, code = compile_cached(request)
-    return {"answers": counts, "code": code, **coverage}
+    changed = {name: value for name, value in options.items() if value != before.get(name)}
+    return {"answers": counts, "code": code, "options": changed, **coverage}
+
+
+@contextmanager
+def _options_in_force() -> Iterator[dict[str, Any]]:
+    """Yield Inductor's plain options when it last generated code."""
+    options: dict[str, Any] = {}
+    run = GraphLowering.run
+
+    def noted(self: GraphLowering, *args: Any) -> Any:
+        now = inductor_config.shallow_copy_dict()
+        options.update({name: each for name, each in now.items() if isinstance(each, _PLAIN)})
+        return run(self, *args)
+
+    with mock.patch.object(GraphLowering, "run", noted):
+        yield options
 
 
 def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:

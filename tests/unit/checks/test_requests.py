@@ -118,7 +118,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "hooks": {"called": {}, "asked": {}},
     "undone": {"undone": []},
     "calls": {"calls": {"torch": 1}, "missing": ""},
-    "cached": {"answers": COUNTS},
+    "cached": {"answers": COUNTS, "options": {}},
     "kernels": {},
     "recompiles": {"counts": {"compiled": STEPS}},
     "time": TIMES,
