@@ -31,8 +31,8 @@ PG801 the original is still referenced elsewhere
     original. It is red if a line of torch called the original while a workload was compiled, if no
     line of torch can call the replacement, if a public name keeps the original, and for a table.
     Otherwise it is a note, since the patch may leave them the original on purpose. It is also a
-    note if `targets` does not name it and another object of torch has its place, or everything that
-    is named here is loaded after a patch that is imported first, and so gets the replacement.
+    note if `targets` does not name it and everything that is named here is loaded after a patch
+    that is imported first, and so gets the replacement.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -83,12 +83,10 @@ def judge_holders(
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
-        # Torch also replaces its own names, such as `torch.Storage` with the default dtype.
-        is_torchs = name in answer["torchs"] and name not in claimed
         is_first = name not in claimed and all(holder in later for holder in holders)
         called = f"{callers[name]} called the original" if name in callers else ""
         why = called or answer["certain"].get(name, "")
-        is_note = not why or is_torchs or is_first
+        is_note = not why or is_first
         kind = Kind.WARNING if is_note else Kind.REGRESSED
         told = (actual, why) if why else (actual,)
         yield say("PG801", kind, case, f"of {name}", "none hold the original", told, place)

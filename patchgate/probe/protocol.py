@@ -463,7 +463,6 @@ class ChangesByVersion(TypedDict):
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
     certain: dict[str, str]  #: Of these, why users meet the original, if no call must show it.
-    torchs: list[str]  #: Changed names that now lead to another object of torch's own.
     edited: list[str]  #: Functions of torch that the patch wrote into, without replacing them.
     overrides: list[str]  #: Changed names that their owner did not have itself.
     unreachable: list[str]  #: Changed methods that every subclass overrides.

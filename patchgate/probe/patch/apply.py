@@ -159,7 +159,6 @@ def apply(request: Apply, stage: Stage) -> Applied:
             **_changes(request, before, after, changed, recorder),
             "holders": holding,
             "certain": holders.certain(changed, holding),
-            "torchs": holders.replaced_by_torchs_own(changed, before),
             "edited": snapshot.edited(consisted, after),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),

@@ -171,18 +171,6 @@ def _texts_of_torch() -> Iterator[bytes]:
     return map(Path.read_bytes, Path(torch.__file__).parent.rglob("*.py"))
 
 
-def replaced_by_torchs_own(changes: Changes, before: Snapshot) -> list[str]:
-    """The changed names whose new object torch had before under another name, as `torch.Storage`
-    with another default dtype.
-    """
-
-    def is_torchs(now: Any) -> bool:
-        attributes = before.get(str(getattr(now, "__module__", None)), {})
-        return now is not None and attributes.get(getattr(now, "__name__", None)) is now
-
-    return sorted(name for name, (_, now) in changes.items() if is_torchs(now))
-
-
 def _originals(changes: Changes) -> dict[int, list[str]]:
     """Identity of an original -> the changed names that had it, without those that other modules
     keep on purpose.

@@ -20,7 +20,6 @@ PATCH = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title=
 NOTHING: dict[str, Any] = {
     "holders": {},
     "unreachable": [],
-    "torchs": [],
     "claimed": {},
     "overrides": [],
     "certain": {},
@@ -92,20 +91,3 @@ def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colo
     answer = {**NOTHING, "changed": ["torch.b.f"], "unreachable": ["torch.b.f"]}
     (verdict,) = judge_holders(CASE, patch, answer, {})
     assert (verdict.code, verdict.colour) == ("PG802", colour)
-
-
-@pytest.mark.parametrize(
-    ("answer", "colour"),
-    [
-        ({"torchs": ["torch.Storage"]}, Colour.GREY),
-        (
-            {"torchs": ["torch.Storage"], "claimed": {"torch.Storage": ["torch.Storage"]}},
-            Colour.RED,
-        ),
-        ({}, Colour.RED),
-    ],
-)
-def test_what_torch_itself_replaced_is_a_note_unless_claimed(answer, colour):
-    held, called = {"torch.Storage": ["torch.FloatStorage"]}, {"torch.Storage": "torch/c.py:3"}
-    (verdict,) = holders(called, holders=held, **answer)
-    assert (verdict.code, verdict.colour) == ("PG801", colour)
