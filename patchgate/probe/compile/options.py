@@ -103,7 +103,13 @@ def _options_in_force() -> dict[str, dict[str, str]]:
         "a method": lambda function: whole(_Applied(function).forward),
     }
     asked = {name: _in_force(*way) for name, way in with_options.items()}
-    return asked | {name: _in_force({}, way) for name, way in plain.items()}
+    asked |= {name: _in_force({}, way) for name, way in plain.items()}
+    # Options of an earlier call end with it.
+    asked["without options, after the others"] = _in_force(_OPTIONS, whole)
+    refused = _in_force({}, lambda function: whole(_breaking(function)))[""]
+    is_refused = refused.startswith("raises")
+    asked["fullgraph, of a graph that breaks"] = {"": "refused" if is_refused else refused}
+    return asked
 
 
 class _Applied(torch.nn.Module):
@@ -117,6 +123,15 @@ class _Applied(torch.nn.Module):
 
 def _calling(function: Function) -> Callable[[Tensor], Tensor]:
     def call(x: Tensor) -> Tensor:
+        result: Tensor = function(x)
+        return result
+
+    return call
+
+
+def _breaking(function: Function) -> Callable[[Tensor], Tensor]:
+    def call(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
         result: Tensor = function(x)
         return result
 

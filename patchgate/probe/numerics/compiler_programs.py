@@ -1158,6 +1158,20 @@ for sign in (1, -1):
     found += [*y, *torch.autograd.grad(y[0].sum() + y[1].sin().sum(), x)]
 return found
 
+f = compiled(lambda x: torch.vmap(lambda row: torch.rand_like(row) + row * 0,
+    randomness="different")(x))
+g = compiled(lambda x: torch.vmap(lambda row: torch.rand_like(row) + row * 0,
+    randomness="same")(x))
+one, other, same = f(a), f(a), g(a)
+return tuple(torch.tensor(torch.equal(x, y)) for x, y in ((one[0], one[1]), (one, other),
+    (same[0], same[1])))
+
+@torch.compiler.nested_compile_region
+def scaled(x, by):
+    return x.sin() * by + by
+f = compiled(lambda x, y: (scaled(x, 2.0), scaled(y, 2.0), scaled(x, 3.0), scaled(x.t(), 2.0)))
+return *f(a, b), *f(b, a)
+
 found = []
 with torch._subclasses.fake_tensor.FakeTensorMode():
     made, x, strided = torch.empty, torch.empty(6, 6), torch.empty_strided

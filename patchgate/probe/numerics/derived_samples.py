@@ -43,6 +43,8 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 _WANTED = ("size", "output_size")
 # Scales that give as many elements as whole numbers do, but take them from other places.
 _SCALES = (2.1, 4.1)
+# As masks of attention have it.
+_LARGE = -1e9
 # The most tensors of which each is trained alone.
 _TRAINED = 3
 
@@ -50,13 +52,14 @@ _TRAINED = 3
 def derived(
     parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[Call]:
-    """Calls with a tensor without dimensions, with one more dimension, with the sizes of the call's
-    own tensor, with an argument added or left out, and with a tensor of another kind or shape.
+    """Calls with a tensor without dimensions, a large number, one more dimension, the sizes of the
+    call's own tensor, an argument added or left out, and a tensor of another kind or shape.
     """
     given = _given(args)
     if given is None:
         return
     yield from _without_dimensions(args, kwargs)
+    yield from _with_large_number(args, kwargs)
     if 1 <= given.dim() <= 3 and given.is_floating_point():
         more = torch.stack([given, given.flip(-1)], given.dim() - 1)
         yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
@@ -94,6 +97,16 @@ def _without_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
         if leaves[at].dim() and leaves[at].numel():
             leaves[at] = leaves[at].detach().flatten()[0].clone()
             yield pytree.tree_unflatten(leaves, spec)
+
+
+def _with_large_number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
+    """The call with a number that half precision does not hold in place of its first one. A
+    fraction is no size or dimension: no call asks for so much memory.
+    """
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    numbers = [at for at, leaf in enumerate(leaves) if type(leaf) in (int, float)]
+    for at in numbers[:1]:
+        yield pytree.tree_unflatten([*leaves[:at], _LARGE, *leaves[at + 1 :]], spec)
 
 
 def _of_own_size(

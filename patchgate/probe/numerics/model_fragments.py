@@ -647,6 +647,20 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 """
 
 
+# Each call draws other numbers, and an assert of the user's raises.
+OF_CALLS = """
+f = torch.compile(lambda x: (torch.nn.functional.dropout(x, 0.5), torch.rand_like(x) + x,
+    torch.randn(3, 4).cos(), torch.randperm(24)))
+return tuple(torch.tensor(torch.equal(x, y)) for x, y in zip(f(a), f(a)))
+
+f = torch.compile(lambda x: (torch._assert_async((x < 1e9).all() & (x > 0).all(), "small"), x * 2))
+try:
+    return f(a.abs() + 1)[1], f(a - 1e6)[1]
+except RuntimeError:
+    return a
+"""
+
+
 # A product, reductions, memory that is free again, and an input that is read and then written.
 OF_OPTIONS = """
 x = a @ m

@@ -47,6 +47,7 @@ from patchgate.probe.numerics.model_fragments import (
     FIRST,
     KERNELS,
     OF_A_THREAD,
+    OF_CALLS,
     OF_OPTIONS,
     written_programs,
 )
@@ -446,6 +447,9 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     apart = {*training, *_compiler_functions(request), *passes, *joint, *kernels, *keys}
     operators = [name for name in names if name not in apart and module_in(name) is None]
     found = operators_of(operators, op_db())
+    # Programs of kernels judge names that act on code and belong to no operator.
+    unnamed = [name for name in operators if _OF_CODE.match(name) and not found[name]]
+    kernels = [*kernels, *unnamed]
     around = {"functions around operators": _training(training)} if training else {}
     compiling = {"small programs that compile": _compiling(compiler)} if compiler else {}
     drawing = {"small programs with dropout": _drawing()} if joint else {}
@@ -652,7 +656,8 @@ def _kernels(mentions: Sequence[str]) -> list[Sample]:
     ]
     of_a_thread = [
         Sample(text, args, {}, how=COMPILING, traced=False)
-        for text, args in written_programs(OF_A_THREAD, generator, trained=False)
+        for programs_of in (OF_A_THREAD, OF_CALLS)
+        for text, args in written_programs(programs_of, generator, trained=False)
     ]
     plain = (Sample(*program, {}) for program in fragments)
     return [*of_options, *plain, *_at_random(mentions), *sized, *of_a_thread]
