@@ -164,7 +164,8 @@ def read_reply(folder: Path, data: bytes) -> None:
 
 def reply_bytes(folder: Path) -> bytes:
     facts = {"loads": [2, 1], "compiles": {"unmeasured": "no device"}, "bytes.total": 4096}
-    coverage = {"ran": [1, 2], "took": [[3, "true"]]}
+    callers = {"torch.a": "torch/b.py:4"}
+    coverage = {"ran": [1, 2], "took": [[3, "true"]], "callers": callers}
     stubbed = [{"name": "vllm._C", "where": "patch.py:3", "by_patch": True}]
     reply = {
         "facts": facts,

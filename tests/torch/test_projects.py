@@ -378,18 +378,6 @@ def test_what_a_package_changes_is_not_of_the_function_that_installs_the_patch(
     assert answer["by_package"] == ["torch._inductor.utils.get_k_splits"]
 
 
-def test_the_index_of_what_tensors_have_is_no_holder(
-    torch: str, runner: Runner, tmp_path: Path
-) -> None:
-    (tmp_path / "methods.py").write_text(
-        "import torch\ntorch.Tensor._reduce_ex_internal = lambda self, proto: None\n"
-    )
-    how = loading(load_patch(tmp_path / "methods.py")) | {"version": torch, "targets": []}
-    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
-    assert answer["changed"] == ["torch.Tensor._reduce_ex_internal"]
-    assert answer["holders"] == {}
-
-
 def test_a_table_of_python_in_which_torch_has_registered_the_original_is_a_holder(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:

@@ -199,12 +199,17 @@ def instances(
 AS_A_NEIGHBOUR = ("PG412", "PG421", "PG502", "PG704")
 # Fixtures that take longer than another one of their code.
 LONG = (
+    "PG411-asks-for-each-small-size",
     "PG411-fills-a-table-at-the-first-call",
+    "PG422-breaks-at-a-reversal",
     "PG507-changes-one-form",
     "PG512-adds-unwritten-memory",
+    "PG512-asks-its-rows-for-a-gradient",
+    "PG513-asserts-that-sizes-are-known",
     "PG513-drops-keepdim",
     "PG532-draws-once",
     "PG803-lowering-of-a-decomposed-op",
+    "PG803-never-called",
 )
 
 
