@@ -117,7 +117,7 @@ def as_in_lint(finding: Answer, torch: str, new: Mapping[str, tuple[int, str]]) 
 
 
 def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
-    """True if a call in torch that fits a function passes one of its parameters by name."""
+    """True if a call in torch that matches the signature of `target` names one of `parameters`."""
     release = _release(torch)
     owner, _, name = target.rpartition(".")
     found = release.member(owner, name) or release.resolve(target)

@@ -39,8 +39,8 @@ PG516 a generated kernel misuses memory
     Fix: Look at the mask, the index and the stride in the line that is shown.
 PG517 the GPU's code could not be run here
     The kernels that are generated for the simulated GPU differ from unpatched ones, and Triton's
-    interpreter cannot run them: something needs a real device, the interpreter lacks it, or the
-    code of the small inputs that it runs does not differ.
+    interpreter cannot judge them: they need a real device or something that the interpreter lacks,
+    or the kernels for the small inputs that it runs do not differ.
     Why: Numbers that were not computed prove nothing to a reviewer.
     Fix: Read the reason. Judge the patch on a machine with the GPU:
     `patchgate gate PATCH --device cuda`.

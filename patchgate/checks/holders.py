@@ -38,8 +38,8 @@ PG801 the original is still referenced elsewhere
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
     it up.
 PG802 the target can never be called
-    The replaced method is abstract, and every concrete class overrides it. It is red for a claimed
-    target.
+    The replaced method is abstract, and every concrete class overrides it. The result is red if
+    the target is claimed.
     Why: Users believe that they have the patch, and it does nothing.
     Fix: Patch the classes that implement it.
 PG806 the replacements are called

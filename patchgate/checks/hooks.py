@@ -25,12 +25,12 @@ from patchgate.checks.framework import (
 FAMILY = "reach"
 CODES = read_codes("""
 PG804 a hook or an option of the user is lost
-    A custom pass that a user has installed runs without the patch, but not with it. Or a call of
-    torch.compile sets a mode or an option: without the patch it applies; with the patch another
-    value does, or the call fails. It is a note if the patch sets that option itself, which is the
+    A custom pass that a user has installed runs only without the patch. Or a mode or an option that
+    a call of torch.compile sets applies only without the patch; with it, another value applies, or
+    the call fails. The result is a note if the patch sets that option itself, which is the
     documented way to add a pass.
     Why: The user's pass or option is disabled without any message.
-    Fix: Call what you replace, also a pass that the option holds already, and pass on all
+    Fix: Call what you replace, including a pass that the option holds already, and pass on all
     arguments.
 PG808 does not compile with hooks of the user set
     With custom passes set in Inductor's config, a small graph compiles without the patch and fails

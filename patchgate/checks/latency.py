@@ -48,15 +48,15 @@ from patchgate.runner.run_settings import Run
 FAMILY = "latency"
 CODES = read_codes("""
 PG611 over budget on the device
-    The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU
-    `cpu_latency`; or peak memory is above `peak_memory`.
+    The whole interval of the ratio patched / unpatched lies above its budget (`latency`, or
+    `cpu_latency` for the CPU); or peak memory is above `peak_memory`.
     Why: Every step of a model in service pays this.
     Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in
     the manifest and say so in the pull request.
 PG612 a gain on the device
-    The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or
-    peak memory is below `peak_memory`. It is a note where no manifest gives a budget, and red where
-    one does: its claim is wrong.
+    The whole interval of the ratio lies below its budget (`latency`, or `cpu_latency` for the CPU);
+    or peak memory is below `peak_memory`. It is a note where no manifest gives a budget, and red
+    where one does: its claim is wrong.
     Why: The gain can be lost again, and no user of the project would notice.
     Fix: Record it in the manifest: [budgets] latency = "-7 % .. 0.5 %".
 PG613 within budget on the device

@@ -125,8 +125,8 @@ def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answer) -> Verdicts:
-    """PG531, PG533 and PG534 for faults in the run; PG532, PG534 or PG535 for its numbers, if there
-    are any.
+    """PG531, PG533 and PG534 for faults in the run; if the run has numbers, PG532, PG534 or PG535
+    for these.
     """
     say = partial(
         verdict, case=case, fact=offer, expected="as in eager mode", where=offer_place(patch, offer)

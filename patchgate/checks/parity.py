@@ -51,8 +51,9 @@ PG501 not bit-identical
     Fix: If the change is acceptable, claim `numerics = "rounding"` in the manifest and say so in
     the pull request. If not, correct the patch.
 PG502 less accurate than eager and unpatched
-    The error against a float64 reference is larger than `error_factor` times the larger of eager's
-    and unpatched's: over all elements, or by far for one element.
+    The error against a float64 reference, over all elements, exceeds `error_factor` times the
+    larger one of eager mode and of the unpatched side; or the error of one element exceeds it by
+    far.
     Why: Users get worse numbers: rounding differently is fine, rounding worse is a defect.
     Fix: Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.
 PG503 numerics as claimed
@@ -72,8 +73,8 @@ PG505 more than rounding
     `largest_ulps = 16`.
 PG506 different results for special inputs
     For inputs with NaN, infinities, very large or denormal values, or with one row or none, an
-    element of the output is NaN, infinite or finite, unlike without the patch and unlike in eager
-    mode; or an error appears or disappears.
+    element of the output differs in kind (NaN, infinite, finite) from that of the unpatched side
+    and of eager mode; or an error appears or disappears.
     Why: If a NaN is lost, users do not see that a training run is broken; a new NaN breaks a good
     one.
     Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows

@@ -30,9 +30,9 @@ PG410 compiled no more often
     Why: A compile takes seconds, and after the recompile limit Dynamo runs the function uncompiled.
     Fix: Nothing to do.
 PG411 compiled again
-    With the patch, another call, another instance, another size or another number compiles a graph
-    that is not compiled without the patch: of a workload, of a sample of an operator that it
-    replaces, or of a small program on which it acts.
+    Another call, instance, size or number compiles a graph only with the patch. This happens in a
+    workload, in a sample of an operator that the patch replaces, or in a small program on which it
+    acts.
     Why: Users wait for a compile of each layer until the recompile limit is reached, and run the
     layers after it uncompiled.
     Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to

@@ -53,8 +53,8 @@ def ask_stubs(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Verdict]:
-    """PG230 for each project of which the patch used stand-ins, with their names; PG231 if the
-    patch used none.
+    """PG230 for each project whose stand-ins the patch used, with the names that it used; PG231 if
+    there are stand-ins and the patch used none.
 
     Raises NothingToJudge if there are no stand-ins.
     """

@@ -42,10 +42,10 @@ def main() -> None:
 
 
 def _start(loaded: str, controls: dict[str, socket.socket], home: str, before: float = 0.0) -> int:
-    """Fork the process that serves the channel for the state `loaded`.
+    """Fork the server that serves the channel `loaded` with processes that have loaded that.
 
-    The `torch` server forks the `compiler` server; `before` is the CPU seconds that the parent has
-    used at that time.
+    The `torch` server forks the `compiler` server. `before` is the CPU seconds that the parent had
+    used before the fork.
     """
     pid = os.fork()
     if pid:

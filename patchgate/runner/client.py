@@ -416,8 +416,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _beside_others(self, *, alone: bool) -> Iterator[None]:
-        """Take part in the questions of all workers. With `alone`, wait until the others have
-        ended, and let new ones wait.
+        """Share a lock with the questions of all workers. With `alone`, wait until other questions
+        have ended, and hold up new ones.
         """
         how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with self._lock("asking") as asking:

@@ -170,8 +170,8 @@ def cells_before(folder: Path) -> list[JudgedCell]:
 
 
 def seconds_before(folder: Path) -> dict[str, float]:
-    """The seconds of each cell that the run that is put aside judged completely. Empty if the patch
-    did not run: such a run says nothing about the next one's times.
+    """The seconds of each cell that was judged completely by the run that is put aside. Empty if
+    the patch did not run: such a run says nothing about the next one's times.
     """
     cells = cells_before(folder)
     if any(verdict.item == PATCH_RUN for cell in cells for verdict in cell.verdicts):

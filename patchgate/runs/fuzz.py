@@ -28,7 +28,7 @@ _ANY = "torch"
 
 
 def seeds(first: int, minutes: float) -> Iterator[int]:
-    """Numbers from the first on, until the time is over; at least one."""
+    """Count up from the first seed until the time is over; at least one seed."""
     ends = time.monotonic() + 60 * minutes
     for number in itertools.count(first):
         yield number

@@ -466,8 +466,8 @@ def _receiver(called: ast.expr) -> str:
 
 
 def values_in(node: ast.AST) -> set[str]:
-    """The last names of values that are passed on, not called: arguments, elements, assigned
-    values, and texts that are names.
+    """The last part of each name that is used as a value and not called: as an argument, element or
+    assigned value; and strings that are identifiers.
     """
     found: set[str] = set()
     for each in nodes_of(node):

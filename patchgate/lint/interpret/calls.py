@@ -505,8 +505,8 @@ _OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti"
 
 
 def note_patched_options(callee: Symbol, node: ast.Call, given: list[Value], state: State) -> None:
-    """`config.patch(option=..., **{"group.option": ...})`, `config.patch("option", value)`,
-    `config.patch(options)`.
+    """Note the options of `config.patch(option=..., **{"group.option": ...})`,
+    `config.patch("option", value)` and `config.patch(options)`.
     """
     owner, _, method = callee.dotted.rpartition(".")
     if method != "patch":
@@ -611,11 +611,11 @@ Given = tuple[list[Value], dict[str | None, Value]]
 
 
 def value_of_own_call(callee: OwnFunction, given: Given, state: State) -> tuple[Value, Value]:
-    """The value that a call of a function of another file returns, and the value that its
-    annotation promises.
+    """Find the values that a call of another file's function returns and that its annotation
+    promises.
 
-    Both values are the answer to one question to the release, so that releases with the same answer
-    share one reading of the caller.
+    One query to the release gives both, so that releases with the same answer share one analysis of
+    the caller.
     """
     arguments, keywords = given
     named = *((None, each) for each in arguments), *keywords.items()

@@ -141,8 +141,8 @@ class Definition:
 
 @record
 class Rebinding(Use):
-    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch that
-    overrides a method of torch.
+    """An assignment to a name of torch; if `inherited`, a method of the patch that overrides one of
+    torch.
     """
 
     #: The dotted name that is assigned.

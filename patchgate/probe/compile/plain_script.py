@@ -40,7 +40,7 @@ def state() -> dict[str, str]:
 
 
 def read_call(text: str, patch: Any) -> tuple[Any, list[Any], dict[str, Any]]:
-    """The function and the arguments of `function` or `package.module:function(literals)`."""
+    """Parse `function` or `package.module:function(literals)` into a function and its arguments."""
     owner, _, text = text.rpartition(":")
     call = ast.parse(text, mode="eval").body
     function: Any = importlib.import_module(owner) if owner else patch

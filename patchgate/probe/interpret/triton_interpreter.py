@@ -1,8 +1,8 @@
-"""Triton's language on the CPU: its interpreter, without its gaps and differences from a GPU.
+"""Triton's language on the CPU: its interpreter, with its gaps and differences from a GPU removed.
 
-These parts are replaced: loads and stores, which are watched; bfloat16, whose bits alone numpy
-knows; maxima of NaN; reductions and scans, which the interpreter computes element by element; and
-libdevice, which has no functions there.
+These parts are replaced: loads and stores, to watch them; bfloat16, of which numpy knows only the
+bits; maxima of NaN; reductions and scans, which the interpreter computes element by element; and
+libdevice, whose functions the interpreter lacks.
 """
 
 from __future__ import annotations

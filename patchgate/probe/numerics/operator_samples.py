@@ -923,8 +923,8 @@ def _title(op: Any) -> str:
 def _call(
     sample: Sample, module: Any, compiler: Callable[[Any], Any] = as_it_is
 ) -> Callable[..., Any]:
-    """The function as it is now, with neighbours if the sample asks for them. A program may compile
-    with `compiler`.
+    """Look up the function of a sample, which a patch may have replaced since the sample was made.
+    Surround it by other operators if the sample asks for it. A program may call `compiler`.
     """
     function: Callable[..., Any]
     if sample.is_program:

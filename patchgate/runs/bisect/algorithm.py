@@ -65,8 +65,8 @@ def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
 
 
 def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[Item]:
-    """The part of `sequence` around the first turn in the known answers. The search continues in
-    this part.
+    """The part of `sequence` around the first change in the known answers. The search continues
+    there.
     """
     start = 0
     for at, item in enumerate(sequence):
